@@ -1,0 +1,41 @@
+# One door to everything; `.ci/run` calls the same targets.
+PYTHON ?= python3
+VENV := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench clean
+
+help:  ## say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## make .venv with everything in it; Java and jars too where they are missing (PYTHON=python3.12 picks one)
+	@$(PYTHON) -m snapkafka.testing.setup
+
+demo: $(READY)  ## see a snapshot taken, assembled and verified (ARGS="..." are passed on)
+	@$(VENV)/python -m snapkafka.demo $(ARGS)
+
+test: $(READY)  ## run the tests (ARGS="-k name" picks some)
+	@$(VENV)/python -m pytest $(ARGS)
+
+lint: $(READY)  ## style, format, types, layers, and that every claim of docs/claims.md has its test
+	@$(VENV)/ruff check .
+	@$(VENV)/ruff format --check .
+	@$(VENV)/mypy
+	@$(VENV)/lint-imports
+	@$(VENV)/python tests/check_claims.py
+
+format: $(READY)  ## put the code into its form
+	@$(VENV)/ruff check --fix-only --quiet .
+	@$(VENV)/ruff format .
+
+bench: $(READY)  ## measure what the docs promise (ONLY=name picks one)
+	@$(VENV)/python -m tests.bench $(ONLY)
+
+clean:  ## remove what was made here; what was fetched stays in the cache, which all checkouts share
+	rm -rf .venv setup.log dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Set up once, and again whenever pyproject.toml changes.
+$(READY): pyproject.toml
+	@$(PYTHON) -m snapkafka.testing.setup

@@ -1,0 +1,15 @@
+"""From a vector of offsets to tables, and the proof that the cut is consistent: the Spark job.
+
+| module | what |
+|---|---|
+| `session` | the one place where a Spark session is made |
+| `source` | exact offset ranges of topics as a DataFrame |
+| `decode` | our header; keys and values as texts |
+| `lookups` | the captured snapshot as small DataFrames, to be joined with |
+| `tables` | state, channels, messages, processes, positions |
+| `checks` | V1, V2, V4 in Spark; `invariants`: V6 |
+| `job` | all of it in order, the manifest last |
+
+Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/assembly.md. Importing this package loads no
+Spark.
+"""

@@ -1,0 +1,13 @@
+"""Entry for `python -m snapkafka.assembly` and for `spark-submit .../snapkafka/assembly/__main__.py`."""
+
+import sys
+from pathlib import Path
+
+if not __package__ and sys.path and Path(sys.path[0]) == Path(__file__).parent:
+    # Run as a file: the folder that Python puts first has modules with names that libraries have as well.
+    del sys.path[0]
+
+from snapkafka.assembly.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())

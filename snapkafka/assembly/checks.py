@@ -1,0 +1,203 @@
+"""V1, V2 and V4 in Spark: the same findings as `snapkafka.checks.log_checks`, on logs of any size.
+
+Each rule is a transform from stamps (`decode.STAMPS_SCHEMA`) to findings (`FINDINGS_SCHEMA`). A sound log has none, so
+`screen` looks first, in one query; only rules for which it sees something are run. Findings are counted, and the first
+20 of each kind fetched; nothing else comes to the driver.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from snapkafka.checks import KINDS, WITNESSES_MAX, CheckOutcome, Finding, bounds_findings, outcome
+
+from . import seqs
+from .lookups import Lookups
+from .screen import Suspicion, first_look
+from .seqs import TP
+from .tables import has_started
+
+__all__ = ["FINDINGS_SCHEMA", "LOG_CHECKS", "findings", "run"]
+
+FINDINGS_SCHEMA: Final = (
+    "kind string, topic string, partition int, offset bigint, process bigint, seq bigint, app string, a bigint, "
+    "b bigint"
+)
+#: The checks that need nothing but the log.
+LOG_CHECKS: Final = ("V1", "V2", "V4")
+
+
+def run(stamps: DataFrame, lookups: Lookups) -> list[CheckOutcome]:
+    """The outcomes of V1, V2 and V4.
+
+    Args:
+        stamps: those of the reading ranges; read several times, so persisted by the caller.
+        lookups: the captured snapshot, with the bounds of the log.
+    """
+    first, counts = bounds_findings(lookups.view)
+    suspicion = first_look(stamps, lookups)
+    if any(suspicion):
+        rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
+        counts = counts + Counter({row.kind: row.found for row in rows})
+        first += [Finding(*(row[name] for name in Finding._fields)) for row in rows]
+    return [outcome(check, first, counts) for check in LOG_CHECKS]
+
+
+def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataFrame:
+    """Everything that V1, V2 and V4 find in the records: `FINDINGS_SCHEMA`.
+
+    Args:
+        suspicion: what is worth looking at; at least one thing.
+    """
+    parts: list[DataFrame] = []
+    if suspicion.after_end:
+        parts.append(white_after_end(stamps, lookups))
+    if suspicion.out_of_turn:
+        suspects = seqs.suspects(stamps, lookups)
+        late = seqs.late(stamps, suspects)
+        gaps = seqs.gaps(suspects, late)
+        parts += [out_of_order(late), missing_seqs(gaps), missing_in_flight(gaps, lookups)]
+    if suspicion.red:
+        parts.append(red_received(stamps, lookups))
+    if suspicion.differs:
+        parts.append(recorded_otherwise(stamps, lookups))
+    if suspicion.last_missing:
+        parts.append(last_missing(stamps, lookups))
+    return functools.reduce(DataFrame.unionByName, parts)
+
+
+def _first_and_counts(found: DataFrame) -> DataFrame:
+    """The first findings of each kind (by `Finding.order`), each with how many of its kind there are (`found`)."""
+    of_kind = Window.partitionBy("kind")
+    in_order = of_kind.orderBy("topic", "partition", "offset", "process", "app")
+    return (
+        found.withColumn("found", fn.count("*").over(of_kind))
+        .withColumn("nth", fn.row_number().over(in_order))
+        .where(fn.col("nth") <= WITNESSES_MAX)
+        .drop("nth")
+    )
+
+
+def _finding(
+    kind: str | Column, *, app: Column | None = None, a: Column | None = None, b: Column | None = None
+) -> list[Column]:
+    """The columns of `FINDINGS_SCHEMA`, from a row with topic, partition, offset, process and seq."""
+    assert not isinstance(kind, str) or kind in KINDS, kind
+    return [
+        (fn.lit(kind) if isinstance(kind, str) else kind).alias("kind"),
+        fn.col("topic"),
+        fn.col("partition"),
+        fn.col("offset"),
+        fn.col("process"),
+        fn.col("seq"),
+        (fn.lit("") if app is None else app).alias("app"),
+        (fn.lit(-1) if a is None else a).cast("bigint").alias("a"),
+        (fn.lit(-1) if b is None else b).cast("bigint").alias("b"),
+    ]
+
+
+def _white(epoch: int) -> Column:
+    """Sent in white by a living process, as far as its header tells."""
+    return ~fn.col("left") & (fn.col("epoch") < epoch) & (fn.col("process") < epoch) & ~fn.col("marker")
+
+
+# --- The checks -----------------------------------------------------------------------------------------------------
+
+
+def white_after_end(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """V1: white records of living processes at or past their white end."""
+    return (
+        seqs.of_known(stamps, lookups)
+        .where(_white(lookups.view.epoch) & (fn.col("offset") >= fn.col("white_end")))
+        .select(*_finding("white-after-end", a=fn.col("white_end")))
+    )
+
+
+def out_of_order(late: DataFrame) -> DataFrame:
+    """V1: records that come after a higher seq of their process; a repeat is only noted."""
+    kind = fn.when(fn.col("again"), fn.lit("duplicate")).otherwise(fn.lit("disorder"))
+    return late.select(*_finding(kind, a=fn.col("highest")))
+
+
+def missing_seqs(gaps: DataFrame) -> DataFrame:
+    """V1: seqs that are missing; in a changelog what compaction explains is for V3 to judge."""
+    kind = (
+        fn.when(fn.col("explained"), fn.lit("gap-explained"))
+        .when(fn.col("left"), fn.lit("gap-left"))
+        .otherwise(fn.lit("gap"))
+    )
+    judged = gaps.where(~(fn.col("explained") & fn.col("only_state")))
+    return judged.select(*_finding(kind, a=fn.col("highest") + 1, b=fn.col("seq") - 1))
+
+
+def red_received(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """V2: records that a receiver had started, red by their header, their sender's birth, or R8."""
+    epoch = lookups.view.epoch
+    offset, known = fn.col("offset"), fn.col("left").isNotNull()
+    late = fn.when(fn.col("left"), fn.col("log_end")).when(known, fn.coalesce("white_end", fn.lit(0)))
+    why = (
+        fn.when(fn.col("process") >= epoch, fn.lit("red-birth"))
+        .when(~fn.coalesce("left", fn.lit(False)) & (fn.col("epoch") >= epoch), fn.lit("red-header"))
+        .when(known & (offset >= late), fn.lit("red-late"))
+    )
+    number = fn.when(fn.col("kind") == "red-late", late).otherwise(fn.col("epoch"))
+    return (
+        stamps.where(fn.col("process").isNotNull() & ~fn.col("marker"))
+        .join(fn.broadcast(lookups.inputs), list(TP))
+        .where(has_started(offset))
+        .join(fn.broadcast(lookups.processes), "process", "left")
+        .join(fn.broadcast(lookups.senders), ["process", *TP], "left")
+        .withColumn("kind", why)
+        .where(fn.col("kind").isNotNull())
+        .select(*_finding(fn.col("kind"), app=fn.col("app"), a=number, b=fn.lit(epoch)))
+    )
+
+
+def last_missing(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """V4: last white records, still in flight, that are not where their sender counted them."""
+    last = lookups.last
+    there = (
+        stamps.where(~fn.col("marker"))
+        .join(
+            fn.broadcast(last.select(*TP, "offset", "process", "seq").distinct()),
+            [*TP, "offset", "process", "seq"],
+        )
+        .select(*TP, "offset", "process", "seq")
+    )
+    missing = last.join(there, [*TP, "offset", "process", "seq"], "left_anti")
+    return missing.select(*_finding("last-missing", app=fn.col("app")))
+
+
+def missing_in_flight(gaps: DataFrame, lookups: Lookups) -> DataFrame:
+    """V4: seqs of living processes that are missing in what was in flight."""
+    inputs = lookups.inputs.select("app", *TP, "position")
+    where = fn.when(
+        fn.col("explained"), fn.greatest(fn.col("high_offset") + 1, fn.col("position"))
+    ).otherwise(fn.col("at"))
+    kind = fn.when(fn.col("explained"), fn.lit("hole")).otherwise(fn.lit("incomplete"))
+    return (
+        gaps.where(~fn.col("left"))
+        .join(fn.broadcast(inputs), list(TP))
+        .where(fn.col("offset") > fn.col("position"))
+        .withColumnRenamed("offset", "at")
+        .withColumn("offset", where)
+        .select(*_finding(kind, app=fn.col("app"), a=fn.col("highest") + 1, b=fn.col("seq") - 1))
+    )
+
+
+def recorded_otherwise(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """V4: white records in only one of the range that a receiver recorded and the one that follows from the offsets."""
+    offset = fn.col("offset")
+    in_recorded = (offset >= fn.col("start")) & (offset < fn.col("end"))
+    in_derived = (offset >= fn.col("position")) & (offset < fn.col("white_end"))
+    return (
+        stamps.join(fn.broadcast(lookups.recorded), ["process", *TP])
+        .withColumn("left", fn.lit(False))
+        .where(_white(lookups.view.epoch) & (in_recorded != in_derived))
+        .select(*_finding("recorded-differs", app=fn.col("app"), a=fn.col("start"), b=fn.col("end")))
+    )

@@ -1,0 +1,320 @@
+"""`python -m snapkafka.assembly`: arguments in, a report or JSON out, an exit status.
+
+What it prints of progress goes to standard error, one line each; the result to standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+from snapkafka import manifest as manifests
+from snapkafka.checks import CutView, Status, Verdict, decide, reading_ranges, require_offsets
+from snapkafka.checks.invariants import Invariant, load, ready_made
+from snapkafka.checks.ranges import TAIL_MAX
+from snapkafka.config import namespace_problem
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import LedgerEntry, Manifest
+from snapkafka.store import LocalStore, open_store
+
+from .desk import Desk
+from .facts import ISOLATIONS, kafka_options, look
+from .failures import translate
+
+__all__ = ["main"]
+
+#: What a shell says of a command that Ctrl-C ended.
+EXIT_INTERRUPTED: Final = 130
+#: As many witnesses of a check are printed; the manifest has more.
+SHOWN_MAX: Final = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; an error becomes one line, a line of advice, and an exit status."""
+    options = _parser().parse_args(arguments)
+    # spark-submit makes one stream of the two: what is read as JSON has to be nothing else there.
+    options.say = _silent if options.json and "PYSPARK_GATEWAY_PORT" in os.environ else _say
+    # What the client library thinks of a broker that is away is said by us, once.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        results = _verify_only(options) if options.verify_only else _assemble(options)
+    except KeyboardInterrupt:
+        options.say("interrupted; nothing half-written is left")
+        return EXIT_INTERRUPTED
+    except SnapkafkaError as error:
+        return _failed(error, options)
+    except Exception as error:
+        foreseen = translate(error)
+        if foreseen is None:
+            options.say(traceback.format_exc())
+        return _failed(foreseen or InternalError(f"{type(error).__name__}: {error}"[:300]), options)
+    if options.json:
+        _print_json({"snapshots": results})
+    else:
+        print("\n".join(line for result in results for line in _report(result)))
+    return EXIT_OK if all(Verdict(result["verdict"]).good for result in results) else EXIT_NOT_GOOD
+
+
+def _failed(error: SnapkafkaError, options: argparse.Namespace) -> int:
+    if options.json:
+        told = {"code": error.code, "message": error.message, "hint": error.advice}
+        _print_json({"error": {**told, "exit_status": error.exit_status}})
+    options.say(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
+    return error.exit_status
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Whoever asks politely to end gets what Ctrl-C gets: things are put away first."""
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    environ = os.environ
+    parser = argparse.ArgumentParser(
+        prog="snapkafka-assembly",
+        description="Turn captured snapshots into Parquet tables and prove from the log that they are consistent.",
+    )
+    add = parser.add_argument
+    add("--bootstrap", default=environ.get("SNAPKAFKA_BOOTSTRAP", ""), help="the broker: host:port[,...]")
+    add("--namespace", default=environ.get("SNAPKAFKA_NAMESPACE", ""), help="whose ledger it is")
+    add("--snapshot", action="append", default=[], metavar="ID", help="id or epoch; repeat it for more")
+    add("--storage", default="", help="where tables go; default: where the trigger said")
+    add(
+        "--invariants",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help=f"check these (V6): a folder of *.sql, a file, or one of {', '.join(ready_made())}; repeat it",
+    )
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the invariants")
+    add(
+        "--isolation",
+        choices=ISOLATIONS,
+        default=ISOLATIONS[0],
+        help="read_committed if services run exactly-once",
+    )
+    add(
+        "--tail-max",
+        type=int,
+        default=TAIL_MAX,
+        metavar="N",
+        help="offsets to look at past the snapshot's ends",
+    )
+    add("--verify-only", action="store_true", help="verify again, from a manifest and the log alone")
+    add(
+        "--manifest",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="with --verify-only; repeat it for more",
+    )
+    add("--record", action="store_true", help="with --verify-only: write the verdict to the ledger")
+    add("--ui", action="store_true", help="serve Spark's web page while it runs")
+    add("--json", action="store_true", help="say the result as JSON")
+    return parser
+
+
+# --- Assembly -------------------------------------------------------------------------------------------------------
+
+
+def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
+    if problem := namespace_problem(options.namespace):
+        raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
+    if not options.snapshot:
+        raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
+    wanted, connection = _invariants(options), _connection(options.bootstrap)
+    given = _store(options.storage) if options.storage else None
+    with Desk(connection, options.namespace) as desk:
+        # What can be refused is refused before Spark takes its seconds to start.
+        work, offsets = [], 0
+        for captured in sorted(map(desk.captured, options.snapshot), key=lambda captured: captured.epoch):
+            store = given if given is not None else _store(captured.storage)
+            view = desk.look(captured, options.isolation)
+            require_offsets(view)
+            offsets = max(offsets, _offsets(view, options))
+            work.append((captured, store))
+        results = []
+        with _spark(options, offsets) as spark:
+            from . import job
+
+            settings = _settings(options, desk.ledger)
+            for captured, store in work:
+                view = desk.look(captured, options.isolation)  # as it is by now
+                manifest = job.assemble(
+                    spark, view, settings, store, namespace=options.namespace, wanted=wanted, say=options.say
+                )
+                path = store.manifest_path(captured.id)
+                desk.record(manifest, str(path))
+                not_committed = desk.commit(manifest) if Verdict(manifest.verdict).good else "not verified"
+                results.append(_assembled(manifest, path, not_committed))
+    return results
+
+
+def _assembled(manifest: Manifest, path: Path, not_committed: str) -> dict[str, Any]:
+    return {
+        **_result(manifest),
+        "manifest": str(path),
+        "content": manifest.content,
+        "tables": {table.name: table.rows for table in manifest.tables},
+        "seconds": manifest.times.seconds,
+        "positions_committed": not not_committed,
+        "positions_why_not": not_committed,
+    }
+
+
+# --- Verification ---------------------------------------------------------------------------------------------------
+
+
+def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
+    if not options.manifest:
+        raise BadInputError("no manifest is named", hint="add --manifest PATH")
+    connection, given = _connection(options.bootstrap), _invariants(options)
+    work = []
+    for path in options.manifest:
+        manifest = _manifest(Path(path))
+        view = asyncio.run(look(connection, manifest.captured, isolation=options.isolation))
+        work.append((path, manifest, view))
+    results = []
+    with _spark(options, max(_offsets(view, options) for _, _, view in work)) as spark:
+        from . import job
+
+        for path, manifest, view in work:
+            # Without others named, the invariants are those of the manifest, as they were run then.
+            wanted = given or tuple(Invariant(name=item.name, sql=item.sql) for item in manifest.invariants)
+            settings = _settings(options, manifest.ledger)
+            outcomes = job.verify(spark, view, settings, wanted=wanted, say=options.say)
+            checked = replace(manifest, verdict=decide(outcomes), checks=job.check_entries(outcomes))
+            results.append({**_result(checked), "manifest": path})
+            if options.record:
+                with Desk(connection, manifest.namespace) as desk:
+                    desk.record(checked, path)
+    return results
+
+
+def _manifest(path: Path) -> Manifest:
+    try:
+        return manifests.load(path.read_text(encoding="utf-8"), where=str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(f"manifest {path} cannot be read: {error}", hint="check --manifest") from error
+
+
+# --- Arguments ------------------------------------------------------------------------------------------------------
+
+
+def _connection(bootstrap: str) -> Connection:
+    if not bootstrap:
+        raise BadInputError(
+            "no broker is given", hint="add --bootstrap host:port, or set SNAPKAFKA_BOOTSTRAP"
+        )
+    return Connection.from_environment(bootstrap, os.environ)
+
+
+def _invariants(options: argparse.Namespace) -> tuple[Invariant, ...]:
+    parameters = {}
+    for item in options.set:
+        name, equals, value = item.partition("=")
+        if not equals or not name.isidentifier():
+            raise BadInputError(f"--set {item} is not NAME=VALUE")
+        parameters[name] = value
+    return load(options.invariants, parameters)
+
+
+def _store(uri: str) -> LocalStore:
+    store = open_store(uri)
+    store.check_writable()
+    return store
+
+
+def _settings(options: argparse.Namespace, ledger: LedgerEntry) -> Any:
+    from .job import Settings
+
+    return Settings(
+        bootstrap=options.bootstrap,
+        ledger=ledger,
+        isolation=options.isolation,
+        tail_max=options.tail_max,
+        options=kafka_options(os.environ),
+    )
+
+
+def _offsets(view: CutView, options: argparse.Namespace) -> int:
+    return sum(item.end - item.start for item in reading_ranges(view, tail_max=options.tail_max))
+
+
+@contextmanager
+def _spark(options: argparse.Namespace, offsets: int) -> Iterator[Any]:
+    from .session import session
+
+    options.say("starting Spark")
+    with session(offsets=offsets, ui=options.ui) as spark:
+        if options.ui and spark.sparkContext.uiWebUrl:
+            options.say(f"Spark's page: {spark.sparkContext.uiWebUrl}")
+        yield spark
+
+
+# --- Telling --------------------------------------------------------------------------------------------------------
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _silent(text: str) -> None:
+    pass
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _result(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "id": manifest.id,
+        "epoch": manifest.epoch,
+        "verdict": str(manifest.verdict),
+        "checks": [asdict(check) for check in manifest.checks],
+    }
+
+
+def _report(result: dict[str, Any]) -> Iterator[str]:
+    """A result in a few lines."""
+    yield f"{result['id']} (epoch {result['epoch']}): {result['verdict']}"
+    run = [check for check in result["checks"] if check["run"]]
+    skipped = ", ".join(check["name"] for check in result["checks"] if not check["run"])
+    yield "  checks:   " + ", ".join(f"{c['name']} {c['status']}" for c in run) + f"; not run: {skipped}"
+    for check in run:
+        if check["status"] != Status.PASSED:
+            yield f"  {check['name']} found {check['found']}:"
+            yield from (
+                f"    {_place(witness)}{witness['what']}" for witness in check["witnesses"][:SHOWN_MAX]
+            )
+        if check["noted"]:
+            yield f"  {check['name']} notes {check['noted']}, as {_place(check['notes'][0])}{check['notes'][0]['what']}"
+    if "tables" in result:
+        yield "  tables:   " + ", ".join(f"{name} {rows:,}" for name, rows in result["tables"].items())
+        if result["positions_why_not"]:
+            yield f"  positions not committed: {result['positions_why_not']}"
+    yield f"  manifest: {result['manifest']}"
+
+
+def _place(witness: dict[str, Any]) -> str:
+    if witness["offset"] < 0:
+        return ""
+    return f"{witness['topic']}[{witness['partition']}] offset {witness['offset']}: "

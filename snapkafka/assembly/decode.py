@@ -1,0 +1,125 @@
+"""Bytes to columns: our header, and keys and values as people wrote them. Expressions only, no Python per record.
+
+The layout of the `_sk` header is told in `snapkafka.wire.headers`. What does not fit it, or belongs to another ledger
+or partition, is no header of ours: the record is external.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from snapkafka.wire import headers as wire
+
+__all__ = ["STAMPS_SCHEMA", "key_and_value", "other_headers", "stamped", "stamps"]
+
+#: First byte (version and flags) and length of each kind of header.
+PLAIN: Final = (wire.VERSION << 4, wire.PLAIN_BYTES)
+CAUSED: Final = (wire.VERSION << 4 | wire.CAUSE, wire.CAUSED_BYTES)
+MARKER: Final = (wire.VERSION << 4 | wire.MARKER, wire.MARKER_BYTES)
+#: What the checks need of a record; `process` is null for an external one.
+STAMPS_SCHEMA: Final = (
+    "topic string, partition int, offset bigint, process bigint, epoch bigint, seq bigint, marker boolean"
+)
+#: Codecs (Faust's names) whose bytes are text; of any other, bytes stay bytes.
+JSON_CODECS: Final = ("json",)
+TEXT_CODECS: Final = ("raw", "text", "")
+
+
+def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
+    """Adds `process`, `epoch`, `seq`, `marker` to records of the source (`process` null: external).
+
+    Args:
+        records: `source.SOURCE_SCHEMA`.
+        ledger_id: that of the ledger (`wire.headers.ledger_id`).
+    """
+    ours = fn.filter("headers", lambda h: (h["key"] == wire.HEADER) & h["value"].isNotNull())
+    kind = fn.concat(_number(1, 1).cast("string"), fn.lit("/"), fn.length("_header").cast("string"))
+    place = fn.crc32(fn.concat("topic", fn.lit(":"), fn.col("partition").cast("string")).cast("binary"))
+    belongs = (
+        kind.isin(*(f"{byte}/{size}" for byte, size in (PLAIN, CAUSED, MARKER)))
+        & (_number(2, 2) == ledger_id)
+        & (_number(4, 2) == place.bitwiseAND(fn.lit(0xFFFF)))
+    )
+    return (
+        # Of several the last counts, as in Kafka's own lastHeader(): a copy that was carried along stands before it.
+        records.withColumn("_header", fn.try_element_at(ours, fn.lit(-1))["value"])
+        .withColumn("_ours", fn.coalesce(belongs, fn.lit(False)))
+        .select(
+            *records.columns,
+            fn.when(fn.col("_ours"), _number(10, 4)).alias("process"),
+            fn.when(fn.col("_ours"), _number(6, 4)).alias("epoch"),
+            fn.when(fn.col("_ours"), _number(14, 5)).alias("seq"),
+            (fn.col("_ours") & (fn.length("_header") == wire.MARKER_BYTES)).alias("marker"),
+        )
+    )
+
+
+def stamps(records: DataFrame) -> DataFrame:
+    """The light part of stamped records, for the checks: `STAMPS_SCHEMA`."""
+    return records.select("topic", "partition", "offset", "process", "epoch", "seq", "marker")
+
+
+def _number(start: int, size: int) -> Column:
+    """The unsigned number in bytes `start`.. (from 1) of the header."""
+    return fn.conv(fn.hex(fn.substring("_header", start, size)), 16, 10).cast("bigint")
+
+
+def other_headers() -> Column:
+    """The record's headers without ours, as a map; of a repeated key the last value."""
+    others = fn.filter("headers", lambda h: h["key"] != wire.HEADER)
+
+    def last(header: Column, index: Column) -> Column:
+        rest = fn.slice(others, index + 2, fn.size(others) + 1)
+        return ~fn.exists(rest, lambda later: later["key"] == header["key"])
+
+    return fn.map_from_entries(fn.filter(others, last))
+
+
+def key_and_value(codecs: Mapping[str, Column | None]) -> list[Column]:
+    """Columns `key`, `value`, `key_raw`, `value_raw` and `why_undecoded` from binary `key` and `value`.
+
+    A JSON string becomes its content, any other JSON stays JSON, text stays text. What is not what its codec says is
+    null as a text, with the reason; its bytes are always kept.
+
+    Args:
+        codecs: for "key" and "value" the codec (a text column), None where it is not known: then text that may be JSON.
+    """
+    texts, reasons = [], []
+    for name in ("key", "value"):
+        text, reason = _text(name, codecs[name])
+        texts.append(text.alias(name))
+        reasons.append(fn.when(fn.col(name).isNotNull(), reason))
+    why = fn.concat_ws("; ", *reasons)
+    return [
+        *texts,
+        fn.col("key").alias("key_raw"),
+        fn.col("value").alias("value_raw"),
+        fn.when(fn.length(why) > 0, why).alias("why_undecoded"),
+    ]
+
+
+def _text(name: str, codec: Column | None) -> tuple[Column, Column]:
+    """(the text, why there is none) of a binary column."""
+    raw = fn.col(name)
+    utf8 = fn.try_validate_utf8(raw.cast("string"))
+    parsed = fn.try_parse_json(utf8)
+    # A JSON text that begins with a quote is a string; the parser takes care of its escapes.
+    from_json = fn.when(fn.ltrim(utf8).startswith('"'), fn.try_variant_get(parsed, "$", "string")).otherwise(
+        utf8
+    )
+    if codec is None:
+        return fn.when(parsed.isNotNull(), from_json).otherwise(utf8), fn.when(
+            utf8.isNull(), fn.lit(f"{name}: not UTF-8")
+        )
+    is_json, is_text = codec.isin(*JSON_CODECS), codec.isin(*TEXT_CODECS)
+    text = fn.when(is_json & parsed.isNotNull(), from_json).when(is_text, utf8)
+    reason = (
+        fn.when(~is_json & ~is_text, fn.concat(fn.lit(f"{name}: codec "), codec, fn.lit(" is not decoded")))
+        .when(utf8.isNull(), fn.lit(f"{name}: not UTF-8"))
+        .when(is_json & parsed.isNull(), fn.lit(f"{name}: not JSON"))
+    )
+    return text, reason

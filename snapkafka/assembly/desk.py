@@ -1,0 +1,152 @@
+"""The ledger's side of the job: find captured snapshots, write down what became of them.
+
+One event loop is kept for all of it, while Spark works in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from types import TracebackType
+from typing import Self
+
+from snapkafka.checks import CutView, Verdict
+from snapkafka.errors import SnapkafkaError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.manifest import LedgerEntry, Manifest
+from snapkafka.protocol import records
+from snapkafka.protocol.captured import Captured, gather
+from snapkafka.protocol.completion import LedgerState, SnapshotView
+from snapkafka.protocol.records import TopicPartition
+
+from .facts import look
+
+__all__ = ["Desk", "group_name"]
+
+
+def group_name(namespace: str, app: str) -> str:
+    """The consumer group that shows where an app stood in the latest verified snapshot, to any Kafka tool."""
+    return f"snapkafka.{namespace}.{app}"
+
+
+class Desk:
+    """The ledger of a namespace, read to its end when the block is entered.
+
+    Raises:
+        LedgerUnusableError, BrokerUnavailableError: it cannot be read.
+    """
+
+    def __init__(self, connection: Connection, namespace: str) -> None:
+        self.connection = connection
+        self.namespace = namespace
+        self.state = LedgerState()
+        self._loop = asyncio.Runner()
+        self._ledger = KafkaLedger(connection, namespace)
+
+    def __enter__(self) -> Self:
+        try:
+            self._loop.run(self._open())
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._loop.run(self._ledger.close())
+        finally:
+            self._loop.close()
+
+    @property
+    def ledger(self) -> LedgerEntry:
+        return LedgerEntry(topic=self._ledger.topic, topic_id=self._ledger.topic_id)
+
+    def captured(self, name: str) -> Captured:
+        """A captured snapshot, by its id (of several attempts the last) or its epoch.
+
+        Raises:
+            UnknownSnapshotError: there is none such.
+            SnapshotFailedError: it failed.
+            TimedOutError: it is still being captured.
+        """
+        epochs = [epoch for (known, _), epoch in self.state.by_id.items() if known == name]
+        if not epochs and name.isdecimal() and int(name) in self.state.snapshots:
+            epochs = [int(name)]
+        if not epochs:
+            raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger of {self.namespace}")
+        snapshot = self.state.snapshots[max(epochs)]
+        if snapshot.failure is not None:
+            raise SnapshotFailedError(f"snapshot {name} failed: {snapshot.failure.reason}")
+        if snapshot.captured_at is None:
+            first = next(iter(self.state.waiting(snapshot.epoch)), "the ledger")
+            raise TimedOutError(
+                f"snapshot {name} is not captured yet: it waits for {first}",
+                hint="`snapkafka trigger --wait` returns when it is",
+            )
+        return gather(self.state, snapshot.epoch)
+
+    def look(self, captured: Captured, isolation: str) -> CutView:
+        """The snapshot with what its log holds now."""
+        return self._loop.run(look(self.connection, captured, isolation=isolation))
+
+    def record(self, manifest: Manifest, where: str) -> None:
+        """Append the `Verdict`."""
+        verdict = records.Verdict(
+            n=random.getrandbits(63),
+            epoch=manifest.epoch,
+            verdict=manifest.verdict,
+            checks=tuple(
+                records.CheckResult(name=check.name, status=check.status, found=check.found)
+                for check in manifest.checks
+                if check.run
+            ),
+            manifest=where,
+            digest=manifest.content,
+        )
+        self._loop.run(self._ledger.append(verdict))
+
+    def commit(self, manifest: Manifest) -> str:
+        """Commit the positions of a verified snapshot as consumer groups, one per app.
+
+        It is a convenience: not being allowed to, or a group in use, does not make a snapshot worse.
+
+        Returns:
+            why it was not done; empty where it was.
+        """
+        later = [
+            view for view in self.state.snapshots.values() if view.epoch > manifest.epoch and _verified(view)
+        ]
+        if later:
+            return f"those of a later snapshot, {later[-1].trigger.id}, stand"
+        positions: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
+        for source in manifest.captured.inputs:
+            positions[source.app][TopicPartition(source.topic, source.partition)] = source.position
+        try:
+            self._loop.run(self._commit(positions, manifest.id))
+        except SnapkafkaError as error:
+            return error.message
+        return ""
+
+    async def _open(self) -> None:
+        await self._ledger.open(create=False)
+        async for entry in self._ledger.read(until=await self._ledger.end()):
+            self.state.apply(entry.offset, entry.record)
+
+    async def _commit(self, positions: dict[str, dict[TopicPartition, int]], note: str) -> None:
+        admin = KafkaTopicAdmin(self.connection)
+        try:
+            for app, of_app in sorted(positions.items()):
+                await admin.commit_positions(group_name(self.namespace, app), of_app, note)
+        finally:
+            await admin.close()
+
+
+def _verified(view: SnapshotView) -> bool:
+    return view.verdict is not None and view.verdict.verdict in {
+        verdict for verdict in Verdict if verdict.good
+    }

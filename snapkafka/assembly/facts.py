@@ -1,0 +1,106 @@
+"""What has to be known of the cluster before anything is read: which offsets are there, and whose topics they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as KafkaPartition
+
+from snapkafka.checks import CutView, LogBounds
+from snapkafka.errors import TimedOutError
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection, translated
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.records import TopicPartition
+
+__all__ = ["ISOLATIONS", "kafka_options", "look"]
+
+ISOLATIONS: Final = ("read_uncommitted", "read_committed")
+#: A transaction that was open at the cut is over by then, or its producer is dead: the broker's own limit is 60 s.
+STABLE_TIMEOUT_S: Final = 70.0
+STABLE_POLL_S: Final = 0.2
+
+
+async def look(connection: Connection, captured: Captured, *, isolation: str) -> CutView:
+    """The snapshot with what the log of its partitions holds now.
+
+    Args:
+        isolation: with "read_committed" waits until every end of the snapshot can be read: past the last stable offset
+            Spark fails.
+
+    Raises:
+        TimedOutError: a transaction that was open at the cut still is.
+        BrokerUnavailableError, LedgerUnusableError: the cluster does not answer, or not for us.
+    """
+    unbound = CutView(captured)
+    wanted = {*unbound.inputs, *unbound.changelogs}
+    admin = KafkaTopicAdmin(connection)
+    try:
+        topics = await admin.describe_topics({tp.topic for tp in wanted})
+        there = [tp for tp in wanted if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
+        starts, ends = await asyncio.gather(admin.log_starts(there), admin.log_ends(there))
+    finally:
+        await admin.close()
+    if isolation == "read_committed":
+        needed = {tp: min(unbound.closed_end(tp), ends[tp]) for tp in there}
+        ends = await _stable_ends(connection, needed)
+    bounds = {
+        tp: LogBounds(start=starts[tp], end=ends[tp], topic_id=topics[tp.topic].topic_id) for tp in there
+    }
+    return CutView(captured, bounds)
+
+
+async def _stable_ends(
+    connection: Connection, needed: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The last stable offsets, as soon as each has reached what is needed."""
+    consumer: Any = AIOKafkaConsumer(
+        group_id=None, isolation_level="read_committed", **connection.client_settings()
+    )
+    deadline = asyncio.get_running_loop().time() + STABLE_TIMEOUT_S
+    with translated(connection, "read the last stable offsets"):
+        try:
+            await consumer.start()
+            while True:
+                found = await consumer.end_offsets([KafkaPartition(*tp) for tp in needed])
+                ends = {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}
+                late = sorted(tp for tp in needed if ends[tp] < needed[tp])
+                if not late:
+                    return ends
+                if asyncio.get_running_loop().time() > deadline:
+                    raise TimedOutError(
+                        f"a transaction on {late[0]} has been open for {STABLE_TIMEOUT_S:.0f} s: the log can be read "
+                        f"up to {ends[late[0]]}, the snapshot needs it up to {needed[late[0]]}",
+                        hint="end or abort it (kafka-transactions.sh --find-hanging)",
+                    )
+                await asyncio.sleep(STABLE_POLL_S)
+        finally:
+            await consumer.stop()
+
+
+def kafka_options(environ: Mapping[str, str]) -> dict[str, str]:
+    """The credentials of the environment (`Connection.from_environment`) as options of Spark's Kafka source."""
+    options: dict[str, str] = {}
+    protocol, mechanism = environ.get("SNAPKAFKA_SECURITY_PROTOCOL"), environ.get("SNAPKAFKA_SASL_MECHANISM")
+    user, password = environ.get("SNAPKAFKA_SASL_USERNAME"), environ.get("SNAPKAFKA_SASL_PASSWORD")
+    if protocol:
+        options["kafka.security.protocol"] = protocol
+    if mechanism:
+        options["kafka.sasl.mechanism"] = mechanism
+    if user and password:
+        module = "scram.ScramLoginModule" if "SCRAM" in (mechanism or "") else "plain.PlainLoginModule"
+        options["kafka.sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{module} required "
+            f"username={_quoted(user)} password={_quoted(password)};"
+        )
+    if cafile := environ.get("SNAPKAFKA_SSL_CAFILE"):
+        options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": cafile}
+    return options
+
+
+def _quoted(text: str) -> str:
+    escaped = "".join("\\" + letter if letter in '"\\' else letter for letter in text)
+    return f'"{escaped}"'

@@ -1,0 +1,324 @@
+"""Assembly and verification of one snapshot, in order: read, tables, checks, and last the manifest.
+
+`assemble` needs a captured snapshot, a log that still holds it and a place to write; `verify` needs only the manifest
+and the log, so that anybody can look again. Nothing here talks to the ledger.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+import snapkafka
+from snapkafka.checks import (
+    CheckOutcome,
+    CutView,
+    ReadRange,
+    Witness,
+    decide,
+    reading_ranges,
+    require_offsets,
+)
+from snapkafka.checks.invariants import Invariant
+from snapkafka.checks.ranges import TAIL_MAX
+from snapkafka.manifest import (
+    CheckEntry,
+    InvariantEntry,
+    LedgerEntry,
+    Manifest,
+    ReadEntry,
+    TableEntry,
+    Times,
+    WitnessEntry,
+    content_digest,
+    file_stem,
+)
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import LocalStore
+from snapkafka.wire.headers import ledger_id
+
+from . import checks, invariants, tables, writing
+from .decode import stamped, stamps
+from .lookups import Lookups
+from .session import sized
+from .source import read_ranges
+
+__all__ = ["Settings", "assemble", "check_entries", "verify"]
+
+#: Checks that the design has and this release does not run: listed as such, never as passed.
+NOT_RUN: Final = ("V3", "V5")
+#: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
+THREADS: Final = 3
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the log is read.
+
+    Args:
+        bootstrap: `host:port` of a broker.
+        ledger: whose header counts as ours.
+        isolation: "read_committed" for services that run exactly-once.
+        tail_max: how many offsets past the snapshot's ends are looked at, per partition.
+        options: more options of Spark's Kafka source (credentials).
+    """
+
+    bootstrap: str
+    ledger: LedgerEntry
+    isolation: str = "read_uncommitted"
+    tail_max: int = TAIL_MAX
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def assemble(
+    spark: SparkSession,
+    view: CutView,
+    settings: Settings,
+    store: LocalStore,
+    *,
+    namespace: str,
+    wanted: Iterable[Invariant] = (),
+    say: Callable[[str], None] = lambda text: None,
+) -> Manifest:
+    """Write the tables of a snapshot, verify it, and write its manifest.
+
+    Args:
+        spark: the session.
+        view: the snapshot, with the bounds of its log.
+        settings: how the log is read.
+        store: where it goes.
+        namespace: of the ledger, for the manifest.
+        wanted: invariants to check (V6).
+        say: hears what is being done.
+
+    Returns:
+        the manifest as it was written; its verdict may well be a bad one.
+
+    Raises:
+        OffsetsGoneError: records that the tables need are gone; nothing is written.
+        StorageError: the storage cannot be written.
+        BadInputError: an invariant is no SQL.
+    """
+    captured, wanted = view.captured, tuple(wanted)
+    require_offsets(view)
+    invariants.require_valid(spark, wanted)
+    clock = _Clock()
+    ranges = reading_ranges(view, tail_max=settings.tail_max)
+    say(f"{captured.id}: reading {_amount(ranges)}")
+    lookups = Lookups(spark, view)
+    with (
+        sized(spark, _offsets(ranges)),
+        store.staging(captured.id) as folder,
+        _read(spark, ranges, settings) as records,
+    ):
+        with ThreadPoolExecutor(THREADS) as pool:
+            checked = pool.submit(clock.timed, "checks", lambda: checks.run(stamps(records), lookups))
+            written = _write(pool, records, lookups, folder, ranges)
+            sums = clock.timed("digests", lambda: writing.digests(written))
+            outcomes = checked.result()
+        outcomes += clock.timed("invariants", lambda: invariants.check(spark, wanted, written))
+        entries = tuple(
+            writing.entry(
+                name,
+                folder,
+                file_stem(captured.id),
+                rows=sums[name][0],
+                digest=sums[name][1],
+                table=written[name],
+            )
+            for name in written
+        )
+        manifest = _manifest(spark, view, settings, namespace, entries, outcomes, wanted, ranges, clock)
+        return store.publish(manifest, folder)
+
+
+def verify(
+    spark: SparkSession,
+    view: CutView,
+    settings: Settings,
+    *,
+    wanted: Iterable[Invariant] = (),
+    say: Callable[[str], None] = lambda text: None,
+) -> list[CheckOutcome]:
+    """Run the checks from the log alone; records that are gone are findings here, and no error.
+
+    Args:
+        view: the snapshot as its manifest has it, with the bounds of the log as they are now.
+        wanted: invariants to check; the tables they need are made again from the log.
+    """
+    wanted = tuple(wanted)
+    invariants.require_valid(spark, wanted)
+    ranges = reading_ranges(view, tail_max=settings.tail_max)
+    say(f"{view.captured.id}: verifying {_amount(ranges)}")
+    lookups = Lookups(spark, view)
+    with sized(spark, _offsets(ranges)), _read(spark, ranges, settings, light=not wanted) as records:
+        outcomes = checks.run(stamps(records), lookups)
+        if wanted:
+            outcomes += invariants.check(spark, wanted, _unwritten(records, lookups))
+    return outcomes
+
+
+def _unwritten(records: DataFrame, lookups: Lookups) -> dict[str, DataFrame]:
+    """Every table, made from the log as it is asked."""
+    messages = tables.messages(records, lookups)
+    return {
+        "state": tables.state(records, lookups),
+        "messages": messages,
+        "channels": tables.channels(messages, lookups),
+        "processes": tables.processes(lookups),
+        "positions": tables.positions(lookups),
+    }
+
+
+@contextmanager
+def _read(
+    spark: SparkSession, ranges: list[ReadRange], settings: Settings, *, light: bool = False
+) -> Iterator[DataFrame]:
+    """The stamped records of the ranges, read from Kafka once and kept while they are needed.
+
+    Args:
+        light: keep only what the checks V1 to V4 need.
+    """
+    source = read_ranges(
+        spark,
+        ranges,
+        bootstrap=settings.bootstrap,
+        isolation=settings.isolation,
+        options=settings.options,
+    )
+    records = stamped(source, ledger_id=ledger_id(bytes.fromhex(settings.ledger.topic_id)))
+    kept = (stamps(records) if light else records).persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _write(
+    pool: Executor, records: DataFrame, lookups: Lookups, folder: Path, ranges: list[ReadRange]
+) -> dict[str, DataFrame]:
+    """Write every table; returns them as they were written."""
+
+    def write(name: str, table: DataFrame, of_interest: Container[TopicPartition] = ()) -> DataFrame:
+        rows_max = sum(item.end - item.start for item in ranges if item[:2] in of_interest)
+        writing.write(table, name, folder, rows_max=rows_max)
+        return writing.read_back(lookups.spark, name, folder)
+
+    view = lookups.view
+    state = pool.submit(lambda: write("state", tables.state(records, lookups), view.changelogs))
+    processes = pool.submit(lambda: write("processes", tables.processes(lookups)))
+    positions = pool.submit(lambda: write("positions", tables.positions(lookups)))
+    messages = write("messages", tables.messages(records, lookups), view.inputs)
+    channels = write("channels", tables.channels(messages, lookups))
+    return {
+        "state": state.result(),
+        "messages": messages,
+        "channels": channels,
+        "processes": processes.result(),
+        "positions": positions.result(),
+    }
+
+
+def _offsets(ranges: list[ReadRange]) -> int:
+    return sum(item.end - item.start for item in ranges)
+
+
+def _amount(ranges: list[ReadRange]) -> str:
+    return f"{_offsets(ranges):,} offsets of {len(ranges)} partitions"
+
+
+# --- The manifest ---------------------------------------------------------------------------------------------------
+
+
+class _Clock:
+    """Seconds per phase, for people."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.started = _now()
+
+    def timed(self, phase: str, work: Callable[[], _T]) -> _T:
+        """Do it. Phases overlap: their sum is more than the whole."""
+        start = time.monotonic()
+        done = work()
+        self.seconds[phase] = round(time.monotonic() - start, 3)
+        return done
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _manifest(
+    spark: SparkSession,
+    view: CutView,
+    settings: Settings,
+    namespace: str,
+    tables: tuple[TableEntry, ...],
+    outcomes: list[CheckOutcome],
+    wanted: tuple[Invariant, ...],
+    ranges: list[ReadRange],
+    clock: _Clock,
+) -> Manifest:
+    captured = view.captured
+    return Manifest(
+        id=captured.id,
+        attempt=captured.attempt,
+        epoch=captured.epoch,
+        namespace=namespace,
+        verdict=decide(outcomes),
+        content=content_digest(tables),
+        ledger=settings.ledger,
+        times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
+        tables=tables,
+        checks=check_entries(outcomes),
+        captured=captured,
+        invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
+        read=tuple(ReadEntry(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in ranges),
+        versions={
+            "snapkafka": snapkafka.__version__,
+            "python": platform.python_version(),
+            "spark": spark.version,
+        },
+    )
+
+
+def check_entries(outcomes: Iterable[CheckOutcome]) -> tuple[CheckEntry, ...]:
+    """The checks as the manifest lists them, those that were not run as well."""
+    entries = [
+        CheckEntry(
+            name=item.check,
+            run=True,
+            status=item.status,
+            found=item.found,
+            witnesses=tuple(map(_entry, item.witnesses)),
+            noted=item.noted,
+            notes=tuple(map(_entry, item.notes)),
+        )
+        for item in outcomes
+    ]
+    not_run = [*NOT_RUN, *([] if any(item.name.startswith("V6") for item in entries) else ["V6"])]
+    entries += [CheckEntry(name=name, run=False, status="not-run") for name in not_run]
+    return tuple(sorted(entries, key=lambda item: item.name))
+
+
+def _entry(witness: Witness) -> WitnessEntry:
+    return WitnessEntry(
+        topic=witness.topic,
+        partition=witness.partition,
+        offset=witness.offset,
+        what=witness.what,
+        process=witness.process,
+        seq=witness.seq,
+    )

@@ -1,0 +1,190 @@
+"""The captured snapshot as small DataFrames, to be joined with what is read (always broadcast).
+
+They hold as many rows as the snapshot has processes times partitions, whatever the traffic, and are made through
+Arrow: Spark then has them at hand as they are, with no job to make them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from snapkafka.checks import CutView, in_flight
+from snapkafka.protocol.records import TopicPartition
+
+__all__ = ["Lookups", "local_frame"]
+
+#: `position` is the least of the agents', `reach` the highest; `above` has the offsets past them that some agent has
+#: started, `done` those of them that every agent has.
+INPUTS: Final = (
+    "app string, topic string, partition int, position bigint, reach bigint, above array<bigint>, "
+    "done array<bigint>, log_end bigint, receiver bigint"
+)
+PROCESSES: Final = "process bigint, sender_app string, left boolean"
+SENDERS: Final = "process bigint, topic string, partition int, white_end bigint, last_seq bigint"
+CHANGELOGS: Final = (
+    "app string, table string, topic string, partition int, end bigint, key_codec string, value_codec string"
+)
+#: A range that a receiver recorded, and the one that follows from its position and the sender's white end.
+RECORDED: Final = (
+    "process bigint, topic string, partition int, app string, start bigint, end bigint, position bigint, "
+    "white_end bigint"
+)
+#: Channels of living senders; `end` is the sender's white end.
+CHANNELS: Final = (
+    "sender bigint, sender_app string, receiver_app string, topic string, partition int, end bigint"
+)
+#: Per partition: below which offset everything white lies, and whether it is a changelog and no input.
+PLACES: Final = "topic string, partition int, closed_end bigint, only_state boolean"
+#: Last white records that have to be there.
+LAST: Final = "topic string, partition int, offset bigint, process bigint, seq bigint, app string"
+
+
+def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
+    """A DataFrame of rows that are at hand, one dict each."""
+    arrow = to_arrow_schema(StructType.fromDDL(schema))
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow), schema=schema)
+
+
+class Lookups:
+    """Makes them as they are asked for, and once."""
+
+    def __init__(self, spark: SparkSession, view: CutView) -> None:
+        self.spark = spark
+        self.view = view
+
+    @cached_property
+    def inputs(self) -> DataFrame:
+        rows = []
+        for source in self.view.captured.inputs:
+            above = sorted({offset for agent in source.agents for offset in agent.started_above})
+            rows.append(
+                {
+                    "app": source.app,
+                    "topic": source.topic,
+                    "partition": source.partition,
+                    "position": source.position,
+                    "reach": max((agent.offset for agent in source.agents), default=source.position),
+                    "above": above,
+                    "done": [offset for offset in above if not in_flight(source, offset)],
+                    "log_end": source.log_end,
+                    "receiver": source.receiver,
+                }
+            )
+        return self._readable(INPUTS, rows)
+
+    @cached_property
+    def processes(self) -> DataFrame:
+        rows = [
+            {"process": cut.process, "sender_app": cut.app, "left": cut.left}
+            for cut in self.view.captured.processes
+        ]
+        return local_frame(self.spark, PROCESSES, rows)
+
+    @cached_property
+    def senders(self) -> DataFrame:
+        rows = [
+            {
+                "process": end.process,
+                "topic": end.topic,
+                "partition": end.partition,
+                "white_end": end.white_end,
+                "last_seq": end.last_seq,
+            }
+            for end in self.view.captured.senders
+        ]
+        return local_frame(self.spark, SENDERS, rows)
+
+    @cached_property
+    def changelogs(self) -> DataFrame:
+        # A changelog that several processes write (a global table's) is reported by each: one row, the highest end.
+        by_end = sorted(self.view.captured.changelogs, key=lambda cut: cut.end)
+        cuts = {(cut.app, cut.table, cut.topic, cut.partition): cut for cut in by_end}
+        rows = [
+            {
+                "app": cut.app,
+                "table": cut.table,
+                "topic": cut.topic,
+                "partition": cut.partition,
+                "end": cut.end,
+                "key_codec": cut.key_codec,
+                "value_codec": cut.value_codec,
+            }
+            for cut in cuts.values()
+        ]
+        return self._readable(CHANGELOGS, rows)
+
+    @cached_property
+    def channels(self) -> DataFrame:
+        rows = [
+            {
+                "sender": end.process,
+                "sender_app": self.view.processes[end.process].app,
+                "receiver_app": source.app,
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "end": end.white_end,
+            }
+            for tp, sources in self.view.inputs.items()
+            for source in sources
+            for end in self.view.senders.get(tp, {}).values()
+        ]
+        return self._readable(CHANNELS, rows)
+
+    @cached_property
+    def recorded(self) -> DataFrame:
+        rows = [
+            {
+                "process": item.sender,
+                "topic": item.topic,
+                "partition": item.partition,
+                "app": source.app,
+                "start": item.start,
+                "end": item.end,
+                "position": source.position,
+                "white_end": self.view.white_end(item.sender, TopicPartition(item.topic, item.partition)),
+            }
+            for item, source in self.view.recorded()
+        ]
+        return local_frame(self.spark, RECORDED, rows)
+
+    @cached_property
+    def places(self) -> DataFrame:
+        view = self.view
+        rows = [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "closed_end": view.closed_end(tp),
+                "only_state": tp in view.changelogs and tp not in view.inputs,
+            }
+            for tp in sorted({*view.inputs, *view.changelogs})
+        ]
+        return local_frame(self.spark, PLACES, rows)
+
+    @cached_property
+    def last(self) -> DataFrame:
+        rows = [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "offset": end.white_end - 1,
+                "process": end.process,
+                "seq": end.last_seq,
+                "app": source.app,
+            }
+            for tp, end, source in self.view.last_in_flight()
+        ]
+        return local_frame(self.spark, LAST, rows)
+
+    def _readable(self, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
+        """Those of partitions that are still the ones of the snapshot."""
+        gone = self.view.recreated
+        return local_frame(
+            self.spark, schema, [row for row in rows if (row["topic"], row["partition"]) not in gone]
+        )

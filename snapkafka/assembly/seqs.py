@@ -1,0 +1,90 @@
+"""Seqs in the order of the log: what V1 and V4 build on. See `checks.log_checks` for the same on lists."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as fn
+
+from .lookups import Lookups
+
+__all__ = ["TP", "gaps", "late", "of_known", "suspects", "with_highest"]
+
+TP: Final = ("topic", "partition")
+
+
+def with_highest(stamps: DataFrame) -> DataFrame:
+    """Adds to each record of ours the `highest` seq before it (same process and partition), `high_offset` where that
+    stood, and `holes`: how many offsets between the two hold no record at all. Null for the first of a process.
+
+    One shuffle, by partition: both windows are satisfied by it.
+    """
+    in_log = Window.partitionBy(*TP).orderBy("offset")
+    before = Window.partitionBy(*TP, "process").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+    # Of two records with the highest seq the first one counts: hence the negative offset.
+    high = fn.max(fn.struct("seq", (-fn.col("offset")).alias("back"), "nth")).over(before)
+    return (
+        stamps.withColumn("nth", fn.row_number().over(in_log))
+        .where(fn.col("process").isNotNull())
+        .withColumn("high", high)
+        .select(
+            *stamps.columns,
+            fn.col("high.seq").alias("highest"),
+            (-fn.col("high.back")).alias("high_offset"),
+            (fn.col("offset") + fn.col("high.back") - (fn.col("nth") - fn.col("high.nth"))).alias("holes"),
+        )
+    )
+
+
+def of_known(records: DataFrame, lookups: Lookups) -> DataFrame:
+    """Records of processes that the snapshot knows, with `left` and the `white_end` of their sender (0: none)."""
+    return (
+        records.where(fn.col("process").isNotNull())
+        .join(fn.broadcast(lookups.processes), "process")
+        .join(fn.broadcast(lookups.senders.drop("last_seq")), ["process", *TP], "left")
+        .withColumn("white_end", fn.coalesce("white_end", fn.lit(0)))
+    )
+
+
+def suspects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """Records whose seq is not one more than the highest before it, below the end up to which seqs have to be whole.
+
+    Columns of the stamps, and `highest`, `high_offset`, `holes`, `left`, `only_state` (a changelog and no input).
+    """
+    judged_end = fn.when(fn.col("left"), fn.col("closed_end")).otherwise(fn.col("white_end"))
+    seq, highest = fn.col("seq"), fn.col("highest")
+    return (
+        of_known(with_highest(stamps), lookups)
+        .join(fn.broadcast(lookups.places), list(TP))
+        .where((fn.col("offset") < judged_end) & (seq != highest + 1))
+        # What compaction took from a changelog is for V3 to judge.
+        .where(~fn.col("only_state") | (seq <= highest) | (fn.col("holes") < seq - highest - 1))
+        .select(*stamps.columns, "highest", "high_offset", "holes", "left", "only_state")
+    )
+
+
+def late(stamps: DataFrame, suspect: DataFrame) -> DataFrame:
+    """Suspects that come after a higher seq, with `again`: has the same seq come before?"""
+    earlier = stamps.select(*TP, "process", "seq", fn.col("offset").alias("earlier"))
+    came_late = suspect.where(fn.col("seq") <= fn.col("highest"))
+    return (
+        came_late.join(earlier, [*TP, "process", "seq"], "left")
+        .groupBy(*came_late.columns)
+        .agg(fn.coalesce(fn.bool_or(fn.col("earlier") < fn.col("offset")), fn.lit(False)).alias("again"))
+    )
+
+
+def gaps(suspect: DataFrame, came_late: DataFrame) -> DataFrame:
+    """Suspects before which seqs are missing (not merely late), with `explained` by missing offsets."""
+    seq, highest, late_seq = fn.col("seq"), fn.col("highest"), fn.col("late_seq")
+    out_of_order = came_late.where(~fn.col("again")).select(*TP, "process", seq.alias("late_seq"))
+    jumps = suspect.where(seq > highest + 1)
+    missing = seq - highest - 1 - fn.count(fn.when((late_seq > highest) & (late_seq < seq), 1))
+    return (
+        jumps.join(out_of_order, [*TP, "process"], "left")
+        .groupBy(*jumps.columns)
+        .agg(missing.alias("missing"))
+        .where(fn.col("missing") > 0)
+        .withColumn("explained", fn.col("holes") >= fn.col("missing"))
+    )

@@ -1,0 +1,126 @@
+"""The one place where a Spark session is made.
+
+Under `spark-submit` (or in a notebook) the session that is there is used as it is: master, memory and jars are whoever
+started it to choose. Under plain Python a local one is started, with the Java and the jars that `snapkafka.runtime`
+finds or fetches, bound to this machine only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from snapkafka.errors import DependencyMissingError
+from snapkafka.runtime import spark_jars, spark_java_home
+
+try:
+    from pyspark.sql import SparkSession
+except ImportError as error:  # pragma: no cover -- the extra is not installed
+    raise DependencyMissingError(
+        f"assembly and verification need Spark: {error}", hint="pip install 'snapkafka[spark]'"
+    ) from error
+
+__all__ = ["session", "sized"]
+
+#: Two: what a developer's machine can spare, and enough for snapshots of a million records.
+MASTER: Final = "local[2]"
+#: Says nothing below ERROR: a person who assembles a snapshot wants to read the report, not Spark's start.
+LOG4J: Final = Path(__file__).with_name("log4j2.properties")
+
+#: What a local session is started with. Snapshots are small next to what Spark is made for: its fixed costs count.
+LOCAL: Final[Mapping[str, str]] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "16",
+    "spark.sql.session.timeZone": "UTC",
+    # Tables are written by few tasks into a folder that is renamed when all are done: the committer that moves every
+    # file once more protects from nothing here.
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.hadoop.parquet.enable.summary-metadata": "false",
+}
+
+
+#: Up to so many offsets Spark's fixed costs (planning, compiling) outweigh the reading.
+SMALL_MAX: Final = 500_000
+SMALL: Final[Mapping[str, str]] = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+#: Java's second compiler makes code faster that runs for long, and halves the speed of what does not, on two cores.
+JAVA_SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@contextlib.contextmanager
+def session(
+    *, offsets: int = 0, ui: bool = False, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A Spark session for the length of the `with` block; one that was there before stays after it.
+
+    Args:
+        offsets: about how many have to be read by one snapshot.
+        ui: serve Spark's web page while it runs (local sessions only).
+        settings: Spark settings on top of `LOCAL` (local sessions only).
+
+    Raises:
+        DependencyMissingError: Java or the jars are missing and cannot be fetched, or Spark does not start with them.
+    """
+    given = SparkSession.getActiveSession()
+    if given is not None:
+        yield given
+        return
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM and set everything
+        spark = SparkSession.builder.appName("snapkafka").getOrCreate()
+    else:
+        spark = _local(offsets, ui, settings or {})
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextlib.contextmanager
+def sized(spark: SparkSession, offsets: int) -> Iterator[None]:
+    """Settings that fit the amount of data, for the length of the block; on any session. Large data gets what the
+    session has.
+
+    Adaptive planning makes a query again from what its stages have shown. That is what large data needs, and a third
+    of the time of small data.
+    """
+    fitting = SMALL if offsets <= SMALL_MAX else {}
+    before = {name: spark.conf.get(name) for name in fitting}
+    for name, value in fitting.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def _local(offsets: int, ui: bool, settings: Mapping[str, str]) -> SparkSession:
+    os.environ["JAVA_HOME"] = str(spark_java_home())
+    # Spark starts its Python workers by this; the `python3` of the PATH may be another one.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName("snapkafka").master(MASTER)
+    java = f"-Dlog4j2.configurationFile={LOG4J.as_uri()}" + (f" {JAVA_SMALL}" if offsets <= SMALL_MAX else "")
+    own = {
+        "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+        "spark.ui.enabled": str(ui).lower(),
+        "spark.driver.extraJavaOptions": java,
+    }
+    for key, value in {**LOCAL, **own, **settings}.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:  # Py4J's and pyspark's own errors have no common base
+        raise DependencyMissingError(
+            f"Spark does not start: {str(error).strip().splitlines()[0]}",
+            hint="check that Java 17 or 21 runs (JAVA_HOME)",
+        ) from error

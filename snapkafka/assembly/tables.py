@@ -1,0 +1,205 @@
+"""The tables of a snapshot, as transforms from stamped records and the captured snapshot.
+
+Each has its schema stated, in `SCHEMAS`, and ends in a `select` of exactly these columns. No marker and no header of
+ours shows in any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from snapkafka.protocol.records import Position
+
+from .decode import key_and_value, other_headers
+from .lookups import Lookups, local_frame
+
+__all__ = ["SCHEMAS", "SORTED_BY", "channels", "columns", "messages", "positions", "processes", "state"]
+
+#: The columns of each table, in order. Offsets, positions and ids are Kafka's; `*_raw` are the bytes as they were.
+SCHEMAS: Final[Mapping[str, str]] = {
+    "state": (
+        "app string, table string, partition int, key string, value string, key_raw binary, value_raw binary, "
+        "changelog_topic string, changelog_offset bigint, why_undecoded string"
+    ),
+    "messages": (
+        "sender bigint, sender_app string, receiver_app string, topic string, partition int, offset bigint, "
+        "seq bigint, key string, value string, key_raw binary, value_raw binary, headers map<string,binary>, "
+        "timestamp timestamp, why_undecoded string"
+    ),
+    "channels": (
+        "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
+        "start_offset bigint, end_offset bigint, messages bigint, bytes bigint"
+    ),
+    "processes": (
+        "process bigint, app string, host string, pid bigint, left boolean, previous bigint, heard string, "
+        "report bigint, closed bigint, cut_us bigint, "
+        "running array<struct<agent:string,topic:string,partition:int,offset:bigint>>"
+    ),
+    "positions": (
+        "app string, agent string, topic string, partition int, position bigint, started_above array<bigint>, "
+        "process bigint"
+    ),
+}
+#: Rows lie in this order within a file: what is looked up together lies together.
+SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "state": ("app", "table", "partition", "key_raw"),
+    "messages": ("receiver_app", "topic", "partition", "offset"),
+    "channels": ("receiver_app", "topic", "partition", "sender"),
+    "processes": ("process",),
+    "positions": ("app", "topic", "partition", "agent"),
+}
+
+
+def columns(table: str) -> list[str]:
+    """The names of a table's columns, in order."""
+    return [column.split(" ")[0] for column in SCHEMAS[table].split(", ")]
+
+
+# --- State ----------------------------------------------------------------------------------------------------------
+
+
+def state(records: DataFrame, lookups: Lookups) -> DataFrame:
+    """The tables of the apps at the cut: per key the last white value below the changelog's end (R8's fold).
+
+    Red is what a process born after the trigger wrote, or one that had turned red; records without our header (older
+    than snapkafka, or of a tool) are white. A null value deletes.
+    """
+    epoch = lookups.view.epoch
+    red = fn.col("process").isNotNull() & ((fn.col("process") >= epoch) | (fn.col("epoch") >= epoch))
+    # Of a process that left before the trigger everything below the end is white, whatever its header says.
+    left = fn.coalesce(fn.col("left"), fn.lit(False))
+    latest = (
+        records.where(~fn.col("marker"))
+        .join(fn.broadcast(lookups.changelogs), ["topic", "partition"])
+        .where(fn.col("offset") < fn.col("end"))
+        .join(fn.broadcast(lookups.processes), "process", "left")
+        .where(left | ~red)
+        .groupBy("app", "table", "topic", "partition", "key", "key_codec", "value_codec")
+        .agg(fn.max_by(fn.struct("value", "offset"), "offset").alias("last"))
+    )
+    return (
+        latest.where(fn.col("last.value").isNotNull())
+        .select(
+            "app",
+            "table",
+            "partition",
+            "key",
+            fn.col("last.value").alias("value"),
+            "key_codec",
+            "value_codec",
+            fn.col("topic").alias("changelog_topic"),
+            fn.col("last.offset").alias("changelog_offset"),
+        )
+        .select(
+            "app",
+            "table",
+            "partition",
+            *key_and_value({"key": fn.col("key_codec"), "value": fn.col("value_codec")}),
+            "changelog_topic",
+            "changelog_offset",
+        )
+        .select(*columns("state"))
+    )
+
+
+# --- Channels -------------------------------------------------------------------------------------------------------
+
+
+def messages(records: DataFrame, lookups: Lookups) -> DataFrame:
+    """What was in flight, decoded: one row per message and app that had still to start it (R8).
+
+    A sender that is alive ends at its white end; one that left before the trigger, at the log end that the receiver
+    saw. External records are no messages.
+    """
+    epoch = lookups.view.epoch
+    offset, left = fn.col("offset"), fn.col("left")
+    end = fn.when(left, fn.col("log_end")).otherwise(fn.coalesce(fn.col("white_end"), fn.lit(0)))
+    return (
+        records.where(fn.col("process").isNotNull() & (fn.col("process") < epoch) & ~fn.col("marker"))
+        .join(fn.broadcast(lookups.inputs), ["topic", "partition"])
+        .where(still_to_start(offset))
+        .join(fn.broadcast(lookups.processes), "process")
+        .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
+        .where((offset < end) & (left | (fn.col("epoch") < epoch)))
+        .select(
+            fn.col("process").alias("sender"),
+            "sender_app",
+            fn.col("app").alias("receiver_app"),
+            "topic",
+            "partition",
+            "offset",
+            "seq",
+            *key_and_value({"key": None, "value": None}),
+            other_headers().alias("headers"),
+            "timestamp",
+        )
+        .select(*columns("messages"))
+    )
+
+
+def still_to_start(offset: Column) -> Column:
+    """Has some agent of the joined input still to start `offset`?"""
+    return (offset >= fn.col("position")) & ~fn.array_contains("done", offset)
+
+
+def has_started(offset: Column) -> Column:
+    """Has some agent of the joined input started `offset`?"""
+    return (offset < fn.col("reach")) | fn.array_contains("above", offset)
+
+
+def channels(in_flight: DataFrame, lookups: Lookups) -> DataFrame:
+    """Every channel (sender, partition, receiving app) with what is in it, empty ones too.
+
+    Offsets `[start_offset, end_offset)`: from the receiver's position to the sender's end; both are the position where
+    nothing was in flight. Channels of senders that left are there if they hold something.
+    """
+    keys = ["sender", "sender_app", "receiver_app", "topic", "partition"]
+    size = fn.coalesce(fn.length("key_raw"), fn.lit(0)) + fn.coalesce(fn.length("value_raw"), fn.lit(0))
+    held = in_flight.select(*keys, fn.lit(1).alias("held"), size.alias("size"), fn.lit(None).alias("end"))
+    known = lookups.channels.select(*keys, fn.lit(0).alias("held"), fn.lit(0).alias("size"), "end")
+    inputs = lookups.inputs.withColumnRenamed("app", "receiver_app")
+    return (
+        known.unionByName(held)
+        .groupBy(*keys)
+        .agg(fn.max("end").alias("end"), fn.sum("held").alias("messages"), fn.sum("size").alias("bytes"))
+        .join(fn.broadcast(inputs), ["receiver_app", "topic", "partition"])
+        .withColumnsRenamed({"position": "start_offset"})
+        .withColumn("end_offset", fn.greatest(fn.coalesce("end", "log_end"), "start_offset"))
+        .select(*columns("channels"))
+    )
+
+
+# --- Processes and positions ----------------------------------------------------------------------------------------
+
+
+def processes(lookups: Lookups) -> DataFrame:
+    """Who took part: how each heard of the snapshot, what it was running, how long its cut took (microseconds)."""
+    rows = [
+        {**asdict(cut), "running": [asdict(event) for event in cut.running]}
+        for cut in lookups.view.captured.processes
+    ]
+    return local_frame(lookups.spark, SCHEMAS["processes"], rows).select(*columns("processes"))
+
+
+def positions(lookups: Lookups) -> DataFrame:
+    """How far every agent had read: the first offset that it had not started, and those beyond that it had."""
+    rows = [
+        {
+            "app": source.app,
+            "agent": agent.agent,
+            "topic": source.topic,
+            "partition": source.partition,
+            "position": agent.offset,
+            "started_above": list(agent.started_above),
+            "process": source.receiver,
+        }
+        for source in lookups.view.captured.inputs
+        for agent in source.agents
+        or (Position(agent="", topic=source.topic, partition=source.partition, offset=source.position),)
+    ]
+    return local_frame(lookups.spark, SCHEMAS["positions"], rows).select(*columns("positions"))

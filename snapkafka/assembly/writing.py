@@ -1,0 +1,107 @@
+"""Tables as Parquet, what the manifest says of them, and their digests."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from snapkafka.errors import StorageError
+from snapkafka.manifest import Column, FileEntry, TableEntry
+
+from .tables import SCHEMAS, SORTED_BY
+
+__all__ = ["digests", "entry", "read_back", "write"]
+
+#: A file for so many rows, at most: small tables are one file, large ones are written and read in parallel.
+ROWS_PER_FILE: Final = 500_000
+_CHUNK: Final = 1 << 20
+
+
+def write(table: DataFrame, name: str, folder: Path, *, rows_max: int) -> None:
+    """Write a table into `folder`/`name`, as `part-00000.parquet` and on.
+
+    Args:
+        rows_max: more rows than this it cannot have.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    place = folder / name
+    files = max(1, math.ceil(rows_max / ROWS_PER_FILE))
+    table.coalesce(files).sortWithinPartitions(*SORTED_BY[name]).write.parquet(place.as_uri())
+    try:
+        parts = sorted(place.glob("part-*.parquet"))
+        for other in set(place.iterdir()) - set(parts):  # checksums and flags of the committer
+            other.unlink()
+        for number, part in enumerate(parts):
+            part.rename(place / f"part-{number:05}.parquet")
+    except OSError as error:
+        raise StorageError(f"storage {place} cannot be written: {error.strerror}") from error
+
+
+def read_back(spark: SparkSession, name: str, folder: Path) -> DataFrame:
+    """The table as it was written."""
+    return spark.read.schema(SCHEMAS[name]).parquet((folder / name).as_uri())
+
+
+def digests(tables: Mapping[str, DataFrame]) -> dict[str, tuple[int, str]]:
+    """Per table the number of rows, and a digest that does not depend on their order: the sum of a hash of each.
+
+    One job for all of them.
+    """
+    hashes = [
+        table.select(fn.lit(name).alias("name"), _row_hash(table).alias("hash"))
+        for name, table in tables.items()
+    ]
+    sums = (
+        functools.reduce(DataFrame.unionByName, hashes)
+        .groupBy("name")
+        .agg(
+            fn.count("*").alias("rows"),
+            fn.sum(fn.col("hash").cast("decimal(20,0)")).cast("string").alias("digest"),
+        )
+        .collect()
+    )
+    return dict.fromkeys(tables, (0, "0")) | {row["name"]: (row["rows"], row["digest"]) for row in sums}
+
+
+def _row_hash(table: DataFrame) -> SparkColumn:
+    """64 bits over all columns. Nulls leave a hash as it is, so each value is preceded by the number of its column."""
+    values: list[SparkColumn] = []
+    for number, (name, kind) in enumerate(table.dtypes):
+        column = fn.col(name)
+        if kind.startswith("map"):  # which have no order of their own, and cannot be hashed
+            column = fn.array_sort(fn.map_entries(column))
+        values += [fn.lit(number), column]
+    return fn.xxhash64(*values)
+
+
+def entry(name: str, folder: Path, stem: str, *, rows: int, digest: str, table: DataFrame) -> TableEntry:
+    """What the manifest says of a table.
+
+    Args:
+        folder: where it lies now.
+        stem: the folder of the snapshot, relative to the storage, where it will lie.
+    """
+    files = tuple(
+        FileEntry(path=f"{stem}/{name}/{part.name}", bytes=part.stat().st_size, sha256=_sha256(part))
+        for part in sorted((folder / name).glob("*.parquet"))
+    )
+    schema = tuple(Column(name=column, type=kind) for column, kind in table.dtypes)
+    return TableEntry(name=name, path=f"{stem}/{name}", rows=rows, digest=digest, schema=schema, files=files)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,39 @@
+"""The checks: what is wrong with a snapshot, what a witness of it is, and what verdict follows.
+
+| module | what |
+|---|---|
+| `witness` | findings and witnesses, every kind of them with its sentence |
+| `view` | a captured snapshot as the checks ask about it; the colour of a record |
+| `ranges` | which offsets must be read; what the bounds of the log alone tell |
+| `log_checks` | V1, V2, V4 on a list of records (the simulator; the reference for Spark's) |
+| `invariants` | V6: the user's SQL, and ready-made ones |
+| `verdict` | from outcomes to a verdict |
+
+Pure: no Kafka, no Spark. Of the six checks V3 (state) and V5 (cause) are not there yet, and are listed as not run.
+"""
+
+from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
+from .verdict import Verdict, decide
+from .view import CutView, LogBounds, LogRecord, in_flight
+from .witness import KINDS, WITNESSES_MAX, CheckOutcome, Finding, Status, Weight, Witness, outcome
+
+__all__ = [
+    "KINDS",
+    "WITNESSES_MAX",
+    "CheckOutcome",
+    "CutView",
+    "Finding",
+    "LogBounds",
+    "LogRecord",
+    "ReadRange",
+    "Status",
+    "Verdict",
+    "Weight",
+    "Witness",
+    "bounds_findings",
+    "decide",
+    "in_flight",
+    "outcome",
+    "reading_ranges",
+    "require_offsets",
+]

@@ -1,0 +1,103 @@
+"""V6: invariants of the user's own, in SQL over the tables of a snapshot.
+
+An invariant is a query that returns the rows which violate it: none, and it holds. It sees the tables as views named
+`state`, `messages`, `channels`, `processes` and `positions`. A row with columns `topic`, `partition` and `offset`
+points at a record, as every other witness does.
+
+`${name}` stands for a parameter that has to be set, `${name:value}` for one that may be. The files beside this one are
+ready to use by their names (`--invariants conservation --set total=1000 ...`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from snapkafka.errors import BadInputError
+
+__all__ = ["Invariant", "load", "ready_made"]
+
+_PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
+#: A value lands inside SQL, often inside quotes: these would end the quotes.
+_UNSAFE: Final = re.compile(r"['\"\\`;\n\r]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invariant:
+    """A query whose rows are violations; `name` is the file's, without `.sql`."""
+
+    name: str
+    sql: str
+
+
+def ready_made() -> tuple[str, ...]:
+    """The names of the invariants that come with snapkafka."""
+    return tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.sql")))
+
+
+def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant, ...]:
+    """Read invariants and fill in their parameters.
+
+    Args:
+        where: folders (all `*.sql` in them), files, or names of ready-made ones.
+        parameters: values for the placeholders; one that no invariant has is an error, as it is a slip.
+
+    Raises:
+        BadInputError: nothing is there or to be read; a parameter is missing, unknown, or cannot stand in SQL.
+    """
+    for name, value in parameters.items():
+        if _UNSAFE.search(value):
+            raise BadInputError(
+                f"--set {name}={value}: quotes, backslashes and semicolons cannot be used in a value"
+            )
+    loaded, used = [], set()
+    for path in sorted(
+        {path for item in where for path in _files(item)}, key=lambda path: (path.stem, str(path))
+    ):
+        try:
+            sql = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInputError(
+                f"invariant {path} cannot be read: {error}", hint="check --invariants"
+            ) from error
+        names = {match[1] for match in _PLACEHOLDER.finditer(sql)}
+        used |= names
+        loaded.append(Invariant(name=path.stem, sql=_filled(path, sql, parameters)))
+    unknown = sorted(set(parameters) - used)
+    if unknown:
+        raise BadInputError(f"no invariant has a parameter {unknown[0]}", hint="check --set and --invariants")
+    return tuple(loaded)
+
+
+def _files(item: str) -> list[Path]:
+    path = Path(item).expanduser()
+    if path.is_dir():
+        found = sorted(path.glob("*.sql"))
+        if not found:
+            raise BadInputError(f"{item} holds no *.sql", hint="check --invariants")
+        return found
+    if path.is_file():
+        return [path]
+    if item in ready_made():
+        return [Path(__file__).parent / f"{item}.sql"]
+    raise BadInputError(
+        f"there are no invariants at {item}",
+        hint=f"--invariants takes a folder, a file, or one of: {', '.join(ready_made())}",
+    )
+
+
+def _filled(path: Path, sql: str, parameters: Mapping[str, str]) -> str:
+    def fill(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
+        if name in parameters:
+            return parameters[name]
+        if default is None:
+            raise BadInputError(
+                f"invariant {path.stem} needs a value for {name}", hint=f"add --set {name}=..."
+            )
+        return default
+
+    return _PLACEHOLDER.sub(fill, sql)

@@ -1,0 +1,20 @@
+-- Nobody waits in a circle. A table says who waits for whom: its key waits for what is named in its value. Since the
+-- snapshot is consistent, a circle found in it is one that still stands (a deadlock is a stable property).
+--
+--   table      the table: one row per waiting party
+--   waits_for  JSON path of the name of whom it waits for; default: the value itself
+--   longest    how many parties a circle may have to be found; default: 8
+WITH RECURSIVE waits AS (
+    SELECT key AS party,
+           CASE WHEN '${waits_for:$}' = '$' THEN value ELSE get_json_object(value, '${waits_for:$}') END AS waits_for
+    FROM state
+    WHERE `table` = '${table}'
+),
+paths (first, last, steps, path) AS (
+    SELECT party, waits_for, 1, party || ' -> ' || waits_for FROM waits
+    UNION ALL
+    SELECT first, waits.waits_for, steps + 1, path || ' -> ' || waits.waits_for
+    FROM paths JOIN waits ON paths.last = waits.party
+    WHERE paths.first <> paths.last AND steps < ${longest:8}
+)
+SELECT path AS circle, steps FROM paths WHERE first = last

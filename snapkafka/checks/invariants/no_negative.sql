@@ -1,0 +1,14 @@
+-- No amount in a table is below zero (or below another floor).
+--
+--   table     the table that holds the amounts
+--   amount    JSON path of the amount in a value; default: the value itself
+--   floor     the least that an amount may be; default: 0
+SELECT
+    changelog_topic AS topic,
+    `partition`,
+    changelog_offset AS `offset`,
+    key,
+    get_json_object(value, '${amount:$}') AS amount
+FROM state
+WHERE `table` = '${table}'
+    AND TRY_CAST(get_json_object(value, '${amount:$}') AS DOUBLE) < CAST(${floor:0} AS DOUBLE)

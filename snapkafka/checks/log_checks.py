@@ -1,0 +1,183 @@
+"""V1, V2 and V4 on a list of records: the checks in their plainest form.
+
+The simulator runs these on its logs; Spark runs the same checks on Kafka's (`snapkafka.assembly.checks`), and a test
+holds the two against each other on random damage. All of them watch and none of them raises.
+
+What each proves, and what each finding means to a person, is told in docs/verification.md.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from snapkafka.protocol.records import TopicPartition
+
+from .view import EXTERNAL, CutView, LogRecord, received
+from .witness import Finding
+
+__all__ = ["v1", "v2", "v4"]
+
+
+def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
+    """Colour: per (process, topic-partition) seq without gap, offsets and seq rise together, no white after the end."""
+    log = _by_partition(view, records)
+    findings = [
+        Finding(
+            "white-after-end", *record[:3], record.process, record.seq, a=view.white_end(record.process, tp)
+        )
+        for tp, lines in log.items()
+        for record in lines
+        if view.white_stamped(record) and record.offset >= view.white_end(record.process, tp)
+    ]
+    for tp, lines in log.items():
+        findings += _late(view, tp, lines)
+        only_state = tp in view.changelogs and tp not in view.inputs
+        for gap in _gaps(view, tp, lines):
+            if gap.explained:
+                # In a changelog older values of a key go by design: whether it is whole is for V3 to say.
+                kind = None if only_state else "gap-explained"
+            else:
+                kind = "gap-left" if view.left(gap.record.process) else "gap"
+            if kind is not None:
+                record = gap.record
+                findings.append(
+                    Finding(kind, *record[:3], record.process, record.seq, a=gap.first_seq, b=record.seq - 1)
+                )
+    return findings
+
+
+def v2(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
+    """Receipt: no record that a receiver had started is red by its header, its sender's birth, or R8."""
+    findings = []
+    for tp, lines in _by_partition(view, records).items():
+        for source in view.inputs.get(tp, ()):
+            for record in lines:
+                why = view.why_red(record, source) if received(source, record.offset) else None
+                if why is not None:
+                    findings.append(
+                        Finding(
+                            why[0],
+                            *record[:3],
+                            record.process,
+                            record.seq,
+                            app=source.app,
+                            a=why[1],
+                            b=view.epoch,
+                        )
+                    )
+    return findings
+
+
+def v4(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
+    """Channels: what was in flight is there, up to the last seq that its sender counted, and as receivers saw it."""
+    log = _by_partition(view, records)
+    return [*_last_missing(view, log), *_holes(view, log), *_recorded(view, log)]
+
+
+# --- V1 and V4: seqs ------------------------------------------------------------------------------------------------
+
+
+class _Gap(NamedTuple):
+    """`record` is the first after missing seqs, which begin with `first_seq`; `after` is the offset before it."""
+
+    record: LogRecord
+    first_seq: int
+    after: int
+    explained: bool
+
+
+def _by_partition(view: CutView, records: Iterable[LogRecord]) -> dict[TopicPartition, list[LogRecord]]:
+    log: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
+    for record in sorted(records):
+        if record.tp not in view.recreated:
+            log[record.tp].append(record)
+    return log
+
+
+def _judged(
+    view: CutView, tp: TopicPartition, lines: list[LogRecord]
+) -> dict[int, list[tuple[int, LogRecord]]]:
+    """Per process, the records whose seqs have to be whole, each with its number in the partition."""
+    sent: dict[int, list[tuple[int, LogRecord]]] = defaultdict(list)
+    for nth, record in enumerate(lines):
+        if record.process != EXTERNAL and record.offset < view.judged_end(record.process, tp):
+            sent[record.process].append((nth, record))
+    return sent
+
+
+def _late(view: CutView, tp: TopicPartition, lines: list[LogRecord]) -> Iterator[Finding]:
+    for sent in _judged(view, tp, lines).values():
+        highest, seen = -1, set[int]()
+        for _, record in sent:
+            if record.seq <= highest:
+                kind = "duplicate" if record.seq in seen else "disorder"
+                yield Finding(kind, *record[:3], record.process, record.seq, a=highest)
+            highest = max(highest, record.seq)
+            seen.add(record.seq)
+
+
+def _gaps(view: CutView, tp: TopicPartition, lines: list[LogRecord]) -> Iterator[_Gap]:
+    for sent in _judged(view, tp, lines).values():
+        seqs = {record.seq for _, record in sent}
+        before: tuple[int, LogRecord] | None = None  # the record with the highest seq so far
+        for nth, record in sent:
+            if before is not None and record.seq > before[1].seq + 1:
+                between = sum(1 for seq in seqs if before[1].seq < seq < record.seq)
+                missing = record.seq - before[1].seq - 1 - between
+                holes = (record.offset - before[1].offset) - (nth - before[0])
+                if missing:
+                    yield _Gap(record, before[1].seq + 1, before[1].offset, holes >= missing)
+            if before is None or record.seq > before[1].seq:
+                before = (nth, record)
+
+
+# --- V4 -------------------------------------------------------------------------------------------------------------
+
+
+def _last_missing(view: CutView, log: dict[TopicPartition, list[LogRecord]]) -> Iterator[Finding]:
+    at = {record[:3]: record for lines in log.values() for record in lines}
+    for tp, end, source in view.last_in_flight():
+        found = at.get((*tp, end.white_end - 1))
+        if found is None or (found.process, found.seq, found.marker) != (end.process, end.last_seq, False):
+            yield Finding("last-missing", *tp, end.white_end - 1, end.process, end.last_seq, app=source.app)
+
+
+def _holes(view: CutView, log: dict[TopicPartition, list[LogRecord]]) -> Iterator[Finding]:
+    for tp, sources in view.inputs.items():
+        for gap in _gaps(view, tp, log.get(tp, [])):
+            record = gap.record
+            for source in sources:
+                if not view.living(record.process) or record.offset <= source.position:
+                    continue
+                where = max(gap.after + 1, source.position) if gap.explained else record.offset
+                yield Finding(
+                    "hole" if gap.explained else "incomplete",
+                    *tp,
+                    where,
+                    record.process,
+                    record.seq,
+                    app=source.app,
+                    a=gap.first_seq,
+                    b=record.seq - 1,
+                )
+
+
+def _recorded(view: CutView, log: dict[TopicPartition, list[LogRecord]]) -> Iterator[Finding]:
+    for item, source in view.recorded():
+        tp = TopicPartition(item.topic, item.partition)
+        white_end = view.white_end(item.sender, tp)
+        for record in log.get(tp, ()):
+            in_recorded = item.start <= record.offset < item.end
+            in_derived = source.position <= record.offset < white_end
+            if record.process == item.sender and view.white_stamped(record) and in_recorded != in_derived:
+                yield Finding(
+                    "recorded-differs",
+                    *record[:3],
+                    record.process,
+                    record.seq,
+                    app=source.app,
+                    a=item.start,
+                    b=item.end,
+                )

@@ -1,0 +1,122 @@
+"""Which offsets have to be read, and what follows from the bounds of the log alone.
+
+Of an input only the ranges that matter are read: from the lower of its position and the bound of R1 (below which no
+red record can lie) to the highest end that the snapshot names; of a changelog everything below its end. Then a *tail*
+more: a white record that entered the log after all ends were closed lies there. The tail ends where the log ends now,
+or after `tail_max` records, whichever comes first; the manifest says how far it went.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, NamedTuple
+
+from snapkafka.errors import OffsetsGoneError
+from snapkafka.protocol.records import TopicPartition
+
+from .view import CutView
+from .witness import WITNESSES_MAX, Finding
+
+__all__ = ["TAIL_MAX", "ReadRange", "bounds_findings", "reading_ranges", "require_offsets"]
+
+#: How many offsets past the ends of a snapshot are looked at, per partition. Assembly follows the capture within
+#: seconds or minutes, so this is the whole log there; for a verification years later it is what bounds the reading.
+TAIL_MAX: Final = 100_000
+
+
+class ReadRange(NamedTuple):
+    """Offsets `[start, end)` of a partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+def reading_ranges(view: CutView, *, tail_max: int = TAIL_MAX) -> list[ReadRange]:
+    """What to read, per partition, in order; ranges that are empty or cannot be read any more are left out."""
+    assert view.bounds is not None, "reading a log needs to know its bounds"
+    ranges = []
+    for tp in sorted({*view.inputs, *view.changelogs}):
+        if tp in view.recreated:
+            continue
+        now = view.bounds[tp]
+        starts = [now.start for _ in view.changelogs.get(tp, ())]
+        starts += [min(source.position, source.low) for source in view.inputs.get(tp, ())]
+        start, end = max(min(starts), now.start), min(view.closed_end(tp) + tail_max, now.end)
+        if start < end:
+            ranges.append(ReadRange(*tp, start, end))
+    return ranges
+
+
+def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
+    """What is wrong with the bounds of the log themselves: records that are gone, topics that were made anew.
+
+    Returns:
+        the first findings of each kind, and how many there are of each.
+    """
+    findings: list[Finding] = []
+    counts: Counter[str] = Counter()
+
+    def note(kind: str, tp: TopicPartition, start: int, end: int, **more: object) -> None:
+        """One finding per offset of `[start, end)`."""
+        if start < end:
+            counts[kind] += end - start
+            upto = min(end, start + WITNESSES_MAX)
+            findings.extend(Finding(kind, *tp, offset, **more) for offset in range(start, upto))  # type: ignore[arg-type]
+
+    for tp in sorted(view.recreated):
+        for check in ("V1", "V2", "V4"):
+            note(f"recreated-{check}", tp, 0, 1)
+    for tp, sources in sorted(view.inputs.items()):
+        start = view.log_start(tp)
+        if tp in view.recreated:
+            continue
+        white_end = max((sender.white_end for sender in view.senders.get(tp, {}).values()), default=0)
+        for source in sources:
+            if source.low < min(source.position, start):
+                note(
+                    "unread",
+                    tp,
+                    source.low,
+                    source.low + 1,
+                    app=source.app,
+                    a=min(source.position, start) - 1,
+                )
+            note("gone", tp, source.position, min(start, white_end), app=source.app, a=white_end, b=start)
+            if view.any_left:
+                after = max(source.position, white_end)
+                note("gone-left", tp, after, min(start, source.log_end), app=source.app, b=start)
+    return findings, counts
+
+
+def require_offsets(view: CutView) -> None:
+    """Refuse to assemble a snapshot whose records are gone: its tables would be short, and look whole.
+
+    Raises:
+        OffsetsGoneError: records that the tables need have been deleted, or their topic was.
+    """
+    assert view.bounds is not None, "what the log holds has to be known"
+    for tp in sorted(view.recreated):
+        if tp not in view.bounds:
+            raise OffsetsGoneError(
+                f"topic {tp.topic} of snapshot {view.captured.id} has no partition {tp.partition}"
+            )
+        raise OffsetsGoneError(
+            f"topic {tp.topic} was deleted and made anew (or cut short) since snapshot {view.captured.id}",
+            hint="take a new snapshot",
+        )
+    findings, _ = bounds_findings(view)
+    gone = next((finding for finding in findings if finding.kind == "gone"), None)
+    if gone is not None:
+        raise OffsetsGoneError(
+            f"snapshot {view.captured.id} needs {gone.topic}[{gone.partition}] from offset {gone.offset} to "
+            f"{gone.a - 1}, and its log now starts at {gone.b}"
+        )
+    for tp, changelogs in sorted(view.changelogs.items()):
+        for changelog in changelogs:
+            if view.log_start(tp) > changelog.end:
+                raise OffsetsGoneError(
+                    f"snapshot {view.captured.id} needs {tp} (changelog of table {changelog.table}) below offset "
+                    f"{changelog.end}, and its log now starts at {view.log_start(tp)}"
+                )

@@ -1,0 +1,47 @@
+"""From outcomes to a verdict: whether to believe a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from .witness import CheckOutcome, Status
+
+__all__ = ["Verdict", "decide"]
+
+
+class Verdict(StrEnum):
+    """What verification says of a snapshot; the first three mean that it may be relied on."""
+
+    #: Every check that was run passed.
+    VERIFIED = "VERIFIED"
+    #: Passed; torn or replayed events are listed, a restore runs them again.
+    VERIFIED_WITH_REPLAYS = "VERIFIED_WITH_REPLAYS"
+    #: Passed; groups without snapkafka read our outputs and write our inputs, so what went through them is unproven.
+    VERIFIED_OPEN = "VERIFIED_OPEN"
+    #: The log contradicts the snapshot.
+    INCONSISTENT = "INCONSISTENT"
+    #: The log does not contradict it, and can no longer prove it either.
+    UNVERIFIABLE = "UNVERIFIABLE"
+
+    @property
+    def good(self) -> bool:
+        return self in (Verdict.VERIFIED, Verdict.VERIFIED_WITH_REPLAYS, Verdict.VERIFIED_OPEN)
+
+
+def decide(outcomes: Iterable[CheckOutcome], *, replays: int = 0, open_groups: Iterable[str] = ()) -> Verdict:
+    """The verdict. One failed check condemns; one that could not see leaves it open; nothing checked proves nothing.
+
+    Args:
+        outcomes: of the checks that were run.
+        replays: how many torn or replayed events the snapshot lists.
+        open_groups: consumer groups without snapkafka through which our outputs come back to our inputs.
+    """
+    statuses = {outcome.status for outcome in outcomes}
+    if Status.FAILED in statuses:
+        return Verdict.INCONSISTENT
+    if Status.UNVERIFIABLE in statuses or not statuses:
+        return Verdict.UNVERIFIABLE
+    if any(True for _ in open_groups):
+        return Verdict.VERIFIED_OPEN
+    return Verdict.VERIFIED_WITH_REPLAYS if replays else Verdict.VERIFIED

@@ -1,0 +1,187 @@
+"""The captured snapshot as the checks ask about it, and the colours of records relative to it (rules R5, R8).
+
+A record is *white* for a snapshot of epoch E, or red:
+
+- of a process born at or after E (its id is the ledger offset of its `Hello`): red, whatever its header says;
+- of a process that had left before the trigger: white below the log end that the receiver saw, red from there on;
+- of any other: white if its header's epoch is below E. But what comes after its sender's white end *counts as* red:
+  below a receiver's position it is a witness against the cut.
+
+Markers are never messages. A record without our header, or with one that does not belong there, is *external*, and so
+is one of a process that the snapshot does not know (an app out of its scope), as long as it is not red.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.records import ChannelRange, TopicPartition
+
+__all__ = ["EXTERNAL", "CutView", "LogBounds", "LogRecord", "in_flight", "received"]
+
+#: The process of a record that none of ours wrote.
+EXTERNAL: Final = -1
+
+
+class LogRecord(NamedTuple):
+    """What a check needs of a record: where it is, and what its `_sk` header says (`process` EXTERNAL: no header)."""
+
+    topic: str
+    partition: int
+    offset: int
+    process: int = EXTERNAL
+    epoch: int = 0
+    seq: int = -1
+    marker: bool = False
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBounds:
+    """What a partition's log holds now: offsets `[start, end)`; `topic_id` is Kafka's own, hex, empty if unknown."""
+
+    start: int
+    end: int
+    topic_id: str = ""
+
+
+class CutView:
+    """Lookups into a captured snapshot, and the colour of a record.
+
+    Args:
+        captured: the snapshot.
+        bounds: what the log holds now. Without, the log is taken to hold everything (a simulator's does).
+    """
+
+    def __init__(self, captured: Captured, bounds: dict[TopicPartition, LogBounds] | None = None) -> None:
+        self.captured = captured
+        self.epoch = captured.epoch
+        self.bounds = bounds
+        self.processes: dict[int, ProcessCut] = {cut.process: cut for cut in captured.processes}
+        self.any_left = any(cut.left for cut in captured.processes)
+        #: Partitions that cannot be the ones of the snapshot any more: made anew, or cut short.
+        self.recreated = frozenset(self._recreated())
+        self.inputs: dict[TopicPartition, list[InputCut]] = defaultdict(list)
+        for source in captured.inputs:
+            self.inputs[TopicPartition(source.topic, source.partition)].append(source)
+        self.changelogs: dict[TopicPartition, list[ChangelogCut]] = defaultdict(list)
+        for changelog in captured.changelogs:
+            self.changelogs[TopicPartition(changelog.topic, changelog.partition)].append(changelog)
+        self.senders: dict[TopicPartition, dict[int, SenderEnd]] = defaultdict(dict)
+        for sender in captured.senders:
+            self.senders[TopicPartition(sender.topic, sender.partition)][sender.process] = sender
+
+    # -- ends -------------------------------------------------------------------------------------------------
+
+    def log_start(self, tp: TopicPartition) -> int:
+        return self.bounds[tp].start if self.bounds is not None and tp in self.bounds else 0
+
+    def white_end(self, process: int, tp: TopicPartition) -> int:
+        """One past the last white record of a living sender; 0 if it closed none there."""
+        end = self.senders[tp].get(process) if tp in self.senders else None
+        return end.white_end if end is not None else 0
+
+    def closed_end(self, tp: TopicPartition) -> int:
+        """The highest end that the snapshot names for the partition: everything white lies below it."""
+        ends = [sender.white_end for sender in self.senders[tp].values()] if tp in self.senders else []
+        ends += [max(source.position, source.log_end) for source in self.inputs.get(tp, ())]
+        ends += [changelog.end for changelog in self.changelogs.get(tp, ())]
+        return max(ends, default=0)
+
+    def living(self, process: int) -> bool:
+        """Did it cut and close for this snapshot?"""
+        cut = self.processes.get(process)
+        return cut is not None and not cut.left
+
+    def left(self, process: int) -> bool:
+        cut = self.processes.get(process)
+        return cut is not None and cut.left
+
+    def judged_end(self, process: int, tp: TopicPartition) -> int:
+        """Below this offset the seqs of a process must be whole; what is red after it is none of this snapshot's."""
+        if self.living(process):
+            return self.white_end(process, tp)
+        return self.closed_end(tp) if self.left(process) else 0
+
+    # -- colours ----------------------------------------------------------------------------------------------
+
+    def white_stamped(self, record: LogRecord) -> bool:
+        """Sent in white by a living process, as far as its header tells; it may lie past the sender's end."""
+        return self.living(record.process) and record.epoch < self.epoch and not record.marker
+
+    def in_channel(self, record: LogRecord, source: InputCut) -> bool:
+        """Is this record a message that was in flight to the app of `source`? (R8)"""
+        if record.marker or not in_flight(source, record.offset):
+            return False
+        if self.left(record.process):
+            return record.offset < source.log_end
+        return self.white_stamped(record) and record.offset < self.white_end(record.process, record.tp)
+
+    def why_red(self, record: LogRecord, source: InputCut) -> tuple[str, int] | None:
+        """Why a record counts as red for an input: kind of finding and its number; None where it does not."""
+        if record.process == EXTERNAL or record.marker:
+            return None
+        if record.process >= self.epoch:
+            return "red-birth", record.epoch
+        if self.left(record.process):
+            return ("red-late", source.log_end) if record.offset >= source.log_end else None
+        if record.epoch >= self.epoch:
+            return "red-header", record.epoch
+        if self.living(record.process) and record.offset >= self.white_end(record.process, record.tp):
+            return "red-late", self.white_end(record.process, record.tp)
+        return None
+
+    # -- what must be there -----------------------------------------------------------------------------------
+
+    def last_in_flight(self) -> Iterator[tuple[TopicPartition, SenderEnd, InputCut]]:
+        """Last white records of living senders that were in flight, and are not known to be gone from the log."""
+        for tp, sources in self.inputs.items():
+            for source in sources:
+                for end in self.senders.get(tp, {}).values():
+                    in_log = (
+                        end.white_end > max(source.position, self.log_start(tp)) and tp not in self.recreated
+                    )
+                    if end.last_seq >= 0 and in_log:
+                        yield tp, end, source
+
+    def recorded(self) -> Iterator[tuple[ChannelRange, InputCut]]:
+        """Ranges that receivers recorded, each with the input that it was recorded for: the one nearest to it."""
+        for item in self.captured.recorded:
+            tp = TopicPartition(item.topic, item.partition)
+            sources = self.inputs.get(tp, [])
+            if self.living(item.sender) and sources and tp not in self.recreated:
+                yield item, min(sources, key=lambda source: (abs(source.position - item.start), source.app))
+
+    def _recreated(self) -> Iterable[TopicPartition]:
+        if self.bounds is None:
+            return
+        needed: dict[TopicPartition, tuple[int, str]] = {}
+        for source in self.captured.inputs:
+            needed[TopicPartition(source.topic, source.partition)] = (source.position, source.topic_id)
+        for changelog in self.captured.changelogs:
+            needed[TopicPartition(changelog.topic, changelog.partition)] = (changelog.end, changelog.topic_id)
+        for tp, (end, topic_id) in needed.items():
+            now = self.bounds.get(tp)
+            if now is None or now.end < end or (topic_id and now.topic_id and now.topic_id != topic_id):
+                yield tp
+
+
+def in_flight(source: InputCut, offset: int) -> bool:
+    """Has some agent of the input still to start this offset?"""
+    if not source.agents:
+        return offset >= source.position
+    return any(offset >= agent.offset and offset not in agent.started_above for agent in source.agents)
+
+
+def received(source: InputCut, offset: int) -> bool:
+    """Has some agent of the input started this offset?"""
+    if not source.agents:
+        return offset < source.position
+    return any(offset < agent.offset or offset in agent.started_above for agent in source.agents)

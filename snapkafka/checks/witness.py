@@ -1,0 +1,253 @@
+"""What a check finds, and how it is told.
+
+A *finding* is numbers: which rule, which record, and two more numbers that the rule's sentence needs (`a`, `b`). A
+*witness* is the same for people, with the sentence. Checks on lists (`log_checks`) and checks in Spark
+(`snapkafka.assembly.checks`) both give findings, so that they can be compared, and tell them by the same sentences.
+
+Each kind of finding has a weight: it *fails* its check (nothing innocent looks like that), or leaves it *unverifiable*
+(the log can no longer show it either way), or is a *note* (worth knowing, accuses nobody).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+__all__ = [
+    "KINDS",
+    "WITNESSES_MAX",
+    "CheckOutcome",
+    "Finding",
+    "Kind",
+    "Status",
+    "Weight",
+    "Witness",
+    "outcome",
+]
+
+#: As many witnesses of one check are kept: enough to see a pattern, few enough to read.
+WITNESSES_MAX: Final = 20
+
+
+class Status(StrEnum):
+    """How a check went. A check that was not run has no outcome at all."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNVERIFIABLE = "unverifiable"
+
+
+class Weight(StrEnum):
+    """What a finding does to its check."""
+
+    FAILS = "fails"
+    UNVERIFIABLE = "unverifiable"
+    NOTE = "note"
+
+
+class Kind(NamedTuple):
+    """A rule that a record can break: the check it belongs to, its weight, and the sentence of its witnesses."""
+
+    check: str
+    weight: Weight
+    says: str
+
+
+class Finding(NamedTuple):
+    """A record that broke a rule. `process` and `seq` are -1, `app` is empty, where the rule has none."""
+
+    kind: str
+    topic: str
+    partition: int
+    offset: int
+    process: int = -1
+    seq: int = -1
+    app: str = ""
+    a: int = -1
+    b: int = -1
+
+    @property
+    def order(self) -> tuple[str, int, int, str, int, str]:
+        """Witnesses are listed by the place of their record."""
+        return (self.topic, self.partition, self.offset, self.kind, self.process, self.app)
+
+
+#: Every kind of finding of V1, V2 and V4. docs/verification.md explains each.
+KINDS: Final[Mapping[str, Kind]] = {
+    "white-after-end": Kind(
+        "V1",
+        Weight.FAILS,
+        "white record of process {process} (seq {seq}), though its white records here end at offset {a}",
+    ),
+    "disorder": Kind(
+        "V1", Weight.FAILS, "record of process {process} has seq {seq}, after a record of it with seq {a}"
+    ),
+    "gap": Kind(
+        "V1",
+        Weight.FAILS,
+        "of process {process}, seq {a} to {b} are missing before this record, and no missing offset explains it",
+    ),
+    "gap-explained": Kind(
+        "V1",
+        Weight.UNVERIFIABLE,
+        "of process {process}, seq {a} to {b} are missing before this record; offsets are missing there too "
+        "(compaction, or an aborted transaction)",
+    ),
+    "gap-left": Kind(
+        "V1",
+        Weight.UNVERIFIABLE,
+        "of process {process}, which left before the snapshot, seq {a} to {b} are missing before this record",
+    ),
+    "duplicate": Kind(
+        "V1",
+        Weight.NOTE,
+        "record of process {process} with seq {seq} is in the log a second time (a producer's retry)",
+    ),
+    "red-header": Kind(
+        "V2",
+        Weight.FAILS,
+        "{app} has received this record of process {process} (seq {seq}), and it is red: its epoch is {a}, the "
+        "snapshot's {b}",
+    ),
+    "red-birth": Kind(
+        "V2",
+        Weight.FAILS,
+        "{app} has received this record of process {process} (seq {seq}), and it is red: its sender said Hello after "
+        "the snapshot was triggered (epoch {b})",
+    ),
+    "red-late": Kind(
+        "V2",
+        Weight.FAILS,
+        "{app} has received this record of process {process} (seq {seq}), and it counts as red: what that process "
+        "sent in white ends at offset {a}",
+    ),
+    "unread": Kind(
+        "V2",
+        Weight.UNVERIFIABLE,
+        "offsets {offset} to {a}, which {app} has received, are gone from the log: nobody can see any more whether "
+        "one of them was red",
+    ),
+    "gone": Kind(
+        "V4",
+        Weight.FAILS,
+        "this offset is gone from the log (it starts at {b}); it lies in the range that was in flight to {app}, "
+        "which ends at {a}",
+    ),
+    "gone-left": Kind(
+        "V4",
+        Weight.UNVERIFIABLE,
+        "this offset is gone from the log (it starts at {b}); if a process that left had sent it, it was in flight to "
+        "{app}",
+    ),
+    "last-missing": Kind(
+        "V4",
+        Weight.FAILS,
+        "the last white record of process {process} (seq {seq}) should be here, in flight to {app}; it is not",
+    ),
+    "incomplete": Kind(
+        "V4",
+        Weight.FAILS,
+        "in flight to {app}, seq {a} to {b} of process {process} are missing before this record",
+    ),
+    "hole": Kind(
+        "V4",
+        Weight.UNVERIFIABLE,
+        "in flight to {app}, seq {a} to {b} of process {process} are missing from this offset on; offsets are missing "
+        "there too (compaction, or an aborted transaction)",
+    ),
+    "recorded-differs": Kind(
+        "V4",
+        Weight.FAILS,
+        "white record of process {process} (seq {seq}) lies in only one of two ranges that should hold the same: the "
+        "one recorded by {app} (offsets {a} to {b}) and the one from its position to the sender's white end",
+    ),
+    "recreated-V1": Kind(
+        "V1", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"
+    ),
+    "recreated-V2": Kind(
+        "V2", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"
+    ),
+    "recreated-V4": Kind(
+        "V4", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """A finding, told. For V6 the place is that of the row, if it has one (else "", -1, -1)."""
+
+    check: str
+    topic: str
+    partition: int
+    offset: int
+    what: str
+    process: int = -1
+    seq: int = -1
+
+    def __str__(self) -> str:
+        place = f"{self.topic}[{self.partition}]@{self.offset}: " if self.offset >= 0 else ""
+        return f"{self.check}: {place}{self.what}"
+
+    @classmethod
+    def of(cls, finding: Finding) -> Witness:
+        kind = KINDS[finding.kind]
+        return cls(
+            check=kind.check,
+            topic=finding.topic,
+            partition=finding.partition,
+            offset=finding.offset,
+            process=finding.process,
+            seq=finding.seq,
+            what=kind.says.format(**finding._asdict()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOutcome:
+    """How one check went: `found` counts what accuses, `noted` what does not; both lists hold the first 20 of it."""
+
+    check: str
+    status: Status
+    found: int = 0
+    witnesses: tuple[Witness, ...] = ()
+    noted: int = 0
+    notes: tuple[Witness, ...] = field(default=())
+
+
+def outcome(check: str, first: Iterable[Finding], counts: Mapping[str, int]) -> CheckOutcome:
+    """The outcome of a check.
+
+    Args:
+        check: "V1", ...
+        first: findings, at least the first 20 of each kind by `Finding.order`; those of other checks are skipped.
+        counts: how many findings of each kind there are.
+    """
+    mine = sorted((finding for finding in first if KINDS[finding.kind].check == check), key=lambda f: f.order)
+    of_weight = {
+        weight: sum(
+            n for kind, n in counts.items() if KINDS[kind].check == check and KINDS[kind].weight is weight
+        )
+        for weight in Weight
+    }
+    weights: tuple[Weight, ...] = ()
+    if of_weight[Weight.FAILS]:
+        status, weights = Status.FAILED, (Weight.FAILS,)
+    elif of_weight[Weight.UNVERIFIABLE]:
+        status, weights = Status.UNVERIFIABLE, (Weight.UNVERIFIABLE,)
+    else:
+        status = Status.PASSED
+
+    def told(wanted: tuple[Weight, ...]) -> tuple[Witness, ...]:
+        return tuple(Witness.of(f) for f in mine if KINDS[f.kind].weight in wanted)[:WITNESSES_MAX]
+
+    return CheckOutcome(
+        check=check,
+        status=status,
+        found=sum(of_weight[weight] for weight in weights),
+        witnesses=told(weights),
+        noted=of_weight[Weight.NOTE],
+        notes=told((Weight.NOTE,)),
+    )

@@ -1,0 +1,224 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import getpass
+import runpy
+import socket
+import sys
+from typing import Annotated
+
+import typer
+
+from snapkafka import ops
+from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.ops.listing import wall_ms
+
+from .progress import progress_lines, spoken_lines
+from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
+from .tables import print_assembled, print_details, print_list, print_triggered
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="snapkafka",
+    help="Consistent global snapshots of running Faust services on Kafka, without stopping them.",
+    epilog=EXIT_TABLE,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap", envvar="SNAPKAFKA_BOOTSTRAP", help="The broker: host:port, several with commas."
+    ),
+]
+Namespace = Annotated[
+    str,
+    typer.Option(
+        "--namespace", envvar="SNAPKAFKA_NAMESPACE", help="The systems that are snapshotted together."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
+Snapshot = Annotated[str, typer.Argument(metavar="ID", help="The snapshot: its id, or its epoch.")]
+
+
+@app.command(epilog=EXIT_STATUSES)
+def trigger(
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    snapshot_id: Annotated[
+        str, typer.Option("--id", help="Its name; the same again answers with the same.")
+    ] = "",
+    type_: Annotated[str, typer.Option("--type", help="full or incremental.")] = "full",
+    parent: Annotated[
+        str, typer.Option("--parent", help="Id of the snapshot that an incremental builds on.")
+    ] = "",
+    storage: Annotated[str, typer.Option("--storage", help="Where its tables shall lie.")] = "",
+    apps: Annotated[
+        list[str] | None, typer.Option("--apps", help="Those in scope; repeat it, or use commas.")
+    ] = None,
+    ttl_ms: Annotated[
+        int, typer.Option("--ttl", help="Not captured in so many milliseconds, it fails.")
+    ] = 5_000,
+    knowing: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--knows-markers", metavar="GROUP", help="A consumer group that may meet markers; repeat it."
+        ),
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="If that one failed, its next attempt.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Until it is captured.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take a snapshot: ask every process to cut. Nothing stops, nothing waits."""
+    with progress_lines(told=wait and not as_json) as progress:
+        found = run(
+            lambda: ops.trigger(
+                connect(bootstrap),
+                namespace,
+                snapshot_id=snapshot_id,
+                type=type_,
+                parent=parent,
+                storage=storage,
+                who=f"{getpass.getuser()}@{socket.gethostname()}",
+                apps=[name.strip() for given in apps or () for name in given.split(",") if name.strip()],
+                ttl_ms=ttl_ms,
+                knowing=knowing or (),
+                retry=retry,
+                wait=wait,
+                progress=progress,
+            ),
+            as_json=as_json,
+        )
+    if as_json:
+        print_json(found)
+    else:
+        print_triggered(console, found)
+
+
+@app.command(name="list", epilog=EXIT_STATUSES)
+def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """Say what snapshots there are, and what became of them."""
+    found = run(lambda: ops.list_snapshots(connect(bootstrap), namespace), as_json=as_json)
+    if as_json:
+        print_json({"snapshots": found})
+    else:
+        print_list(console, found, wall_ms())
+
+
+@app.command(epilog=EXIT_STATUSES)
+def show(
+    snapshot: Snapshot, bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False
+) -> None:
+    """Say all about one snapshot: what it waits for while it runs, and where everybody stood once it is captured."""
+    found = run(lambda: ops.show(connect(bootstrap), namespace, snapshot), as_json=as_json)
+    if as_json:
+        print_json(found)
+    else:
+        print_details(console, found)
+
+
+Storage = Annotated[str, typer.Option("--storage", help="Where tables lie; default: where the trigger said.")]
+Invariants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--invariants", help="Check these (V6): a folder of *.sql, a file, or a ready-made one; repeat it."
+    ),
+]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the invariants; repeat it."),
+]
+Isolation = Annotated[
+    str, typer.Option("--isolation", help="read_committed for services that run exactly-once.")
+]
+
+
+@app.command(epilog=EXIT_STATUSES)
+def assemble(
+    snapshots: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Captured snapshots: ids, or epochs.")
+    ],
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    storage: Storage = "",
+    invariants: Invariants = None,
+    parameters: Parameters = None,
+    isolation: Isolation = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make tables of captured snapshots with Spark, and verify them."""
+    with spoken_lines(told=not as_json) as say:
+        found = run(
+            lambda: ops.assemble(
+                connect(bootstrap),
+                namespace,
+                snapshots,
+                storage=storage,
+                invariants=invariants or (),
+                parameters=parameters or (),
+                isolation=isolation,
+                say=say,
+            ),
+            as_json=as_json,
+        )
+    _tell(found, as_json=as_json)
+
+
+@app.command(epilog=EXIT_STATUSES)
+def verify(
+    snapshot: Annotated[str, typer.Argument(metavar="[ID]", help="The snapshot: its id, or its epoch.")] = "",
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    manifest: Annotated[
+        str, typer.Option("--manifest", help="Its manifest: needs nothing else but the broker.")
+    ] = "",
+    storage: Storage = "",
+    invariants: Invariants = None,
+    parameters: Parameters = None,
+    isolation: Isolation = "",
+    record: Annotated[bool, typer.Option("--record", help="Write the verdict to the ledger.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Verify an assembled snapshot again, from its manifest and the log alone."""
+    with spoken_lines(told=not as_json) as say:
+        found = run(
+            lambda: ops.verify(
+                connect(bootstrap),
+                namespace,
+                snapshot,
+                manifest=manifest,
+                storage=storage,
+                invariants=invariants or (),
+                parameters=parameters or (),
+                isolation=isolation,
+                record=record,
+                say=say,
+            ),
+            as_json=as_json,
+        )
+    _tell(found, as_json=as_json)
+
+
+def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
+    """The results; one that is not good is told by the exit status as well."""
+    if as_json:
+        print_json({"snapshots": found})
+    else:
+        print_assembled(console, found)
+    if not all(item.good for item in found):
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    epilog=EXIT_STATUSES,
+)
+def demo(context: typer.Context) -> None:
+    """See it: a broker, services, load, three snapshots, assembled and verified, all on this machine."""
+    sys.argv = ["snapkafka demo", *context.args]
+    runpy.run_module("snapkafka.demo", run_name="__main__")

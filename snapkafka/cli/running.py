@@ -1,0 +1,112 @@
+"""Running a verb: its result or its error, for a person or as JSON, and the exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, TypeVar
+
+import typer
+from rich.console import Console
+
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError, all_errors
+from snapkafka.kafka.connection import Connection
+
+__all__ = ["EXIT_STATUSES", "EXIT_TABLE", "connect", "console", "notices", "print_json", "run"]
+
+#: Tables go here; wide enough in a pipe not to be cut off.
+console: Final = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+#: Progress and errors go here, so that what is piped stays clean.
+notices: Final = Console(stderr=True, highlight=False, soft_wrap=True)
+
+#: What a shell says of a command that Ctrl-C ended.
+EXIT_INTERRUPTED: Final = 130
+
+T = TypeVar("T")
+
+
+def _statuses() -> list[tuple[int, str, str]]:
+    told = [
+        (EXIT_OK, "done", ""),
+        (EXIT_NOT_GOOD, "not-good", "A snapshot was examined and is INCONSISTENT or UNVERIFIABLE."),
+        (EXIT_INTERRUPTED, "interrupted", "Ctrl-C."),
+    ]
+    told += [(cls.exit_status, cls.code, (cls.__doc__ or "").splitlines()[0]) for cls in all_errors()]
+    return sorted(told)
+
+
+#: Exit statuses in a paragraph, for the `--help` of each command, ...
+EXIT_STATUSES: Final = "Exit statuses: " + ", ".join(f"{status} {code}" for status, code, _ in _statuses())
+#: ... and in a table, for that of all.
+EXIT_TABLE: Final = "\n\n".join(
+    ["Exit statuses:", *(f"{status:4}  {code}  {meaning}".rstrip() for status, code, meaning in _statuses())]
+)
+
+
+def connect(bootstrap: str | None, environ: Mapping[str, str] = os.environ) -> Connection:
+    """Where the cluster is, with the credentials of the environment.
+
+    Raises:
+        BadInputError: nothing says where.
+    """
+    if not bootstrap:
+        raise BadInputError(
+            "no broker is given", hint="add --bootstrap host:port, or set SNAPKAFKA_BOOTSTRAP"
+        )
+    return Connection.from_environment(bootstrap, environ)
+
+
+def run(work: Callable[[], Coroutine[Any, Any, T]], *, as_json: bool) -> T:
+    """The result of a verb; an error becomes one line, a line of advice, and an exit status.
+
+    Args:
+        work: makes the coroutine; what it raises before counts as well.
+        as_json: say an error as JSON on standard output, too.
+
+    Raises:
+        typer.Exit: it failed.
+    """
+    # What the client library thinks of a broker that is away is said by us, once.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    try:
+        return asyncio.run(work())
+    except SnapkafkaError as error:
+        if as_json:
+            told = {
+                "code": error.code,
+                "message": error.message,
+                "hint": error.advice,
+                "exit_status": error.exit_status,
+            }
+            print_json({"error": told})
+        notices.print(f"[bold red]error:[/] {_plain(error.message)}", markup=True)
+        notices.print(f"       {_plain(error.advice)}")
+        raise typer.Exit(error.exit_status) from None
+    except Exception:
+        notices.print("[bold red]error:[/] a bug of snapkafka; please report it with this:", markup=True)
+        traceback.print_exc()
+        raise typer.Exit(InternalError.exit_status) from None
+    except KeyboardInterrupt:
+        notices.print("interrupted; what was triggered goes on by itself")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def print_json(value: Any) -> None:
+    """A result as JSON on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain_data))
+
+
+def _plain_data(value: Any) -> Any:
+    assert dataclasses.is_dataclass(value) and not isinstance(value, type), f"{value!r} has no JSON"
+    return dataclasses.asdict(value)
+
+
+def _plain(text: str) -> str:
+    """One line, with nothing in it that is taken for markup."""
+    return " ".join(text.split()).replace("[", "\\[")

@@ -1,0 +1,193 @@
+"""What a person sees: snapshots, one snapshot, progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from snapkafka.manifest import WitnessEntry
+from snapkafka.ops import Assembled, Details, Summary
+from snapkafka.ops.listing import ProcessRow, WaitRow
+
+__all__ = ["duration", "print_assembled", "print_details", "print_list", "print_triggered"]
+
+COLOURS: Final = {
+    "INITIATED": "cyan",
+    "CAPTURING": "cyan",
+    "CAPTURED": "yellow",
+    "COMPLETED": "green",
+    "FAILED": "red",
+    "VERIFIED": "green",
+    "VERIFIED_WITH_REPLAYS": "green",
+    "VERIFIED_OPEN": "green",
+    "INCONSISTENT": "bold red",
+    "UNVERIFIABLE": "yellow",
+    "passed": "green",
+    "failed": "bold red",
+    "unverifiable": "yellow",
+    "not run": "dim",
+}
+#: Where a list of positions stops; `--json` has them all.
+POSITIONS_SHOWN: Final = 40
+
+
+def duration(ms: float) -> str:
+    """Milliseconds as a person says them."""
+    if ms < 1_000:
+        return f"{ms:.0f} ms"
+    if ms < 120_000:
+        return f"{ms / 1_000:.1f} s"
+    if ms < 7_200_000:
+        return f"{ms / 60_000:.0f} min"
+    return f"{ms / 3_600_000:.0f} h" if ms < 172_800_000 else f"{ms / 86_400_000:.0f} days"
+
+
+def _coloured(word: str) -> str:
+    return f"[{COLOURS.get(word, 'white')}]{escape(word)}[/]"
+
+
+def _table(*columns: str, right: Iterable[str] = ()) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=column == "snapshot")
+    return table
+
+
+def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) -> None:
+    """One line for each snapshot, oldest first."""
+    if not snapshots:
+        console.print("no snapshot yet: `snapkafka trigger --wait` takes one")
+        return
+    table = _table(
+        "snapshot", "epoch", "when", "status", "captured in", "verdict", "", right=("epoch", "captured in")
+    )
+    for item in snapshots:
+        table.add_row(
+            escape(item.id) + (f" (attempt {item.attempt})" if item.attempt > 1 else ""),
+            str(item.epoch),
+            f"{duration(max(0, now_ms - item.triggered_ms))} ago",
+            _coloured(item.status.value),
+            "" if item.capture_ms is None else duration(item.capture_ms),
+            _coloured(item.verdict) if item.verdict else "",
+            escape(item.failure_reason),
+        )
+    console.print(table)
+
+
+def print_triggered(console: Console, item: Summary) -> None:
+    """What `trigger` has to say."""
+    head = f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {_coloured(item.status.value)}"
+    if item.capture_ms is None:
+        console.print(f"{head}\n`snapkafka show {escape(item.id)}` says how it goes")
+    else:
+        console.print(f"{head}  in {duration(item.capture_ms)}; nothing waited for it")
+        storage = "" if item.storage else " --storage DIR"
+        console.print(f"next: `snapkafka assemble {escape(item.id)}{storage}` makes tables of it")
+
+
+def print_details(console: Console, found: Details) -> None:
+    """All about one snapshot."""
+    item = found.summary
+    console.print(
+        f"snapshot [bold]{escape(item.id)}[/]  attempt {item.attempt}  epoch {item.epoch}"
+        f"  {_coloured(item.status.value)}" + (f"  {_coloured(item.verdict)}" if item.verdict else "")
+    )
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(item.triggered_ms / 1_000))
+    by = f" by {escape(item.who)}" if item.who else ""
+    console.print(f"triggered {when}{by}, {duration(found.age_ms)} ago; {escape(item.type)}")
+    if item.capture_ms is not None:
+        console.print(f"captured in {duration(item.capture_ms)}")
+    if item.failure_reason:
+        console.print(f"[red]failed[/] ({escape(item.failure_code)}): {escape(item.failure_reason)}")
+        if item.culprit and item.culprit not in item.failure_reason:
+            console.print(f"culprit: {escape(item.culprit)}")
+    if item.storage:
+        console.print(f"storage: {escape(item.storage)}")
+    if item.manifest:
+        console.print(f"manifest: {escape(item.manifest)}")
+    if found.waits:
+        _print_waits(console, found.waits, item.ttl_ms)
+    if found.processes:
+        _print_processes(console, found.processes)
+    if found.positions:
+        _print_positions(console, found)
+    if found.checks:
+        console.print("checks: " + ", ".join(f"{check.name} {check.status}" for check in found.checks))
+
+
+def _print_waits(console: Console, waits: tuple[WaitRow, ...], ttl_ms: int) -> None:
+    console.print(f"\n[bold]it waits for[/] (given up {duration(ttl_ms)} after the trigger)")
+    table = _table("for", "since", right=("since",))
+    for wait in waits:
+        table.add_row(escape(wait.text), duration(wait.waited_ms))
+    console.print(table)
+
+
+def _print_processes(console: Console, processes: tuple[ProcessRow, ...]) -> None:
+    table = _table(
+        "process", "app", "where", "heard by", "cut took", "ran at the cut", "reported after", "closed after",
+        right=("process", "cut took", "ran at the cut", "reported after", "closed after"),
+    )  # fmt: skip
+    for row in processes:
+        table.add_row(
+            str(row.process),
+            escape(row.app),
+            escape(f"{row.host} pid {row.pid}"),
+            "left before" if row.left else row.heard,
+            "" if row.cut_us is None else f"{row.cut_us} us",
+            "" if row.reported_ms is None else f"{row.running} events",
+            "" if row.reported_ms is None else duration(row.reported_ms),
+            "" if row.closed_ms is None else duration(row.closed_ms),
+        )
+    console.print(table)
+
+
+def _print_positions(console: Console, found: Details) -> None:
+    table = _table(
+        "app", "input", "position", "log end", "unread", "process",
+        right=("position", "log end", "unread", "process"),
+    )  # fmt: skip
+    for row in found.positions[:POSITIONS_SHOWN]:
+        table.add_row(
+            escape(row.app),
+            escape(f"{row.topic}[{row.partition}]"),
+            str(row.position),
+            str(row.log_end),
+            str(row.unread),
+            str(row.process),
+        )
+    console.print(table)
+    if (more := len(found.positions) - POSITIONS_SHOWN) > 0:
+        console.print(f"... and {more} more: --json has them all")
+
+
+def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
+    """What assembly or verification found."""
+    for item in found:
+        console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {_coloured(item.verdict)}")
+        table = _table("check", "", "found", "what", right=("found",))
+        for check in item.checks:
+            first = next(iter((*check.witnesses, *check.notes)), None)
+            table.add_row(
+                escape(check.name),
+                _coloured(check.status if check.run else "not run"),
+                str(check.found or check.noted or ""),
+                "" if first is None else escape(_witness(first)),
+            )
+        console.print(table)
+        if item.tables:
+            console.print("tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items()))
+        if item.tables and not item.positions_committed:
+            console.print(f"positions were not committed: {escape(item.positions_why_not)}")
+        console.print(f"manifest: {escape(item.manifest)}")
+
+
+def _witness(witness: WitnessEntry) -> str:
+    where = f"{witness.topic}[{witness.partition}] offset {witness.offset}: " if witness.offset >= 0 else ""
+    return where + witness.what

@@ -1,0 +1,94 @@
+"""What a service or a command is told: one value, checked as a whole."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from snapkafka.errors import InstallError, SnapkafkaError
+
+__all__ = ["HEAR_ALL", "Config", "namespace_problem"]
+
+#: The ways in which a process may learn of a snapshot (R2).
+HEAR_ALL: Final = frozenset({"ledger", "markers", "headers"})
+
+#: What may stand in the name of a Kafka topic, which the namespace becomes a part of: `_snapkafka.<namespace>`.
+NAMESPACE: Final = re.compile(r"[A-Za-z0-9._-]+")
+#: Kafka takes names of 249 characters; the prefix has eleven, group names ("snapkafka.<namespace>.<app>") have more.
+NAMESPACE_CHARS_MAX: Final = 150
+#: Under a tenth of a second no snapshot of a live system is captured; more than a day is a mistake.
+TTL_MS_RANGE: Final = (100, 86_400_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """How an app takes part.
+
+    Args:
+        namespace: the systems that are snapshotted together share one; it names the ledger. No default.
+        enabled: False leaves the app as it is: nothing is installed.
+        hear: by what it may learn of a snapshot, a part of "ledger", "markers", "headers". Less than all is for tests
+            and for proof.
+        classic: red sends wait until the markers are out, as in 1985: for logs that lose headers.
+        cause: stamp which event a record comes from (9 bytes more); V5 needs it.
+        ttl_ms: of snapshots that this app triggers: not captured in that time, they are aborted.
+    """
+
+    namespace: str
+    enabled: bool = True
+    hear: frozenset[str] = field(default=HEAR_ALL)
+    classic: bool = False
+    cause: bool = True
+    ttl_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        given: object = self.hear  # one way may be given as it is, several as any collection
+        if isinstance(given, str):
+            object.__setattr__(self, "hear", frozenset({given}))
+        elif isinstance(given, (list, tuple, set)):
+            object.__setattr__(self, "hear", frozenset(given))
+
+    def problems(self) -> list[str]:
+        """Everything that is wrong, one line each; empty if nothing is."""
+        found = []
+        if problem := namespace_problem(self.namespace):
+            found.append(problem)
+        hear: object = self.hear
+        if not isinstance(hear, frozenset) or not hear <= HEAR_ALL:
+            shown = (
+                ", ".join(sorted(map(str, hear - HEAR_ALL))) if isinstance(hear, frozenset) else repr(hear)
+            )
+            found.append(f"hear has {shown}; it may have {', '.join(sorted(HEAR_ALL))}")
+        elif not hear:
+            found.append("hear is empty: a process has to learn of a snapshot somehow")
+        switches: dict[str, object] = {"enabled": self.enabled, "classic": self.classic, "cause": self.cause}
+        for name, value in switches.items():
+            if not isinstance(value, bool):
+                found.append(f"{name} is {value!r}; it can be True or False")
+        low, high = TTL_MS_RANGE
+        ttl_ms: object = self.ttl_ms
+        if type(ttl_ms) is not int or not low <= ttl_ms <= high:
+            found.append(f"ttl_ms is {ttl_ms!r}; it can be {low} to {high} (milliseconds)")
+        return found
+
+    def validate(self, error: type[SnapkafkaError] = InstallError) -> None:
+        """Say all that is wrong at once.
+
+        Raises:
+            error: something is.
+        """
+        if problems := self.problems():
+            raise error("; ".join(problems))
+
+
+def namespace_problem(namespace: object) -> str | None:
+    """What is wrong with a namespace, None if nothing is."""
+    if not isinstance(namespace, str) or not namespace:
+        return "no namespace is given; there is no default"
+    if not NAMESPACE.fullmatch(namespace) or len(namespace) > NAMESPACE_CHARS_MAX:
+        return (
+            f"namespace {namespace!r} cannot be part of a topic's name: at most {NAMESPACE_CHARS_MAX} letters, digits,"
+            " dots, dashes and underscores"
+        )
+    return None

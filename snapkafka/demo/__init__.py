@@ -1,0 +1,4 @@
+"""The main job, end to end, on real parts: a cycle of two services in which money must never get lost.
+
+Start at `story`; `accounts` and `clearing` are the services, as anybody would write them.
+"""

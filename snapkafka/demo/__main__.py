@@ -1,0 +1,113 @@
+"""`make demo`, `snapkafka demo`, `python -m snapkafka.demo`: the main job, on real parts, in front of your eyes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+from snapkafka.demo.report import as_data, print_report
+from snapkafka.demo.story import run_story
+from snapkafka.demo.system import System
+from snapkafka.errors import EXIT_NOT_GOOD, SnapkafkaError
+
+__all__ = ["main"]
+
+EXIT_INTERRUPTED: Final = 130
+
+
+class Progress:
+    """A line for every phase, with what goes on in it while it lasts."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._status: Status | None = None
+        self._what, self._since = "", 0.0
+
+    def begin(self, what: str) -> None:
+        """A phase begins."""
+        self._what, self._since = what, time.monotonic()
+        if self._console.is_terminal:
+            self._status = self._console.status(escape(f"{what} ..."))
+            self._status.start()
+        else:
+            self._console.print(f"... {escape(what)}")
+
+    def tick(self, note: str) -> None:
+        """It goes on."""
+        if self._status is not None:
+            took = time.monotonic() - self._since
+            self._status.update(escape(f"{self._what} ... {took:.0f} s  {note[:100]}"))
+
+    def done(self, note: str = "") -> None:
+        """It is over."""
+        self.stop()
+        took = time.monotonic() - self._since
+        self._console.print(f"[green]✓[/green] {escape(self._what)}  [dim]{took:.1f} s  {escape(note)}[/dim]")
+
+    def stop(self) -> None:
+        """No line is left half-drawn."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the demo; 0 if every snapshot is verified and every sum is right, 1 if not, else as in `errors`."""
+    parser = argparse.ArgumentParser(prog="snapkafka demo", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="say the result as JSON")
+    parser.add_argument("--keep", action="store_true", help="leave the system running until Ctrl-C")
+    parser.add_argument(
+        "--storage", type=Path, default=Path("build/demo"), help="where tables and manifests go"
+    )
+    arguments = parser.parse_args(argv)
+    storage = arguments.storage.resolve() / time.strftime("%Y%m%d-%H%M%S")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
+    progress = Progress()
+    started = time.monotonic()
+    try:
+        taken = run_story(progress, storage, then=_keep if arguments.keep else None)
+    except KeyboardInterrupt:
+        progress.stop()
+        print("\nstopped; nothing is left running", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except SnapkafkaError as error:
+        progress.stop()
+        print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
+        return error.exit_status
+    if arguments.json:
+        print(json.dumps(as_data(taken), indent=1))
+    else:
+        print_report(Console(highlight=False, width=None if sys.stdout.isatty() else 120), taken)
+        print(f"\nAll of it took {time.monotonic() - started:.0f} s; nothing is left running.")
+    good = all(one.adds_up and one.manifest.verdict.startswith("VERIFIED") for one in taken)
+    return 0 if good else EXIT_NOT_GOOD
+
+
+def _keep(system: System) -> None:
+    print(f"""
+The system is running. In another terminal:
+  export SNAPKAFKA_BOOTSTRAP={system.bootstrap} SNAPKAFKA_NAMESPACE={system.namespace}
+  .venv/bin/snapkafka trigger --wait --id mine
+  .venv/bin/snapkafka list
+  .venv/bin/snapkafka show mine
+  .venv/bin/snapkafka assemble mine --storage build/mine
+Ctrl-C here stops it.""")
+    try:
+        while True:
+            system.check_alive()
+            time.sleep(1)
+    except KeyboardInterrupt:
+        print(f"\nstopping {len(system.workers)} workers and the broker", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

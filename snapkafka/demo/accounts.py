@@ -1,0 +1,58 @@
+"""The `accounts` service: who owns how much. Debits and emits a transfer; credits what clearing sends back.
+
+faust -A snapkafka.demo.accounts worker
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+from snapkafka.demo.settings import CREDITS, PARTITIONS, REQUESTS, SLOW_REQUESTS, TRANSFERS, new_app
+
+app = new_app("accounts")
+
+requests = app.topic(REQUESTS, key_type=str, value_serializer="json")
+slow_requests = app.topic(SLOW_REQUESTS, key_type=str, value_serializer="json")
+credits_back = app.topic(CREDITS, key_type=str, value_serializer="json")
+transfers = app.topic(TRANSFERS, key_type=str, value_serializer="json")
+
+balances = app.Table("balances", key_type=str, value_type=int, partitions=PARTITIONS)
+
+
+def debit(source: str, amount: int) -> bool:
+    """Take the money off the account, if it is there."""
+    if balances.get(source, 0) < amount:
+        return False
+    balances[source] -= amount
+    return True
+
+
+def transfer(source: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The money on its way: how much, from whom, and when it was asked for."""
+    return {"amount": request["amount"], "from": source, "asked": request["asked"]}
+
+
+@app.agent(requests, name="accounts.debit")
+async def take_requests(stream: Any) -> None:
+    async for key, request in stream.items():
+        if "open" in request:
+            balances[key] = request["open"]
+        elif debit(key, request["amount"]):
+            await transfers.send(key=request["to"], value=transfer(key, request))
+
+
+@app.agent(slow_requests, name="accounts.debit-slowly")
+async def take_slow_requests(stream: Any) -> None:
+    """As real agents do: it asks somebody (50-200 ms) between its table write and its send."""
+    async for key, request in stream.items():
+        if debit(key, request["amount"]):
+            await asyncio.sleep(random.uniform(0.05, 0.2))
+            await transfers.send(key=request["to"], value=transfer(key, request))
+
+
+@app.agent(credits_back, name="accounts.credit")
+async def take_credits(stream: Any) -> None:
+    async for key, credit in stream.items():
+        balances[key] = balances.get(key, 0) + credit["amount"]

@@ -1,0 +1,66 @@
+"""The outside world of the demo: opens the accounts, then asks for transfers at a steady rate until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from typing import Final
+
+from aiokafka import AIOKafkaProducer
+
+from snapkafka.demo.settings import ACCOUNTS, OPENING_BALANCE, REQUESTS, SLOW_REQUESTS, account
+
+__all__ = ["Load"]
+
+#: Transfers asked for per second; one in `SLOW_EVERY` goes to the slow agent.
+RATE: Final = 80
+SLOW_EVERY: Final = 10
+
+
+class Load:
+    """A producer of requests: plain Kafka, no snapkafka. What it sends is external, so only the position counts.
+
+    Args:
+        bootstrap: the broker.
+        seed: decides who pays whom how much.
+        rate: transfers per second.
+        slow_every: one transfer in so many goes to the slow agent, 0: none.
+    """
+
+    def __init__(
+        self, bootstrap: str, *, seed: int = 1985, rate: float = RATE, slow_every: int = SLOW_EVERY
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._random = random.Random(seed)
+        self._rate = rate
+        self._slow_every = slow_every
+        self.asked = 0
+
+    async def open_accounts(self) -> None:
+        """Put the opening balance on every account; returns when the broker has all of them."""
+        async with AIOKafkaProducer(bootstrap_servers=self._bootstrap) as producer:
+            for number in range(ACCOUNTS):
+                await producer.send(
+                    REQUESTS, key=account(number).encode(), value=_json({"open": OPENING_BALANCE})
+                )
+
+    async def run(self) -> None:
+        """Ask for transfers until cancelled."""
+        async with AIOKafkaProducer(bootstrap_servers=self._bootstrap) as producer:
+            loop = asyncio.get_running_loop()
+            start = loop.time()
+            while True:
+                source, target = self._random.sample(range(ACCOUNTS), 2)
+                amount = self._random.randint(1, 50)
+                slow = self._slow_every and self.asked % self._slow_every == 0
+                topic = SLOW_REQUESTS if slow else REQUESTS
+                value = _json({"to": account(target), "amount": amount, "asked": time.time()})
+                await producer.send(topic, key=account(source).encode(), value=value)
+                self.asked += 1
+                await asyncio.sleep(max(0.0, start + self.asked / self._rate - loop.time()))
+
+
+def _json(value: dict[str, object]) -> bytes:
+    return json.dumps(value).encode()

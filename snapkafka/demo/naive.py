@@ -1,0 +1,65 @@
+"""What anybody would do without snapshots: read the tables, read the lag, add up.
+
+Each partition is read to its end as it is now, one after the other, while the system runs; the messages on their way
+are those between the committed offsets and the ends. Every number is true, of a moment of its own, and the sum is
+not: a transfer may be seen in two places or in none.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from snapkafka.demo.settings import CREDITS, PARTITIONS, TRANSFERS, changelog
+
+__all__ = ["Naive", "read_naively"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naive:
+    """What a naive reading adds up to."""
+
+    in_tables: int
+    in_flight: int
+
+    @property
+    def total(self) -> int:
+        return self.in_tables + self.in_flight
+
+
+async def read_naively(bootstrap: str) -> Naive:
+    """The balances as their changelog ends now, and what lies between committed offsets and ends."""
+    balances: dict[bytes, int] = {}
+    async for record in _read(bootstrap, changelog("accounts", "balances"), group=None):
+        balances[record.key] = 0 if record.value is None else json.loads(record.value)
+    in_flight = 0
+    for topic, group in ((TRANSFERS, "clearing"), (CREDITS, "accounts")):
+        async for record in _read(bootstrap, topic, group=group):
+            if record.value is not None:
+                in_flight += json.loads(record.value)["amount"]
+    return Naive(in_tables=sum(balances.values()), in_flight=in_flight)
+
+
+async def _read(bootstrap: str, topic: str, *, group: str | None) -> Any:
+    """The records of a topic from the group's committed offsets (else from the start) to the ends as of now."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+    tps = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+    consumer.assign(tps)
+    await consumer.start()
+    try:
+        ends = await consumer.end_offsets(tps)
+        for tp in tps:
+            committed = await consumer.committed(tp) if group else None
+            consumer.seek(tp, committed or 0)
+        while any([await consumer.position(tp) < ends[tp] for tp in tps]):
+            for tp, records in (await consumer.getmany(timeout_ms=200)).items():
+                for record in records:
+                    if record.offset < ends[tp]:
+                        yield record
+    finally:
+        await consumer.stop()

@@ -1,0 +1,98 @@
+"""What the parts of the demo agree on: names, amounts, and where the broker is (from the environment)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+__all__ = [
+    "ACCOUNTS",
+    "CREDITS",
+    "OPENING_BALANCE",
+    "PARTITIONS",
+    "REQUESTS",
+    "SLOW_REQUESTS",
+    "TOPICS",
+    "TOTAL",
+    "TRANSFERS",
+    "account",
+    "changelog",
+    "new_app",
+    "options",
+]
+
+PARTITIONS: Final = 4
+ACCOUNTS: Final = 400
+OPENING_BALANCE: Final = 1_000
+#: The constant that the money must always add up to, wherever it is at the moment.
+TOTAL: Final = ACCOUNTS * OPENING_BALANCE
+
+#: From outside: transfer money, or open an account. The slow ones wait for somebody between table and send.
+REQUESTS: Final = "requests"
+SLOW_REQUESTS: Final = "slow-requests"
+#: accounts -> clearing: money that has left one account.
+TRANSFERS: Final = "transfers"
+#: clearing -> accounts: money that is about to reach another.
+CREDITS: Final = "credits"
+TOPICS: Final = (REQUESTS, SLOW_REQUESTS, TRANSFERS, CREDITS)
+
+
+def account(number: int) -> str:
+    """The name of an account, the key of everything that concerns it."""
+    return f"acct-{number:04d}"
+
+
+def changelog(app_id: str, table: str) -> str:
+    """The changelog topic that Faust makes for a table."""
+    return f"{app_id}-{table}-changelog"
+
+
+def new_app(name: str) -> Any:
+    """A Faust app of the demo, with snapkafka in it unless SNAPKAFKA_DEMO_INSTALL=0 (to measure what it costs)."""
+    import faust
+
+    import snapkafka
+
+    app = faust.App(
+        name,
+        broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
+        store="memory://",
+        topic_partitions=PARTITIONS,
+        topic_disable_leader=True,
+        datadir=os.environ.get("SNAPKAFKA_DEMO_DATA"),
+        web_enabled=False,
+        broker_session_timeout=20.0,
+        broker_heartbeat_interval=2.0,
+    )
+    if os.environ.get("SNAPKAFKA_DEMO_INSTALL", "1") != "0":
+        snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], **options())
+        _trigger_on_signal(app)
+    return app
+
+
+def options() -> dict[str, Any]:
+    """Settings for `snapkafka.install` from the environment, for tests: SNAPKAFKA_DEMO_HEAR, SNAPKAFKA_DEMO_CLASSIC."""
+    found: dict[str, Any] = {}
+    if hear := os.environ.get("SNAPKAFKA_DEMO_HEAR"):
+        found["hear"] = frozenset(hear.split(","))
+    if os.environ.get("SNAPKAFKA_DEMO_CLASSIC") == "1":
+        found["classic"] = True
+    return found
+
+
+def _trigger_on_signal(app: Any) -> None:
+    """SIGUSR1 makes this very worker ask for a snapshot: two workers signalled at once are two initiators."""
+
+    @app.task
+    async def listen_for_signal() -> None:
+        import asyncio
+        import signal
+
+        pending: set[Any] = set()
+
+        def ask() -> None:
+            pending.add(
+                asyncio.ensure_future(app.snapkafka.trigger(who=f"{app.conf.id} worker {os.getpid()}"))
+            )
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, ask)

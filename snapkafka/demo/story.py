@@ -1,0 +1,229 @@
+"""The main job, from an empty broker to verified snapshots: what `make demo` runs, as data and with progress told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from snapkafka import manifest as manifests
+from snapkafka.demo.load import RATE, Load
+from snapkafka.demo.money import Money, count_money
+from snapkafka.demo.naive import Naive, read_naively
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.settings import ACCOUNTS, TOTAL
+from snapkafka.demo.system import System, running_system, wait_until
+from snapkafka.errors import EXIT_NOT_GOOD, SnapshotFailedError, TimedOutError
+from snapkafka.manifest import Manifest
+from snapkafka.testing import kafka
+
+__all__ = ["INVARIANTS", "Taken", "Told", "assemble", "run_story"]
+
+INVARIANTS: Final = Path(__file__).parent / "invariants"
+#: Long enough for money to be under way everywhere.
+WARM_UP_S: Final = 4.0
+DECIDED_TIMEOUT_S: Final = 30.0
+#: Spark's start, and each snapshot; here 10 s each where nothing else runs. A loaded machine of a CI gets far more.
+ASSEMBLY_TIMEOUT_S: Final = 120.0
+ASSEMBLY_TIMEOUT_EACH_S: Final = 60.0
+
+
+class Told(Protocol):
+    """Told what is going on: a phase, and how long it took once it is over."""
+
+    def begin(self, what: str) -> None: ...
+
+    def tick(self, note: str) -> None: ...
+
+    def done(self, note: str = "") -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """One snapshot of the demo: who asked, how long it took, what it found, and what a naive reading says."""
+
+    id: str
+    asked_by: str
+    capture_ms: int
+    cut_us: tuple[int, ...]
+    heard: Mapping[str, int]
+    running_white: int
+    naive: Naive
+    money: Money
+    manifest: Manifest
+    manifest_path: str
+    tables_path: str
+
+    @property
+    def adds_up(self) -> bool:
+        return self.money.total == TOTAL
+
+
+def run_story(told: Told, storage: Path, *, then: Callable[[System], None] | None = None) -> list[Taken]:
+    """Start everything, take three snapshots under load, assemble and verify them, stop everything.
+
+    Args:
+        told: hears of every phase.
+        storage: where tables and manifests go.
+        then: called at the end, while the system still runs.
+    """
+    with ExitStack() as stack:
+        told.begin("Kafka broker")
+        broker = stack.enter_context(kafka())
+        told.done(broker.bootstrap)
+        told.begin("Faust services: accounts and clearing, two workers each")
+        system = stack.enter_context(running_system(broker.bootstrap, "demo"))
+        observer = stack.enter_context(observing(broker.bootstrap, "demo"))
+        observer.wait_for_workers(system)
+        told.done(f"4 processes, {len(observer.state.owners)} input partitions")
+        load = Load(broker.bootstrap)
+        told.begin(f"Load: {ACCOUNTS} accounts, {RATE} transfers a second, round and round")
+        observer.open_accounts(load, system)
+        observer.start_load(load)
+        time.sleep(WARM_UP_S)  # not a wait for anything: the load has to run for a while
+        system.check_alive()
+        told.done(f"{load.asked} transfers asked for")
+        naive = take_three(told, observer, system, storage)
+        observer.stop_load()  # the snapshots are taken: the two cores are Spark's now
+        told.begin("Assembly and verification in Spark")
+        assemble(broker.bootstrap, "demo", list(naive), storage, tick=told.tick)
+        told.done()
+        taken = [_taken(observer, name, reading, storage) for name, reading in naive.items()]
+        if then is not None:
+            then(system)
+        return taken
+
+
+def take_three(told: Told, observer: Observer, system: System, storage: Path) -> dict[str, Naive]:
+    """One snapshot by the command, two at the same moment by two workers; a naive reading beside each."""
+    told.begin("Snapshot 1: `snapkafka trigger --wait`")
+    command(observer, "trigger", "--wait", "--id", "by-command", "--storage", str(storage))
+    naive = {"by-command": observer.call(read_naively(observer.connection.bootstrap))}
+    told.done()
+    told.begin("Snapshots 2 and 3: two workers trigger at the same moment")
+    before = set(observer.state.snapshots)
+    for app in ("accounts", "clearing"):
+        os.kill(system.workers_of(app)[0].pid, signal.SIGUSR1)
+
+    def both() -> list[Any]:
+        return [view for epoch, view in observer.state.snapshots.items() if epoch not in before]
+
+    wait_until(
+        "both snapshots to be decided",
+        lambda: len(both()) == 2 and not any(view.open for view in both()),
+        timeout_s=DECIDED_TIMEOUT_S,
+        system=system,
+    )
+    for view in both():
+        if view.failure is not None:
+            raise SnapshotFailedError(f"snapshot {view.trigger.id} failed: {view.failure.reason}")
+        naive[view.trigger.id] = observer.call(read_naively(observer.connection.bootstrap))
+    told.done()
+    return naive
+
+
+def command(observer: Observer, *arguments: str) -> Any:
+    """Run the `snapkafka` command as a user would; its JSON."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "snapkafka.cli",
+            *arguments,
+            "--json",
+            "--bootstrap",
+            observer.connection.bootstrap,
+            "--namespace",
+            observer.namespace,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=DECIDED_TIMEOUT_S,
+    )
+    if done.returncode != 0:
+        raise SnapshotFailedError(
+            f"snapkafka {arguments[0]} failed with status {done.returncode}: {done.stderr.strip()}"
+        )
+    return json.loads(done.stdout)
+
+
+def assemble(
+    bootstrap: str,
+    namespace: str,
+    names: list[str],
+    storage: Path,
+    *,
+    total: int = TOTAL,
+    tick: Callable[[str], None] = lambda note: None,
+) -> int:
+    """Run the Spark job in a process of its own, for all snapshots at once; its exit status (0 or 1: a result)."""
+    arguments = ["--bootstrap", bootstrap, "--namespace", namespace, "--storage", str(storage)]
+    arguments += ["--invariants", str(INVARIANTS), "--set", f"total={total}"]
+    for name in names:
+        arguments += ["--snapshot", name]
+    storage.mkdir(parents=True, exist_ok=True)
+    log = storage / "assembly.txt"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "snapkafka.assembly", *arguments],
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+        )
+        try:
+            timeout_s = ASSEMBLY_TIMEOUT_S + len(names) * ASSEMBLY_TIMEOUT_EACH_S
+            deadline = time.monotonic() + timeout_s
+            while process.poll() is None:
+                if time.monotonic() > deadline:
+                    raise TimedOutError(f"waited {timeout_s:.0f} s for the Spark job; see {log}")
+                tick(_last_line(log))
+                time.sleep(0.2)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    if process.returncode not in (0, EXIT_NOT_GOOD):
+        raise SnapshotFailedError(
+            f"the Spark job ended with status {process.returncode}: {_last_line(log)}",
+            hint=f"all of it: {log}",
+        )
+    return process.returncode
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+def _taken(observer: Observer, name: str, naive: Naive, storage: Path) -> Taken:
+    epoch = max(epoch for (known, _), epoch in observer.state.by_id.items() if known == name)
+    view = observer.state.snapshots[epoch]
+    assert view.captured_at is not None
+    path = storage / f"{manifests.file_stem(name)}.json"
+    manifest = manifests.load(path.read_text(), where=str(path))
+    tables = storage / manifests.file_stem(name)
+    processes = manifest.captured.processes
+    heard: dict[str, int] = {}
+    for process in processes:
+        heard[str(process.heard)] = heard.get(str(process.heard), 0) + 1
+    return Taken(
+        id=name,
+        asked_by=view.trigger.who,
+        capture_ms=observer.times[view.captured_at] - observer.times[epoch - 1],
+        cut_us=tuple(process.cut_us for process in processes),
+        heard=heard,
+        running_white=sum(len(process.running) for process in processes),
+        naive=naive,
+        money=count_money(tables),
+        manifest=manifest,
+        manifest_path=str(path),
+        tables_path=str(tables),
+    )

@@ -1,0 +1,184 @@
+"""The running system of the demo: two Faust services with two workers each, as processes of their own.
+
+Tests use it too: it is a real system under load, in a cycle, with money that must add up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from snapkafka.demo.settings import PARTITIONS, TOPICS, changelog
+from snapkafka.errors import TimedOutError
+from snapkafka.testing import create_topics, watchdog
+
+__all__ = ["System", "Worker", "running_system", "wait_until"]
+
+#: A Faust worker starts in 3-8 s alone; four at once on two cores take longer.
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 20.0
+
+
+@dataclass(slots=True)
+class Worker:
+    """One Faust worker process."""
+
+    app: str
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    watchdog: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def last_lines(self, count: int = 15) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
+
+
+@dataclass(slots=True)
+class System:
+    """The workers, and where they are."""
+
+    bootstrap: str
+    namespace: str
+    folder: Path
+    workers: list[Worker] = field(default_factory=list)
+
+    def start_worker(self, app: str, env: Mapping[str, str] | None = None, *, module: str = "") -> Worker:
+        """Start one more worker of `accounts` or `clearing`, or of the app in `module`."""
+        name = f"{app}-{sum(w.app == app for w in self.workers) + 1}"
+        log = self.folder / f"{name}.txt"
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "faust",
+                    "-A",
+                    module or f"snapkafka.demo.{app}",
+                    "worker",
+                    "-l",
+                    "warn",
+                    "--without-web",
+                ],
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                cwd=self.folder,
+                start_new_session=True,  # Ctrl-C is for us: workers are stopped in order
+                env=os.environ
+                | {
+                    "SNAPKAFKA_BOOTSTRAP": self.bootstrap,
+                    "SNAPKAFKA_NAMESPACE": self.namespace,
+                    "SNAPKAFKA_DEMO_DATA": str(self.folder / name),
+                    "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+                }
+                | dict(env or {}),
+            )
+        guard = subprocess.Popen(
+            [sys.executable, "-I", watchdog.__file__, str(os.getpid()), str(process.pid)],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        worker = Worker(app=app, name=name, process=process, log=log, watchdog=guard)
+        self.workers.append(worker)
+        return worker
+
+    def workers_of(self, app: str) -> list[Worker]:
+        return [worker for worker in self.workers if worker.app == app]
+
+    def check_alive(self) -> None:
+        """Raise if a worker has ended by itself, with its last words."""
+        for worker in self.workers:
+            if worker.process.poll() is not None:
+                raise TimedOutError(
+                    f"worker {worker.name} ended with status {worker.process.returncode}; its last lines:\n"
+                    + worker.last_lines(),
+                    hint="the lines above say why",
+                )
+
+    def kill(self, worker: Worker) -> None:
+        """`kill -9`, and no longer ours."""
+        worker.process.kill()
+        worker.process.wait()
+        worker.watchdog.kill()
+        worker.watchdog.wait()
+        self.workers.remove(worker)
+
+    def stop(self) -> None:
+        """Stop every worker, gently first; none is left behind."""
+        for worker in self.workers:
+            with contextlib.suppress(ProcessLookupError):
+                worker.process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for worker in self.workers:
+            try:
+                worker.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
+            worker.watchdog.kill()
+            worker.watchdog.wait()
+        self.workers.clear()
+
+
+def wait_until(
+    what: str,
+    condition: Callable[[], bool],
+    *,
+    timeout_s: float,
+    system: System | None = None,
+    period_s: float = 0.1,
+) -> None:
+    """Wait for a condition, with a deadline that says what was awaited."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if system is not None:
+            system.check_alive()
+        if time.monotonic() > deadline:
+            raise TimedOutError(f"waited {timeout_s:.0f} s for {what}")
+        time.sleep(period_s)
+
+
+@contextlib.contextmanager
+def running_system(
+    bootstrap: str,
+    namespace: str,
+    *,
+    env: Callable[[str, int], Mapping[str, str]] | None = None,
+    modules: Mapping[str, str] | None = None,
+) -> Iterator[System]:
+    """Start the topics and the four workers; stop them at the end of the block.
+
+    Args:
+        bootstrap: the broker.
+        namespace: of the snapshots.
+        env: settings per worker, by app and number (0, 1).
+        modules: another module for a worker, by its name ("accounts-1").
+    """
+    folder = Path(tempfile.mkdtemp(prefix="snapkafka-demo-"))
+    tables = (changelog("accounts", "balances"), changelog("clearing", "passed"))
+    create_topics(bootstrap, *TOPICS, partitions=PARTITIONS)
+    create_topics(bootstrap, *tables, partitions=PARTITIONS, config={"cleanup.policy": "compact"})
+    system = System(bootstrap=bootstrap, namespace=namespace, folder=folder)
+    try:
+        for number in range(2):
+            for app in ("accounts", "clearing"):
+                module = (modules or {}).get(f"{app}-{number + 1}", "")
+                system.start_worker(app, env(app, number) if env else None, module=module)
+        yield system
+    finally:
+        system.stop()
+        shutil.rmtree(folder, ignore_errors=True)

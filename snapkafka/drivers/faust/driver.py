@@ -1,0 +1,318 @@
+"""The Faust driver: feeds the machine, does its actions, feeds back what came of them. It decides nothing.
+
+One `FaustDriver` stands for one app in one worker process. The ledger is read by a task of its own; what the machine
+wants written is appended by another, in the order asked. No event, send or commit of the app waits for either, with
+the exceptions of R15: the start and a rebalance wait for the ledger for at most `LEDGER_WAIT_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger import KafkaLedger, LedgerRecreatedError
+from snapkafka.protocol.actions import (
+    Action,
+    AppendToLedger,
+    AskEnds,
+    ReadLedgerTo,
+    SayHello,
+    SendMarkers,
+    StartTimer,
+    TurnedRed,
+)
+from snapkafka.protocol.events import (
+    CutTimed,
+    EndsSeen,
+    Event,
+    Joined,
+    LedgerRead,
+    LedgerRecreated,
+    StopAsked,
+    TimerExpired,
+)
+from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
+from snapkafka.protocol.records import Closed, CutReport, Hello, LedgerRecord, LogEnd, TopicPartition
+from snapkafka.protocol.worker import WorkerProtocol
+
+from .stamps import Stamps
+
+if TYPE_CHECKING:
+    from snapkafka.config import Config
+
+    from .outgoing import Outgoing
+    from .recorder import Recorder
+
+__all__ = ["FaustDriver", "Metrics"]
+
+logger = logging.getLogger("snapkafka")
+
+#: R15: a start or a rebalance waits for the ledger no longer than this.
+LEDGER_WAIT_S: Final = 2.0
+#: Between two attempts to reach a ledger that is not there.
+RETRY_S: Final = 1.0
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counts since the start of the worker."""
+
+    cuts: int = 0
+    markers: int = 0
+    foreign_headers: int = 0
+    disbelieved: int = 0
+    ledger_garbage: int = 0
+    ledger_recreated: int = 0
+
+
+class FaustDriver:
+    """`app.snapkafka`: this worker in the protocol.
+
+    Args:
+        app: the Faust app.
+        config: validated settings.
+    """
+
+    def __init__(self, app: Any, config: Config) -> None:
+        self.app = app
+        self.config = config
+        self.metrics = Metrics()
+        self.outgoing: Outgoing
+        self.recorder: Recorder
+        self.ledger: KafkaLedger
+        self.admin: KafkaTopicAdmin
+        self._loop: asyncio.AbstractEventLoop
+        self._outbox: asyncio.Queue[LedgerRecord]
+        self._opened: asyncio.Event
+        self._absent = False
+        self._waiters: list[asyncio.Future[None]] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._hello: Hello | None = None
+        self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
+        self.stamps = Stamps(self.machine, with_cause=self.config.cause)
+
+    # -- feed, take actions, do them --------------------------------------------------------------------------
+
+    def feed(self, event: Event) -> None:
+        """Tell the machine of an event that cannot ask for the ledger to be read."""
+        asked = self.tell(event)
+        assert asked is None, "only what is about to be taken in asks for the ledger"
+
+    def tell(self, event: Event) -> ReadLedgerTo | None:
+        """Tell the machine, do what it says; what must be awaited before the event counts is given back."""
+        started = time.perf_counter_ns()
+        actions = self.machine.handle(event)
+        us = (time.perf_counter_ns() - started) // 1000
+        asked = None
+        for action in actions:
+            if isinstance(action, ReadLedgerTo):
+                asked = action
+        self.do(actions)
+        for action in actions:
+            if isinstance(action, TurnedRed):
+                self.metrics.cuts += 1
+                logger.debug("turned red for epoch %d (%s) in %d us", action.epoch, action.heard, us)
+                self.feed(CutTimed(epoch=action.epoch, us=us))
+        self._notify()
+        return asked
+
+    def do(self, actions: Sequence[Action]) -> None:
+        """Do the actions, in their order."""
+        for action in actions:
+            match action:
+                case AppendToLedger(record=CutReport() | Closed() as record):
+                    self.recorder.take(record)
+                case AppendToLedger(record=record):
+                    self.append(record)
+                case SendMarkers():
+                    self.outgoing.send_markers(action)
+                case AskEnds():
+                    self.spawn(self._ask_ends(action))
+                case StartTimer():
+                    self._loop.call_later(action.ttl_ms / 1000, self.feed, TimerExpired(epoch=action.epoch))
+                case SayHello():
+                    logger.warning("snapkafka: joining again as a new process (this was %d)", action.void)
+                    self.spawn(self._say_hello())
+                case TurnedRed() | ReadLedgerTo():
+                    pass
+        if actions:
+            self._notify()
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task that outlives a cancelled callback of Faust's; a failure is logged, never raised into the app."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("snapkafka: %s failed: %r", task.get_coro(), error)
+
+    def append(self, record: LedgerRecord) -> None:
+        """Append to the ledger in the background, in the order asked."""
+        self._outbox.put_nowait(record)
+
+    # -- waiting for the machine ------------------------------------------------------------------------------
+
+    def _notify(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def changed(self) -> None:
+        """Until the machine was told something."""
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def read_ledger_to(self, offset: int) -> None:
+        """Until the ledger is read up to and including `offset`, or shown to be shorter."""
+        goal = min(offset + 1, await self.ledger.end())
+        while self.machine.ledger.end < goal:
+            await self.changed()
+
+    async def wait_for_identity(self) -> bool:
+        """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15)."""
+        return await self._wait_until(lambda: self.machine.process is not None)
+
+    async def wait_for_inputs(self) -> bool:
+        """R9: have the inputs just given been announced, and the ledger read up to there?"""
+        return await self._wait_until(lambda: self.machine.inputs_ready)
+
+    async def _wait_until(self, condition: Any) -> bool:
+        if self._absent:
+            return bool(condition())
+        deadline = self._loop.time() + LEDGER_WAIT_S
+        while not condition():
+            left = deadline - self._loop.time()
+            if left <= 0:
+                self._absent = True
+                logger.warning(
+                    "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part",
+                    self.ledger.topic,
+                    LEDGER_WAIT_S,
+                )
+                return False
+            try:
+                await asyncio.wait_for(self.changed(), left)
+            except TimeoutError:
+                continue
+        return True
+
+    # -- life -------------------------------------------------------------------------------------------------
+
+    async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
+        """Called when the app starts, before anything is sent. Returns at once."""
+        self._loop = asyncio.get_running_loop()
+        self._outbox = asyncio.Queue()
+        self._opened = asyncio.Event()
+        self.ledger, self.admin = ledger, admin
+        self.spawn(self._read_ledger())
+        self.spawn(self._write_ledger())
+
+    async def join(self, hello: Hello) -> None:
+        """Say who we are and what we read, and wait for our id, at most `LEDGER_WAIT_S` (R11, R15)."""
+        self._hello = hello
+        await self._say_hello()
+        self.spawn(self._warm_up(hello))
+        await self.wait_for_identity()
+
+    async def _warm_up(self, hello: Hello) -> None:
+        """Ask for log ends once before a snapshot does: the first time, connections have to be made."""
+        await self.admin.log_ends(TopicPartition(source.topic, 0) for source in hello.inputs)
+
+    async def stop(self) -> None:
+        """The app has stopped and flushed: say `Bye`, so that nobody waits for this process."""
+        if self.machine.process is not None:
+            self.feed(StopAsked())
+            try:
+                await asyncio.wait_for(self._outbox.join(), LEDGER_WAIT_S)
+            except TimeoutError:
+                logger.warning(
+                    "snapkafka: could not say Bye; the next snapshot may wait for this worker in vain"
+                )
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.ledger.close()
+        await self.admin.close()
+
+    async def _say_hello(self) -> None:
+        assert self._hello is not None
+        self._hello = _numbered(self._hello)
+        self.feed(Joined(hello=self._hello))
+        self.append(self._hello)
+
+    async def _read_ledger(self) -> None:
+        while True:
+            try:
+                await self.ledger.open()
+                self.stamps.ledger_id = self.ledger.ledger_id
+                self._opened.set()
+                async for read in self.ledger.read(self.machine.ledger.end):
+                    if read.record is None:
+                        self.metrics.ledger_garbage += 1
+                    self.feed(LedgerRead(offset=read.offset, record=read.record))
+            except LedgerRecreatedError:
+                logger.warning(
+                    "snapkafka: the ledger %s was deleted and made anew; joining the new one",
+                    self.ledger.topic,
+                )
+                self.metrics.ledger_recreated += 1
+                self.feed(LedgerRecreated())
+            except SnapkafkaError as error:
+                logger.warning("snapkafka: %s; this worker tries again (%s)", error, error.advice)
+                await asyncio.sleep(RETRY_S)
+
+    async def _write_ledger(self) -> None:
+        await self._opened.wait()
+        while True:
+            record = await self._outbox.get()
+            try:
+                await self.ledger.append(record)
+            except SnapkafkaError as error:
+                logger.warning(
+                    "snapkafka: %s was not written to the ledger: %s", type(record).__name__, error
+                )
+            finally:
+                self._outbox.task_done()
+
+    async def _ask_ends(self, action: AskEnds) -> None:
+        ends = await self.admin.log_ends(action.tps)
+        self.feed(
+            EndsSeen(
+                epoch=action.epoch,
+                ends=tuple(
+                    LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()
+                ),
+            )
+        )
+
+    # -- for the app ------------------------------------------------------------------------------------------
+
+    async def trigger(self, snapshot_id: str = "", **options: Any) -> str:
+        """Ask for a snapshot from inside the service; returns its id at once (R1)."""
+        from snapkafka.kafka.triggering import (
+            compose_trigger,
+        )  # few workers ever ask; importing it takes 5 ms
+
+        trigger = await compose_trigger(self.admin, self.machine.ledger, snapshot_id=snapshot_id, **options)
+        self.feed(TriggerAppendedEvent(n=trigger.n))
+        self.append(trigger)
+        return trigger.id
+
+
+def _numbered(hello: Hello) -> Hello:
+    return replace(hello, n=random.getrandbits(63))

@@ -1,0 +1,83 @@
+"""What a Faust app takes in: every record passes here before any agent, reply consumer or table sees it.
+
+`app.topics._build_handler` makes one callback per partition, Cython or not; ours goes around it. It takes our header
+off, takes markers out (acked, never decoded, handed to the recorder), and lets no record in whose epoch is above
+ours before the machine has had its say (R2). The callback is cancelled by a rebalance, so what has to be awaited is a
+task of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+if TYPE_CHECKING:
+    from .driver import FaustDriver
+
+__all__ = ["Incoming"]
+
+Callback = Callable[[Any], Awaitable[Any]]
+
+
+class Incoming:
+    """The way in.
+
+    Args:
+        driver: whose machine decides what a header means.
+        conductor: Faust's `app.topics`; its `_build_handler` is led through here.
+    """
+
+    def __init__(self, driver: FaustDriver, conductor: Any) -> None:
+        self._driver = driver
+        self._machine = driver.machine
+        self._build: Callable[[Any, Any], Callback] = conductor._build_handler
+        conductor._build_handler = self.build
+
+    def build(self, tp: Any, channels: Any) -> Callback:
+        """`Conductor._build_handler`: the callback for one partition."""
+        take_in = self._build(tp, channels)
+        place = TopicPartition(tp.topic, tp.partition)
+        check = wire.tp_check(tp.topic, tp.partition)
+        driver, machine = self._driver, self._machine
+
+        async def on_message(message: Any) -> None:
+            if message.headers:
+                raw = wire.find(message.headers)
+                if raw is not None:
+                    message.headers = wire.without_header(message.headers)
+                    stamp = wire.read(raw, driver.stamps.ledger_id, check)
+                    if stamp is None:
+                        driver.metrics.foreign_headers += 1
+                    elif stamp.marker:
+                        await self._take_marker(message, place, stamp)
+                        return
+                    elif stamp.epoch > machine.colours.epoch:
+                        await asyncio.shield(driver.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
+            await take_in(message)
+
+        return on_message
+
+    async def _take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
+        """A marker goes to the recorder, never to a decoder; acked, so that commits can pass it."""
+        self._driver.app.consumer.ack(message)
+        self._driver.metrics.markers += 1
+        await asyncio.shield(self._driver.spawn(self._meet(MarkerMet(epoch=stamp.epoch))))
+        self._driver.recorder.take(
+            ChannelEnded(
+                tp=tp, offset=message.offset, sender=stamp.process, epoch=stamp.epoch, previous=stamp.previous
+            )
+        )
+
+    async def _meet(self, event: RecordMet | MarkerMet) -> None:
+        """Tell the machine; if it wants the ledger read first, do that and tell it again."""
+        asked = self._driver.tell(event)
+        if asked is None:
+            return
+        await self._driver.read_ledger_to(asked.offset)
+        if self._driver.tell(event) is not None:
+            self._driver.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign

@@ -1,0 +1,221 @@
+"""What a Faust app sends: every record passes here, gets its colour where it enters and its stamp where it leaves.
+
+Faust has two ways out. `producer.send` is called in the context of the event. Table changelogs and `send_soon` go
+through `producer.buffer` and leave from a background task later, so their colour is taken at `buffer.put` and rides
+along as a header that is no bytes yet (an `Effect`); `send` takes it off again.
+
+Stamp and append stand under one lock per partition: otherwise, with a full batch, a later seq can get an earlier
+offset. A marker that is due goes out under the same lock before the first red record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.protocol.colours import Effect
+from snapkafka.protocol.events import MarkerFailed, MarkerSent
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from .context import current_cause
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.actions import SendMarkers
+
+    from .driver import FaustDriver
+
+__all__ = ["Outgoing"]
+
+Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
+
+
+class Outgoing:
+    """The way out of one app's producer.
+
+    Args:
+        driver: whose machine says colours and seqs.
+        producer: Faust's producer; its `send` and its buffer's `put` are led through here.
+    """
+
+    def __init__(self, driver: FaustDriver, producer: Any) -> None:
+        self._driver = driver
+        self._machine = driver.machine
+        self._producer = producer
+        self._send: Send = producer.send
+        self._put: Callable[[Any], None] = producer.buffer.put
+        self._locks: dict[TopicPartition, asyncio.Lock] = {}
+        self._gates: dict[TopicPartition, asyncio.Lock] = {}
+        self._due: dict[TopicPartition, list[SendMarkers]] = {}  # by epoch, the lowest first
+        producer.send = self.send
+        producer.buffer.put = self.put
+
+    # -- Faust calls these ------------------------------------------------------------------------------------
+
+    def put(self, fut: Any) -> None:
+        """`ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls it."""
+        if self._machine.process is not None:
+            effect = self._machine.send_entered(current_cause())
+            message = fut.message
+            fut.message = message._replace(headers=[*_as_list(message.headers), (wire.HEADER, effect)])
+        self._put(fut)
+
+    async def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int | None,
+        timestamp: float | None,
+        headers: Any,
+        *,
+        transactional_id: str | None = None,
+    ) -> Awaitable[Any]:
+        """`Producer.send`: stamp and append; returns what Faust returns, a future of the record's metadata."""
+        effect, others = _take_effect(headers)
+        if self._machine.process is None and not await self._driver.wait_for_identity():
+            return await self._send(
+                topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
+            )
+        if effect is None:
+            effect = self._machine.send_entered(current_cause())
+        try:
+            tp = await self._choose(topic, key, partition)
+        except BaseException:
+            self._driver.do(self._machine.send_withdrawn(effect))
+            raise
+        append = partial(
+            self._send, topic, key, value, tp.partition, timestamp, transactional_id=transactional_id
+        )
+        if self._machine.classic and self._queues_up(tp, effect):
+            return asyncio.ensure_future(self._send_when_allowed(tp, effect, others, append))
+        return await self._append(tp, effect, others, append)
+
+    # -- stamp and append -------------------------------------------------------------------------------------
+
+    async def _append(
+        self, tp: TopicPartition, effect: Effect, others: list[tuple[str, bytes]], append: Callable[..., Any]
+    ) -> asyncio.Future[Any]:
+        lock = self._locks.get(tp)
+        if lock is None:
+            lock = self._locks[tp] = asyncio.Lock()
+        machine = self._machine
+        async with lock:
+            while (due := self._due.get(tp)) and effect.epoch >= due[0].epoch:
+                await self._append_marker(tp, due.pop(0))
+            if effect.sent is not machine.colours.sent:  # it entered in an earlier life
+                self._driver.do(machine.send_withdrawn(effect))
+                effect = machine.send_entered(None)
+            seq = machine.send_stamped(effect, tp)
+            stamp = self._driver.stamps.of(tp, effect, seq)
+            try:
+                future: asyncio.Future[Any] = await append(headers=[*others, (wire.HEADER, stamp)])
+            except BaseException:
+                machine.send_unstamped(effect, tp, seq)
+                self._driver.do(machine.send_withdrawn(effect))
+                raise
+        self._driver.do(machine.send_appended(effect))
+        future.add_done_callback(partial(self._acked, effect, tp, seq))
+        return future
+
+    def _acked(self, effect: Effect, tp: TopicPartition, seq: int, future: asyncio.Future[Any]) -> None:
+        machine = self._machine
+        if future.cancelled():
+            self._driver.do(machine.send_failed(effect, tp, "cancelled"))
+        elif (error := future.exception()) is not None:
+            self._driver.do(machine.send_failed(effect, tp, repr(error)))
+        elif (offset := future.result().offset) < 0:
+            self._driver.do(machine.send_failed(effect, tp, "the broker told no offset (producer_acks=0?)"))
+        else:
+            self._driver.do(machine.send_acked(effect, tp, seq, offset))
+
+    async def _choose(self, topic: str, key: bytes | None, partition: int | None) -> TopicPartition:
+        """The partition, chosen by the app's own partitioner, before stamping."""
+        if partition is None:
+            client = self._producer._producer.client
+            if client.cluster.partitions_for_topic(topic) is None:
+                await client._wait_on_metadata(topic)
+            partition = self._producer.key_partition(topic, key).partition
+        return TopicPartition(topic, partition)
+
+    # -- markers ----------------------------------------------------------------------------------------------
+
+    def send_markers(self, action: SendMarkers) -> None:
+        """Each partition gets its marker before its next red record, and soon in any case."""
+        for tp in action.tps:
+            self._due.setdefault(tp, []).append(action)
+        self._driver.spawn(self._flush_markers(action))
+
+    async def _flush_markers(self, action: SendMarkers) -> None:
+        for tp in action.tps:
+            async with self._locks.setdefault(tp, asyncio.Lock()):
+                due = self._due[tp]
+                while due and due[0].epoch <= action.epoch:
+                    await self._append_marker(tp, due.pop(0))
+
+    async def _append_marker(self, tp: TopicPartition, action: SendMarkers) -> None:
+        """Under the lock of `tp`."""
+        machine = self._machine
+        if machine.process is None:
+            return
+        seq = machine.marker_stamped(tp)
+        body = self._driver.stamps.marker(tp, action, seq)
+        try:
+            future = await self._send(
+                tp.topic, wire.marker_key(machine.process), None, tp.partition, None, [(wire.HEADER, body)]
+            )
+        except Exception as error:
+            machine.marker_unstamped(tp, seq)
+            self._driver.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
+            return
+        future.add_done_callback(partial(self._marker_acked, tp, action.epoch))
+
+    def _marker_acked(self, tp: TopicPartition, epoch: int, future: asyncio.Future[Any]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            reason = "cancelled" if future.cancelled() else repr(future.exception())
+            self._driver.feed(MarkerFailed(epoch=epoch, tp=tp, reason=reason))
+        else:
+            self._driver.feed(MarkerSent(epoch=epoch, tp=tp, offset=future.result().offset))
+
+    # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
+
+    def _queues_up(self, tp: TopicPartition, effect: Effect) -> bool:
+        """Red sends queue up per partition; a white one that the markers wait for passes them by."""
+        if self._machine.must_wait(effect):
+            return True
+        return self._gate(tp).locked() and not self._machine.is_awaited(effect)
+
+    def _gate(self, tp: TopicPartition) -> asyncio.Lock:
+        return self._gates.setdefault(tp, asyncio.Lock())
+
+    async def _send_when_allowed(
+        self, tp: TopicPartition, effect: Effect, others: list[tuple[str, bytes]], append: Callable[..., Any]
+    ) -> Any:
+        """As in 1985: markers first. In order per partition, and without standing in the way of white sends."""
+        async with self._gate(tp):
+            while self._machine.must_wait(effect):
+                await self._driver.changed()
+            future = await self._append(tp, effect, others, append)
+        return await future
+
+
+def _as_list(headers: Any) -> list[Any]:
+    if not headers:
+        return []
+    return list(headers.items()) if hasattr(headers, "items") else list(headers)
+
+
+def _take_effect(headers: Any) -> tuple[Effect | None, list[tuple[str, bytes]]]:
+    """The effect that rides along, if any, and the headers without any `_sk` (ours or a stranger's copy)."""
+    if not headers:
+        return None, []
+    effect = None
+    others = []
+    for name, value in _as_list(headers):
+        if name != wire.HEADER:
+            others.append((name, value))
+        elif isinstance(value, Effect):
+            effect = value
+    return effect, others

@@ -1,0 +1,234 @@
+"""The seams of Faust that snapkafka is sewn to, all in one place.
+
+| seam | for |
+|---|---|
+| `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outgoing`) |
+| `app._new_conductor` -> `conductor._build_handler` | headers and markers (`incoming`) |
+| `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
+| `consumer.perform_seek` | `Assigned`: positions are set, the flow is not resumed yet |
+| `app.on_partitions_revoked` | inputs are taken away |
+| `app.sensors` | events and tables (`sensor`) |
+| `app.on_start`, `app.on_stop` | the ledger's life |
+
+`install` may come right after `faust.App(...)`, when nothing may be touched that would finalise the app, or at the end
+of the module, when some of these exist already: factories are wrapped, and what exists is wrapped in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from snapkafka import __version__
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
+from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Table, TopicPartition
+
+from .incoming import Incoming
+from .outgoing import Outgoing
+from .recorder import NAME as RECORDER
+from .recorder import Recorder
+from .sensor import EventSensor
+
+if TYPE_CHECKING:
+    from .driver import FaustDriver
+
+__all__ = ["sew"]
+
+
+def sew(driver: FaustDriver) -> None:
+    """Attach the driver to its app; the app must not be touched in a way that finalises it."""
+    app = driver.app
+    app.sensors.add(EventSensor(driver))
+    _wrap_factory(
+        app, "_new_producer", lambda producer: _sew_producer(driver, producer), existing=app._producer
+    )
+    conductor = app.__dict__.get("topics")  # a cached property: there once it was used
+    _wrap_factory(app, "_new_conductor", lambda made: Incoming(driver, made), existing=conductor)
+    _wrap_factory(app, "_new_consumer", lambda made: _sew_consumer(driver, made), existing=app._consumer)
+    app.on_partitions_revoked.connect(_on_revoked(driver), weak=False)
+    _wrap_life(driver)
+    if app.configured:
+        driver.recorder = Recorder(driver)
+    else:
+        app.on_after_configured.connect(_make_recorder(driver), weak=False)
+
+
+def _wrap_factory(app: Any, name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
+    make = getattr(app, name)
+
+    def made() -> Any:
+        product = make()
+        attach(product)
+        return product
+
+    setattr(app, name, made)
+    if existing is not None:
+        attach(existing)
+
+
+def _make_recorder(driver: FaustDriver) -> Callable[..., None]:
+    def configured(*args: Any, **kwargs: Any) -> None:
+        driver.recorder = Recorder(driver)
+
+    return configured
+
+
+def _sew_producer(driver: FaustDriver, producer: Any) -> None:
+    driver.outgoing = Outgoing(driver, producer)
+
+
+# -- life -----------------------------------------------------------------------------------------------------
+
+
+def _wrap_life(driver: FaustDriver) -> None:
+    app = driver.app
+    on_start, on_stop = app.on_start, app.on_stop
+
+    async def start() -> None:
+        await on_start()
+        connection = connection_of(app)
+        await driver.start(KafkaLedger(connection, driver.config.namespace), KafkaTopicAdmin(connection))
+
+    async def stop() -> None:
+        await on_stop()
+        await driver.stop()
+
+    app.on_start, app.on_stop = start, stop
+
+
+def connection_of(app: Any) -> Connection:
+    """The broker of the app, with its credentials, for clients of our own."""
+    from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
+
+    conf = app.conf
+    return Connection(
+        bootstrap=",".join(server_list(conf.broker, 9092)),
+        security=dict(credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context)),
+    )
+
+
+# -- the consumer -----------------------------------------------------------------------------------------------
+
+
+def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
+    subscribe, perform_seek = consumer.subscribe, consumer.perform_seek
+    rebalanced = asyncio.Event()
+
+    def on_rebalance_complete(*args: Any, **kwargs: Any) -> None:
+        rebalanced.set()
+
+    async def say_hello_then_subscribe(topics: Any) -> None:
+        if driver.machine.process is None:
+            await driver.join(await hello_of(driver, topics))
+        await subscribe(topics)
+
+    async def seek_then_announce() -> None:
+        """Faust also seeks when it fetched while the flow was stopped: only what follows a rebalance is news."""
+        await perform_seek()
+        if rebalanced.is_set():
+            rebalanced.clear()
+            driver.feed(await inputs_of(driver, consumer))
+        await driver.wait_for_inputs()
+
+    driver.app.on_rebalance_complete.connect(on_rebalance_complete, weak=False)
+    consumer.subscribe = say_hello_then_subscribe
+    consumer.perform_seek = seek_then_announce
+
+
+def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
+    async def revoked(*args: Any, **kwargs: Any) -> None:
+        driver.feed(InputsTaken())
+
+    return revoked
+
+
+async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
+    """What this worker reads: its subscription without what is Faust's own (changelogs, leader, reply topics)."""
+    app = driver.app
+    tables = list(app.tables.values())
+    changelogs = {table.changelog_topic_name for table in tables}
+    inputs = sorted(set(topics) - changelogs - _internal_topics(app))
+    described = await driver.admin.describe_topics([*inputs, *sorted(changelogs)])
+    return Hello(
+        n=0,
+        app=app.conf.id,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        release=__version__,
+        inputs=tuple(
+            InputTopic(
+                topic=topic, partitions=described[topic].partitions, topic_id=described[topic].topic_id
+            )
+            for topic in inputs
+            if topic in described
+        ),
+        tables=tuple(_table(table, described) for table in tables),
+    )
+
+
+def _table(table: Any, described: Any) -> Table:
+    topic = table.changelog_topic_name
+    known = described.get(topic)
+    return Table(
+        name=table.name,
+        changelog=topic,
+        partitions=known.partitions if known else 0,
+        key_codec=str(table.key_serializer or "json"),
+        value_codec=str(table.value_serializer or "json"),
+        topic_id=known.topic_id if known else "",
+    )
+
+
+def _internal_topics(app: Any) -> set[str]:
+    return {app.conf.reply_to, app._leader_assignor._leader_topic_name}
+
+
+async def inputs_of(driver: FaustDriver, consumer: Any) -> InputsGiven:
+    """The assignment as the protocol sees it: who reads each input, from where; how far each table was recovered."""
+    app = driver.app
+    internal = _internal_topics(app) | set(app.tables.changelog_topics)
+    active = sorted(tp for tp in consumer.assignment() if tp.topic not in internal)
+    start = await _start_positions(consumer, active)
+    recovery = app.tables.recovery
+    changelogs = [
+        ChangelogEnd(
+            table=table.name, topic=tp.topic, partition=tp.partition, end=recovery.active_highwaters[tp] + 1
+        )
+        for tp, table in recovery.tp_to_table.items()
+        if tp in recovery.active_tps
+    ]
+    return InputsGiven(
+        generation=app.consumer_generation_id,
+        inputs=tuple(
+            InputGiven(tp=TopicPartition(*tp), agents=_readers(app, tp.topic), position=start[tp])
+            for tp in active
+        ),
+        changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
+    )
+
+
+def _readers(app: Any, topic: str) -> tuple[str, ...]:
+    """The agents that read a topic."""
+    names = {
+        agent.name
+        for agent in app.agents.values()
+        if agent.name != RECORDER and topic in (getattr(agent.channel, "topics", None) or ())
+    }
+    return tuple(sorted(names)) or ("stream",)
+
+
+async def _start_positions(consumer: Any, tps: list[Any]) -> dict[Any, int]:
+    """Where the consumer was just set to. `perform_seek` left committed offsets; without one the reset policy holds."""
+    positions = {tp: consumer._committed_offset.get(tp) for tp in tps}
+    unknown = [tp for tp, position in positions.items() if position is None]
+    if unknown:
+        latest = consumer.app.conf.consumer_auto_offset_reset == "latest"
+        found = await (consumer.highwaters(*unknown) if latest else consumer.earliest_offsets(*unknown))
+        positions.update({tp: offset or 0 for tp, offset in found.items()})
+    return {tp: position or 0 for tp, position in positions.items()}

@@ -1,0 +1,61 @@
+"""The bytes of `_sk` for what this process sends: the constant parts are computed once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snapkafka.wire import headers as wire
+
+if TYPE_CHECKING:
+    from snapkafka.protocol import WorkerProtocol
+    from snapkafka.protocol.actions import SendMarkers
+    from snapkafka.protocol.colours import Effect
+    from snapkafka.protocol.records import TopicPartition
+
+__all__ = ["Stamps"]
+
+
+class Stamps:
+    """Stamps of one process on one ledger.
+
+    Args:
+        machine: knows the process id.
+        with_cause: stamp the event that a record comes from (9 bytes more).
+    """
+
+    def __init__(self, machine: WorkerProtocol, *, with_cause: bool) -> None:
+        self._machine = machine
+        self._with_cause = with_cause
+        self.ledger_id = 0
+
+    def of(self, tp: TopicPartition, effect: Effect, seq: int) -> bytes:
+        """18 bytes, or 27 with the cause."""
+        process = self._machine.process
+        assert process is not None
+        check = wire.tp_check(tp.topic, tp.partition)
+        cause = effect.cause
+        if cause is None or not self._with_cause:
+            return wire.stamp(self.ledger_id, check, effect.epoch, process, seq)
+        topic, partition = cause.tp
+        return wire.stamp_with_cause(
+            self.ledger_id,
+            check,
+            effect.epoch,
+            process,
+            seq,
+            wire.topic_check(topic),
+            partition,
+            cause.offset,
+        )
+
+    def marker(self, tp: TopicPartition, action: SendMarkers, seq: int) -> bytes:
+        """22 bytes: a marker says from which epoch to which its sender turned."""
+        assert self._machine.process is not None
+        return wire.marker(
+            self.ledger_id,
+            wire.tp_check(tp.topic, tp.partition),
+            action.epoch,
+            self._machine.process,
+            seq,
+            action.previous,
+        )

@@ -1,0 +1,151 @@
+"""Everything that can go wrong in the world, each with a stable code.
+
+`assert` is for our own bugs; a `SnapkafkaError` is for the world: a broker that is not there, an id that nobody
+knows, a disk that is full. Each class has a stable `code` (what REST, gRPC and logs say) and an `exit_status` (what
+the command returns), and each message comes with a `hint`: what to do next. A failed verification is a *result*,
+not an error, and has an exit status of its own.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+__all__ = [
+    "EXIT_NOT_GOOD",
+    "EXIT_OK",
+    "BadInputError",
+    "BrokerUnavailableError",
+    "DependencyMissingError",
+    "InstallError",
+    "InternalError",
+    "LedgerUnusableError",
+    "OffsetsGoneError",
+    "SnapkafkaError",
+    "SnapshotFailedError",
+    "StorageError",
+    "TimedOutError",
+    "TriggerRefusedError",
+    "UnknownSnapshotError",
+    "all_errors",
+]
+
+EXIT_OK: Final = 0
+#: A snapshot was examined and is not good (INCONSISTENT, UNVERIFIABLE): a result, told by the exit status as well.
+EXIT_NOT_GOOD: Final = 1
+
+
+class SnapkafkaError(Exception):
+    """A failure that a user can cause or meet: one line of what happened, one of what to do.
+
+    Args:
+        message: one line, what happened, with the names involved.
+        hint: one line, what to do next.
+    """
+
+    code: ClassVar[str] = "internal"
+    exit_status: ClassVar[int] = 70
+    hint: ClassVar[str] = "please report this with the output of the command"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.advice = hint or self.hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InternalError(SnapkafkaError):
+    """A bug of ours that reached a user."""
+
+
+class BadInputError(SnapkafkaError):
+    """An argument, a file or a setting does not make sense."""
+
+    code = "bad-input"
+    exit_status = 2
+    hint = "see --help"
+
+
+class BrokerUnavailableError(SnapkafkaError):
+    """No broker answered at the given address."""
+
+    code = "broker-unavailable"
+    exit_status = 3
+    hint = "check --bootstrap (or SNAPKAFKA_BOOTSTRAP) and that the broker runs"
+
+
+class LedgerUnusableError(SnapkafkaError):
+    """The ledger topic is missing, has more than one partition, is compacted, or may not be read or written."""
+
+    code = "ledger-unusable"
+    exit_status = 4
+    hint = "see docs/ledger.md for how to create it"
+
+
+class UnknownSnapshotError(SnapkafkaError):
+    """No snapshot of that id or epoch is in the ledger or in storage."""
+
+    code = "unknown-snapshot"
+    exit_status = 5
+    hint = "`snapkafka list` shows those there are"
+
+
+class TriggerRefusedError(SnapkafkaError):
+    """A snapshot cannot start at all (pre-flight)."""
+
+    code = "trigger-refused"
+    exit_status = 6
+
+
+class SnapshotFailedError(SnapkafkaError):
+    """A snapshot started and failed (in-flight): aborted, or not captured in its time."""
+
+    code = "snapshot-failed"
+    exit_status = 7
+    hint = "`snapkafka show ID` names the culprit; a new trigger starts afresh"
+
+
+class StorageError(SnapkafkaError):
+    """The place for tables and manifests cannot be read or written."""
+
+    code = "storage"
+    exit_status = 8
+    hint = "check --storage and the rights on it; nothing half-written is listed as good"
+
+
+class OffsetsGoneError(SnapkafkaError):
+    """Records that the snapshot needs have been deleted from their topic."""
+
+    code = "offsets-gone"
+    exit_status = 9
+    hint = "raise retention.ms of that topic, assemble sooner after the capture, and take a new snapshot"
+
+
+class TimedOutError(SnapkafkaError):
+    """Something awaited did not come in time; the message says what was awaited and for how long."""
+
+    code = "timed-out"
+    exit_status = 10
+    hint = "run it again with a longer time-out, or see what it waits for with `snapkafka show ID`"
+
+
+class InstallError(SnapkafkaError):
+    """`snapkafka.install` cannot be done as asked (twice on one app, a setting that makes no sense)."""
+
+    code = "install"
+    exit_status = 11
+    hint = "see the quick start in README.md"
+
+
+class DependencyMissingError(SnapkafkaError):
+    """A part of snapkafka that is not installed is needed (an extra, Java, the jars)."""
+
+    code = "dependency-missing"
+    exit_status = 12
+    hint = "install the extra that the message names"
+
+
+def all_errors() -> list[type[SnapkafkaError]]:
+    """Every error class, by exit status: the one table that the command, REST and docs are made from."""
+    return sorted(SnapkafkaError.__subclasses__(), key=lambda cls: cls.exit_status)

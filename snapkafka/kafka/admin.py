@@ -1,0 +1,257 @@
+"""Topics, their ends and their readers: `ports.TopicAdmin` on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, errors
+from aiokafka import TopicPartition as KafkaPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.structs import OffsetAndMetadata
+
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.protocol.records import TopicPartition
+
+from .connection import Connection, translated
+from .groups import ConsumerGroup, list_groups
+from .metadata import (
+    DescribeClusterRequest,
+    MetadataRequestV12,
+    TopicDescription,
+    descriptions,
+    may_describe_cluster,
+)
+
+__all__ = ["KafkaTopicAdmin"]
+
+#: More replicas than this guard nothing that matters to a snapshot.
+REPLICAS_MAX: Final = 3
+#: A topic that was just created is in the metadata of every broker within this time.
+CREATED_WITHIN_S: Final = 10.0
+#: The source of a setting that was made on the topic itself, in Kafka's numbering.
+SOURCE_TOPIC: Final = 1
+
+
+class KafkaTopicAdmin:
+    """Asks and tells the cluster about topics and groups. Connects when first used; `close()` it.
+
+    Every method raises `BrokerUnavailableError` where nobody answers (within about ten seconds) and
+    `LedgerUnusableError` where a right is missing.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._lock = asyncio.Lock()
+        self._admin: Any = None
+        self._consumer: Any = None
+
+    # -- topics ----------------------------------------------------------------------------------------------
+
+    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, TopicDescription]:
+        """Those that exist, by name; all there are if none are named."""
+        with translated(self.connection, "read the list of topics"):
+            response = await self._ask_any(MetadataRequestV12(None if topics is None else list(topics)))
+        found, failed = descriptions(response)
+        for topic, code in failed.items():
+            if topics is not None and code == errors.TopicAuthorizationFailedError.errno:
+                raise LedgerUnusableError(
+                    f"not allowed to describe topic {topic}",
+                    hint="see docs/ledger.md for the rights that it takes",
+                )
+        return found
+
+    async def brokers(self) -> int:
+        """How many brokers there are."""
+        with translated(self.connection, "count the brokers"):
+            return len((await self._ask_any(MetadataRequestV12([]))).brokers)
+
+    async def topic_settings(self, topic: str) -> tuple[dict[str, str], dict[str, str]]:
+        """All settings that hold for a topic, and those among them that were made on the topic itself."""
+        admin = await self._connected()
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        with translated(self.connection, f"read the settings of topic {topic}"):
+            (response,) = await admin.describe_configs([resource])
+            ((code, _, _, _, entries),) = response.resources
+            if code:
+                raise errors.for_code(code)(topic)
+        holding = {entry[0]: entry[1] for entry in entries}
+        own = {entry[0]: entry[1] for entry in entries if entry[3] == SOURCE_TOPIC}
+        return holding, own
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int = 1,
+        replicas: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Create a topic and wait until it is seen; False where it was there already.
+
+        Args:
+            replicas: None for as many as there are brokers, at most three.
+            settings: by Kafka's names (`retention.ms`, ...).
+        """
+        admin = await self._connected()
+        if replicas is None:
+            replicas = min(REPLICAS_MAX, await self.brokers())
+        wanted = NewTopic(topic, partitions, replicas, topic_configs=dict(settings or {}))
+        with translated(self.connection, f"create topic {topic}"):
+            response = await admin.create_topics([wanted])
+            ((_, code, *_),) = response.topic_errors
+            if code and code != errors.TopicAlreadyExistsError.errno:
+                raise errors.for_code(code)(topic)
+        await self._await_topic(topic)
+        return not code
+
+    async def alter_topic(self, topic: str, settings: Mapping[str, str]) -> None:
+        """Make these the settings of a topic; others that were made on it are reset."""
+        admin = await self._connected()
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs=dict(settings))
+        with translated(self.connection, f"change the settings of topic {topic}"):
+            (response, *_) = await admin.alter_configs([resource])
+            ((code, *_),) = response.resources
+            if code:
+                raise errors.for_code(code)(topic)
+
+    async def delete_topics(self, *topics: str) -> None:
+        """Delete topics; those that are not there are passed over."""
+        admin = await self._connected()
+        with translated(self.connection, f"delete {', '.join(topics)}"):
+            response = await admin.delete_topics(list(topics))
+            for topic, code, *_ in response.topic_error_codes:
+                if code and code != errors.UnknownTopicOrPartitionError.errno:
+                    raise errors.for_code(code)(topic)
+
+    async def _await_topic(self, topic: str) -> None:
+        deadline = asyncio.get_running_loop().time() + CREATED_WITHIN_S
+        while topic not in await self.describe_topics([topic]):
+            if asyncio.get_running_loop().time() > deadline:
+                raise BrokerUnavailableError(
+                    f"topic {topic} was created but is not seen after {CREATED_WITHIN_S:g} s"
+                )
+            await asyncio.sleep(0.05)
+
+    # -- logs ------------------------------------------------------------------------------------------------
+
+    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The next offset to be written, of each."""
+        return await self._offsets("end_offsets", partitions)
+
+    async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset that is still there, of each."""
+        return await self._offsets("beginning_offsets", partitions)
+
+    async def _offsets(self, which: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        wanted = [KafkaPartition(*tp) for tp in partitions]
+        if not wanted:
+            return {}
+        consumer = await self._reader()
+        with translated(
+            self.connection, "read the ends of " + ", ".join(sorted({tp.topic for tp in wanted}))
+        ):
+            found = await getattr(consumer, which)(wanted)
+        return {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}
+
+    # -- groups ----------------------------------------------------------------------------------------------
+
+    async def groups(self) -> list[ConsumerGroup]:
+        """Every consumer group of the cluster, by name, with the topics that it reads.
+
+        Raises:
+            LedgerUnusableError: without the right to describe the cluster some groups would be missing unseen.
+        """
+        admin = await self._connected()
+        with translated(self.connection, "list the consumer groups"):
+            if not may_describe_cluster(await self._ask_any(DescribeClusterRequest())):
+                raise LedgerUnusableError(
+                    "not allowed to see all consumer groups",
+                    hint="it takes DESCRIBE on the cluster (docs/ledger.md)",
+                )
+            return await list_groups(admin)
+
+    async def commit_positions(self, group: str, positions: Mapping[TopicPartition, int], note: str) -> None:
+        """Commit positions for a group that has no members, with a note that tools show as its metadata.
+
+        Raises:
+            LedgerUnusableError: the group has members, or committing is not allowed.
+        """
+        consumer = AIOKafkaConsumer(
+            group_id=group, enable_auto_commit=False, **self.connection.client_settings()
+        )
+        with translated(self.connection, f"commit positions for group {group}"):
+            try:
+                await consumer.start()
+                consumer.assign([KafkaPartition(*tp) for tp in positions])
+                await consumer.commit(
+                    {KafkaPartition(*tp): OffsetAndMetadata(offset, note) for tp, offset in positions.items()}
+                )
+            except errors.CommitFailedError as error:
+                raise LedgerUnusableError(
+                    f"could not commit positions for group {group}: it has members, whose own positions they are",
+                    hint="stop its members; this group is meant for tools that show lag",
+                ) from error
+            finally:
+                await consumer.stop()
+
+    async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
+        """What a group has committed: position and note, of each partition."""
+        admin = await self._connected()
+        with translated(self.connection, f"read what group {group} has committed"):
+            found = await admin.list_consumer_group_offsets(group)
+        return {TopicPartition(tp.topic, tp.partition): (at.offset, at.metadata) for tp, at in found.items()}
+
+    # -- connecting ------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Close the connections; it may be used again afterwards."""
+        async with self._lock:
+            admin, self._admin = self._admin, None
+            consumer, self._consumer = self._consumer, None
+            if admin is not None:
+                await admin.close()
+            if consumer is not None:
+                await consumer.stop()
+
+    async def _connected(self) -> Any:
+        async with self._lock:
+            if self._admin is None:
+                with translated(self.connection, "connect"):
+                    admin = AIOKafkaAdminClient(**self.connection.client_settings())
+                    try:
+                        await admin.start()
+                    except BaseException:
+                        await admin.close()
+                        raise
+                    self._admin = admin
+        return self._admin
+
+    async def _reader(self) -> Any:
+        async with self._lock:
+            if self._consumer is None:
+                with translated(self.connection, "connect"):
+                    consumer = AIOKafkaConsumer(group_id=None, **self.connection.client_settings())
+                    try:
+                        await consumer.start()
+                    except BaseException:
+                        await consumer.stop()
+                        raise
+                    self._consumer = consumer
+        return self._consumer
+
+    async def _ask_any(self, request: Any) -> Any:
+        """Ask whichever broker answers first."""
+        client = (await self._connected())._client
+        nodes = [broker.nodeId for broker in client.cluster.brokers()]
+        random.shuffle(nodes)
+        failure: Exception = errors.NodeNotReadyError()
+        for node in nodes:
+            try:
+                return await client.send(node, request)
+            except (errors.KafkaError, OSError) as error:
+                failure = error
+        raise failure

@@ -1,0 +1,268 @@
+"""The ledger on Kafka: topic `_snapkafka.<namespace>`, one partition, never compacted, never trimmed.
+
+Its order is the order of everything (R11), so a second partition or a lost record would be a lost agreement: a topic
+with such settings is refused, with what to do about it. See docs/ledger.md for how an administrator creates it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer, errors
+
+from snapkafka.errors import LedgerUnusableError, SnapkafkaError
+from snapkafka.protocol.records import LedgerRecord, TopicPartition
+from snapkafka.wire import headers
+from snapkafka.wire.codec import encode, load
+
+from .admin import KafkaTopicAdmin
+from .connection import Connection, translated
+from .metadata import TopicDescription
+from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
+
+__all__ = ["Entry", "KafkaLedger", "LedgerRecreatedError", "topic_name"]
+
+logger = logging.getLogger("snapkafka")
+
+#: What a ledger is created with. Its records are small and few; they stay until there are checkpoints to start from.
+SETTINGS: Final = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "LogAppendTime",
+}
+#: Larger records would be chunked, which is not built yet. A report of 256 KB is that of some 3,000 partitions.
+RECORD_BYTES_MAX: Final = 256 * 1024
+#: An append that is not acknowledged by then is given up; it may still land, and is then dropped as a repeat.
+APPEND_TIMEOUT_S: Final = 8.0
+#: A ledger that two looks this far apart do not find is gone; one look may have met a broker that lags behind.
+NOT_SEEN_FOR_S: Final = 1.0
+
+
+def topic_name(namespace: str) -> str:
+    """The topic that is the ledger of a namespace."""
+    return f"_snapkafka.{namespace}"
+
+
+class KafkaLedger:
+    """`ports.Ledger`: append, read, end.
+
+    Args:
+        connection: the cluster.
+        namespace: the systems that are snapshotted together share one.
+    """
+
+    def __init__(self, connection: Connection, namespace: str) -> None:
+        self.connection = connection
+        self.topic = topic_name(namespace)
+        self.garbage = 0
+        self._admin = KafkaTopicAdmin(connection)
+        self._topic_id = ""
+        self._seen_end = 0
+        self._producer: Any = None
+        self._sending = asyncio.Lock()
+        self._replaced = asyncio.Event()
+
+    @property
+    def ledger_id(self) -> int:
+        """Its mark in headers, see `wire.headers.ledger_id`."""
+        assert self._topic_id, "open() comes first"
+        return headers.ledger_id(bytes.fromhex(self._topic_id))
+
+    @property
+    def topic_id(self) -> str:
+        """Kafka's own id of the topic that was opened, 32 hex digits; empty before."""
+        return self._topic_id
+
+    # -- opening ---------------------------------------------------------------------------------------------
+
+    async def open(self, *, create: bool = True) -> None:
+        """Find the ledger, or create it; again after it was deleted and made anew.
+
+        Args:
+            create: make it where it is not there; else that is an error.
+
+        Raises:
+            LedgerUnusableError: it is not there and may not be made, or its settings would lose agreements.
+            BrokerUnavailableError: nobody answers.
+        """
+        await asyncio.to_thread(load)  # Avro takes some 100 ms to import: not on the loop of a service
+        found = await self._describe()
+        if found is None:
+            if not create:
+                raise LedgerUnusableError(
+                    f"there is no ledger {self.topic}: no service with snapkafka has run in this namespace",
+                    hint="check --namespace, or start a service that calls snapkafka.install",
+                )
+            found = await self._create()
+        if found.partitions != 1:
+            raise LedgerUnusableError(
+                f"ledger {self.topic} has {found.partitions} partitions; its order must be one",
+                hint="delete it and create it with 1 partition (docs/ledger.md)",
+            )
+        await self._check_settings()
+        if self._topic_id and found.topic_id != self._topic_id:
+            await self._drop_producer()
+        self._topic_id, self._seen_end, self._replaced = found.topic_id, 0, asyncio.Event()
+
+    async def _describe(self) -> TopicDescription | None:
+        return (await self._admin.describe_topics([self.topic])).get(self.topic)
+
+    async def _create(self) -> TopicDescription:
+        try:
+            await self._admin.create_topic(self.topic, settings=SETTINGS)
+        except LedgerUnusableError as error:
+            raise LedgerUnusableError(
+                f"there is no ledger {self.topic} and it cannot be created: {error.message}",
+                hint="have an administrator create it as docs/ledger.md says",
+            ) from error
+        found = await self._describe()
+        if found is None:
+            raise LedgerUnusableError(f"ledger {self.topic} was created and is gone again", hint="try again")
+        return found
+
+    async def _check_settings(self) -> None:
+        try:
+            holding, own = await self._admin.topic_settings(self.topic)
+        except LedgerUnusableError:
+            return  # without the right to look, the administrator's word is taken
+        if not own and await self.end() == 0:
+            # Made by the broker when some client asked for it (auto.create.topics.enable), with settings for no one.
+            await self._admin.alter_topic(self.topic, SETTINGS)
+            return
+        for name, bad, why in (
+            (
+                "cleanup.policy",
+                "compact" in holding.get("cleanup.policy", ""),
+                "compaction would lose records",
+            ),
+            (
+                "retention.ms",
+                holding.get("retention.ms", "-1") != "-1",
+                "records that are needed would be deleted",
+            ),
+            (
+                "retention.bytes",
+                holding.get("retention.bytes", "-1") != "-1",
+                "needed records would be deleted",
+            ),
+        ):
+            if bad:
+                raise LedgerUnusableError(
+                    f"ledger {self.topic} has {name}={holding[name]}: {why}",
+                    hint=f"set {name}={SETTINGS[name]} on it (docs/ledger.md)",
+                )
+
+    async def _is_same(self) -> bool:
+        """Is the topic still the one that was opened? A broker that does not answer proves nothing."""
+        for pause_s in (0.0, NOT_SEEN_FOR_S):
+            await asyncio.sleep(pause_s)
+            try:
+                found = await self._describe()
+            except SnapkafkaError:
+                return True
+            if found is not None:
+                return found.topic_id == self._topic_id
+        return False
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    async def append(self, record: LedgerRecord) -> int:
+        """Append a record and wait until it is safe; returns its offset. Appends stand in the order of the calls.
+
+        Raises:
+            LedgerUnusableError: it is too large, or may not be written.
+            BrokerUnavailableError: not acknowledged in time; it may land later (and is then a repeat, if sent again).
+            LedgerRecreatedError: the ledger is another one by now; the record stands in the new one, where it means
+                nothing.
+        """
+        assert self._topic_id, "open() comes first"
+        value = encode(record)
+        if len(value) > RECORD_BYTES_MAX:
+            raise LedgerUnusableError(
+                f"a {type(record).__name__} of {len(value):,} bytes is too large for the ledger"
+                f" (at most {RECORD_BYTES_MAX:,})",
+                hint="spread the app over more workers: each reports its own partitions only",
+            )
+        seen_end = (
+            self._seen_end
+        )  # before it leaves: a reader of ours may meet the record before its acknowledgement
+        with translated(self.connection, f"append to ledger {self.topic}"):
+            try:
+                async with asyncio.timeout(APPEND_TIMEOUT_S):
+                    offset = await self._send(type(record).__name__.encode(), value)
+            except (TimeoutError, errors.KafkaError):
+                await self._drop_producer()
+                raise
+        if offset < seen_end:
+            self._replaced.set()
+            raise LedgerRecreatedError(self.topic)
+        self._seen_end = max(self._seen_end, offset + 1)
+        return offset
+
+    def append_soon(self, record: LedgerRecord) -> asyncio.Task[int]:
+        """`append` in the background; in the order of the calls."""
+        return asyncio.ensure_future(self.append(record))
+
+    async def _send(self, key: bytes, value: bytes) -> int:
+        async with self._sending:
+            producer = await self._connected_producer()
+            acknowledged = await producer.send(self.topic, value, key, partition=0)
+        return int((await acknowledged).offset)
+
+    async def _connected_producer(self) -> Any:
+        if self._producer is None:
+            producer = AIOKafkaProducer(
+                acks="all",
+                enable_idempotence=True,
+                linger_ms=0,
+                max_request_size=2 * RECORD_BYTES_MAX,
+                **self.connection.client_settings(),
+            )
+            try:
+                await producer.start()
+            except BaseException:
+                await producer.stop()
+                raise
+            self._producer = producer
+        return self._producer
+
+    async def _drop_producer(self) -> None:
+        """After a failure, or for another ledger: sequence numbers of the old one mean nothing any more."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            stopping = asyncio.ensure_future(producer.stop())
+            await asyncio.wait([stopping], timeout=1.0)
+            if not stopping.done():
+                stopping.cancel()
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
+        """The entries from `start` on, in order, live; or up to `until`.
+
+        Raises:
+            LedgerRecreatedError: the ledger was deleted, or deleted and made again; noticed within a few seconds.
+            LedgerUnusableError, BrokerUnavailableError: it cannot be read.
+        """
+        assert self._topic_id, "open() comes first"
+        async for entry in read_entries(
+            self.connection, self.topic, start, until=until, same=self._is_same, suspect=self._replaced
+        ):
+            if entry.record is None and entry.timestamp_ms != HOLE:
+                self.garbage += 1
+            self._seen_end = max(self._seen_end, entry.offset + 1)
+            yield entry
+
+    async def end(self) -> int:
+        """The next offset to be written."""
+        tp = TopicPartition(self.topic, 0)
+        return (await self._admin.log_ends([tp]))[tp]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._drop_producer()
+        await self._admin.close()

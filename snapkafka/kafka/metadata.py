@@ -1,0 +1,212 @@
+"""Two requests that aiokafka does not have, made of its own protocol types.
+
+Metadata, version 12, tells topic ids: they tell a topic that was deleted and made again from the one that it replaces.
+DescribeCluster tells what we may do: without the right to see every consumer group, a list of groups proves nothing.
+
+They work with the request classes of aiokafka 0.12 (which are sent as they are) and of 0.13 and later (which are asked
+to `prepare` for the versions that a broker has).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Final
+
+from aiokafka.protocol import api
+from aiokafka.protocol.api import Response
+from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
+
+from snapkafka.errors import LedgerUnusableError
+
+__all__ = [
+    "DescribeClusterRequest",
+    "MetadataRequestV12",
+    "TopicDescription",
+    "descriptions",
+    "may_describe_cluster",
+]
+
+API_KEY_METADATA: Final = 3
+METADATA_VERSION: Final = 12
+API_KEY_DESCRIBE_CLUSTER: Final = 60
+#: The bit of `authorized_operations` that stands for the right DESCRIBE, in Kafka's numbering of operations.
+DESCRIBE_BIT: Final = 8
+NO_ID: Final = bytes(16)
+
+#: Base of a request's wire format: its name since aiokafka 0.13, and before.
+_RequestStruct: Any = getattr(api, "RequestStruct", api.Request)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic as the cluster has it. `topic_id`: Kafka's own, 32 hex digits."""
+
+    topic: str
+    partitions: int
+    topic_id: str
+    internal: bool = False
+
+
+class _Uuid:
+    """16 raw bytes."""
+
+    @staticmethod
+    def encode(value: bytes) -> bytes:
+        return value
+
+    @staticmethod
+    def decode(data: BytesIO) -> bytes:
+        return data.read(16)
+
+    @staticmethod
+    def repr(value: bytes) -> str:
+        return value.hex()
+
+
+class MetadataResponseV12(Response):  # type: ignore[misc]  # aiokafka is not looked into
+    API_KEY = API_KEY_METADATA
+    API_VERSION = METADATA_VERSION
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "brokers",
+            CompactArray(
+                ("node_id", Int32),
+                ("host", CompactString("utf-8")),
+                ("port", Int32),
+                ("rack", CompactString("utf-8")),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("cluster_id", CompactString("utf-8")),
+        ("controller_id", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("error_code", Int16),
+                ("topic", CompactString("utf-8")),
+                ("topic_id", _Uuid),
+                ("is_internal", Boolean),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("error_code", Int16),
+                        ("partition", Int32),
+                        ("leader", Int32),
+                        ("leader_epoch", Int32),
+                        ("replicas", CompactArray(Int32)),
+                        ("isr", CompactArray(Int32)),
+                        ("offline_replicas", CompactArray(Int32)),
+                        ("tags", TaggedFields),
+                    ),
+                ),
+                ("authorized_operations", Int32),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class MetadataRequestV12(_RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+    """Asks for some topics, or for all; creates none (the client's own request may, on brokers that allow it).
+
+    Args:
+        topics: their names; None for all.
+    """
+
+    FLEXIBLE_VERSION = True
+    API_KEY = API_KEY_METADATA
+    API_VERSION = METADATA_VERSION
+    RESPONSE_TYPE = MetadataResponseV12
+    SCHEMA = Schema(
+        (
+            "topics",
+            CompactArray(("topic_id", _Uuid), ("topic", CompactString("utf-8")), ("tags", TaggedFields)),
+        ),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+        ("tags", TaggedFields),
+    )
+
+    def __init__(self, topics: list[str] | None) -> None:
+        no_tags: dict[int, bytes] = {}
+        wanted = None if topics is None else [(NO_ID, topic, no_tags) for topic in topics]
+        super().__init__(wanted, False, False, no_tags)
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> MetadataRequestV12:
+        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        _check_version(versions, API_KEY_METADATA, METADATA_VERSION)
+        return self
+
+
+class DescribeClusterResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
+    API_KEY = API_KEY_DESCRIBE_CLUSTER
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("error_code", Int16),
+        ("error_message", CompactString("utf-8")),
+        ("cluster_id", CompactString("utf-8")),
+        ("controller_id", Int32),
+        (
+            "brokers",
+            CompactArray(
+                ("node_id", Int32),
+                ("host", CompactString("utf-8")),
+                ("port", Int32),
+                ("rack", CompactString("utf-8")),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("authorized_operations", Int32),
+        ("tags", TaggedFields),
+    )
+
+
+class DescribeClusterRequest(_RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+    """Asks what we may do with the cluster as a whole."""
+
+    FLEXIBLE_VERSION = True
+    API_KEY = API_KEY_DESCRIBE_CLUSTER
+    API_VERSION = 0
+    RESPONSE_TYPE = DescribeClusterResponse
+    SCHEMA = Schema(("include_authorized_operations", Boolean), ("tags", TaggedFields))
+
+    def __init__(self) -> None:
+        super().__init__(True, {})
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> DescribeClusterRequest:
+        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        _check_version(versions, API_KEY_DESCRIBE_CLUSTER, 0)
+        return self
+
+
+def _check_version(versions: dict[int, tuple[int, int]], key: int, version: int) -> None:
+    low, high = versions.get(key, (0, -1))
+    if not low <= version <= high:
+        raise LedgerUnusableError(
+            f"this broker is too old: it does not know request {key} in version {version}",
+            hint="use Kafka 3.0 or later",
+        )
+
+
+def may_describe_cluster(response: Any) -> bool:
+    """Does the response say that we see everything there is, every consumer group above all?"""
+    return not response.error_code and bool(response.authorized_operations >> DESCRIBE_BIT & 1)
+
+
+def descriptions(response: Any) -> tuple[dict[str, TopicDescription], dict[str, int]]:
+    """The topics of a response, and the error codes of those that cannot be described."""
+    found: dict[str, TopicDescription] = {}
+    failed: dict[str, int] = {}
+    for code, topic, topic_id, internal, partitions, *_ in response.topics:
+        # Partitions without a leader (code 5) are counted all the same: they come back.
+        if code:
+            failed[topic] = code
+        else:
+            found[topic] = TopicDescription(
+                topic=topic, partitions=len(partitions), topic_id=topic_id.hex(), internal=internal
+            )
+    return found, failed

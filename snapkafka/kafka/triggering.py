@@ -1,0 +1,183 @@
+"""Making a `Trigger`: what its author looks at before anyone is asked to cut (R1, pre-flight).
+
+Everything here may be wrong by the time the trigger is read, and may: it only spares work (`ends`), keeps markers away
+from readers that do not know them (`marker_topics`), and refuses what cannot succeed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
+from snapkafka.ports import Group, TopicAdmin
+from snapkafka.protocol.completion import LedgerState, ProcessView
+from snapkafka.protocol.records import LogEnd, TopicPartition, Trigger
+
+__all__ = ["check_trigger", "compose_trigger", "knows_markers", "made_id"]
+
+logger = logging.getLogger("snapkafka")
+
+#: Snapshots that run at once. Each process holds one open cut for each; more than this is somebody's loop gone wrong.
+RUNNING_MAX: Final = 16
+#: A big cluster may have thousands of groups. What cannot be looked at in this time counts as not allowed to be seen.
+LOOK_S: Final = 3.0
+#: Groups that hold the positions of a snapshot for other tools to show; nobody reads with them.
+OWN_GROUPS: Final = "snapkafka."
+ID_CHARS_MAX: Final = 200
+TYPES: Final = ("full", "incremental")
+
+
+async def compose_trigger(
+    admin: TopicAdmin,
+    state: LedgerState,
+    *,
+    snapshot_id: str = "",
+    attempt: int = 1,
+    type: str = "full",  # noqa: A002 -- the word of the design
+    parent: str = "",
+    storage: str = "",
+    who: str = "",
+    ttl_ms: int = 5_000,
+    apps: Collection[str] = (),
+    knowing: Collection[str] = (),
+) -> Trigger:
+    """A trigger that is ready to be appended.
+
+    Args:
+        admin: the cluster; where it may not be looked at, the trigger does without.
+        state: the ledger up to now.
+        snapshot_id: names the snapshot; empty: one is made.
+        apps: those in scope, empty for all.
+        knowing: consumer groups that know markers though they say no `Hello`.
+
+    Raises:
+        BadInputError: an argument makes no sense.
+        TriggerRefusedError: the snapshot could not succeed.
+    """
+    check_trigger(state, snapshot_id=snapshot_id, type_=type, ttl_ms=ttl_ms, apps=apps)
+    ends, marker_topics = await asyncio.gather(
+        _ends(admin, state, apps), _marker_topics(admin, state, knowing)
+    )
+    return Trigger(
+        n=random.getrandbits(63),
+        id=snapshot_id or made_id(),
+        attempt=attempt,
+        type=type,
+        parent=parent,
+        storage=storage,
+        who=who,
+        ttl_ms=ttl_ms,
+        apps=tuple(sorted(apps)),
+        ends=ends,
+        marker_topics=marker_topics,
+    )
+
+
+def made_id() -> str:
+    """An id for a snapshot that was given none: its time, for people, and four digits against two in one second."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{random.getrandbits(16):04x}"
+
+
+# -- pre-flight ----------------------------------------------------------------------------------------------
+
+
+def check_trigger(
+    state: LedgerState, *, snapshot_id: str, type_: str, ttl_ms: int, apps: Collection[str]
+) -> None:
+    """Refuse what cannot succeed.
+
+    Raises:
+        BadInputError, TriggerRefusedError: see `compose_trigger`.
+    """
+    if len(snapshot_id) > ID_CHARS_MAX or not snapshot_id.isprintable():
+        raise BadInputError(
+            f"snapshot id {snapshot_id[:40]!r} is no name", hint=f"at most {ID_CHARS_MAX} characters"
+        )
+    if type_ not in TYPES:
+        raise BadInputError(f"type {type_!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
+    if ttl_ms <= 0:
+        raise BadInputError(f"a time to live of {ttl_ms} ms is none", hint="give milliseconds above 0")
+    living = [view for view in state.living() if not apps or view.hello.app in apps]
+    known = {view.hello.app for view in state.processes.values()}
+    if unknown := sorted(set(apps) - known):
+        raise TriggerRefusedError(
+            f"no app {', '.join(unknown)} has joined this namespace",
+            hint=f"known are {', '.join(sorted(known))}"
+            if known
+            else "start it with snapkafka.install first",
+        )
+    if not living:
+        raise TriggerRefusedError(
+            f"no process of {' or '.join(sorted(apps)) if apps else 'any app'} is running",
+            hint="start the services; each joins when it calls snapkafka.install",
+        )
+    if not any(view.hello.inputs for view in living):
+        names = ", ".join(sorted({view.hello.app for view in living}))
+        raise TriggerRefusedError(
+            f"{names} reads no topic: there is nothing to cut", hint="give the app an agent"
+        )
+    if len(state.open) >= RUNNING_MAX:
+        raise TriggerRefusedError(
+            f"{len(state.open)} snapshots are running already", hint="wait for them, or see `snapkafka list`"
+        )
+
+
+# -- what may be looked at -----------------------------------------------------------------------------------
+
+
+async def _ends(admin: TopicAdmin, state: LedgerState, apps: Collection[str]) -> tuple[LogEnd, ...]:
+    """The log ends of the inputs, none where they may not be read."""
+    wanted = sorted({tp for view in _hellos(state, apps) for tp in _inputs(view)})
+    try:
+        async with asyncio.timeout(LOOK_S):
+            found = await admin.log_ends(wanted)
+    except (SnapkafkaError, TimeoutError) as error:
+        logger.info("the ends of the inputs cannot be read (%s): assembly will read more", error)
+        return ()
+    return tuple(
+        LogEnd(topic=tp.topic, partition=tp.partition, end=found[tp]) for tp in wanted if tp in found
+    )
+
+
+async def _marker_topics(admin: TopicAdmin, state: LedgerState, knowing: Collection[str]) -> tuple[str, ...]:
+    """The inputs whose every reader knows markers, none where the readers may not be seen."""
+    try:
+        async with asyncio.timeout(LOOK_S):
+            groups = await admin.groups()
+    except (SnapkafkaError, TimeoutError) as error:
+        logger.info("consumer groups cannot be seen (%s): no markers will be sent", error)
+        return ()
+    readers = [group for group in groups if not group.name.startswith(OWN_GROUPS)]
+    strangers = [group for group in readers if group.name not in knowing and not knows_markers(state, group)]
+    if blind := [group.name for group in strangers if group.topics is None]:
+        logger.info("what %s reads cannot be told: no markers will be sent", ", ".join(blind))
+        return ()
+    return tuple(
+        sorted(
+            topic for topic in state.input_topics() if not any(topic in (g.topics or ()) for g in strangers)
+        )
+    )
+
+
+def knows_markers(state: LedgerState, group: Group) -> bool:
+    """Has the app of this group joined, with every one of its members? In a roll-out some have and some have not."""
+    joined = [view for view in state.processes.values() if view.hello.app == group.name]
+    return bool(joined) and len(group.members) <= sum(view.left is None for view in joined)
+
+
+def _hellos(state: LedgerState, apps: Collection[str]) -> Iterator[ProcessView]:
+    """Processes in scope, those of stopped apps too."""
+    for view in state.processes.values():
+        if (not apps or view.hello.app in apps) and view.hello.app not in state.retired:
+            yield view
+
+
+def _inputs(view: ProcessView) -> Iterator[TopicPartition]:
+    for source in view.hello.inputs:
+        for partition in range(source.partitions):
+            yield TopicPartition(source.topic, partition)

@@ -1,0 +1,279 @@
+"""The manifest: one JSON file that says what a snapshot is, where its tables lie, and whether to believe it.
+
+It is written last, and whole or not at all: where there is no manifest there is no snapshot (R13). It holds the whole
+vector of offsets (`captured`), so that with the manifest and the broker alone anybody can verify the snapshot again,
+in another process, years later if the log lasts.
+
+    <storage>/<snapshot id>.json                        the manifest
+    <storage>/<snapshot id>/<table>/part-*.parquet      the tables
+
+Two assemblies of one snapshot have the same `content` digest: it covers the rows of the tables, in any order, and
+neither file names nor times. The format is described by `schemas/manifest.schema.json`; `version` rises when a reader
+of the old one could misread the new one, fields that are merely new are skipped by older readers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import re
+import types
+import typing
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from snapkafka.errors import BadInputError
+from snapkafka.protocol.captured import Captured
+
+__all__ = [
+    "MANIFEST_VERSION",
+    "CheckEntry",
+    "Column",
+    "FileEntry",
+    "InvariantEntry",
+    "LedgerEntry",
+    "Manifest",
+    "ReadEntry",
+    "TableEntry",
+    "Times",
+    "WitnessEntry",
+    "content_digest",
+    "dump",
+    "file_stem",
+    "load",
+]
+
+MANIFEST_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """The ledger of the snapshot. `topic_id` is Kafka's own, 32 hex digits: headers carry a hash of it."""
+
+    topic: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """For people, ISO 8601 in UTC; nothing is ever decided by them. `seconds`: how long each phase took."""
+
+    assembled_at: str
+    verified_at: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table, its type in Spark's words (`bigint`, `map<string,binary>`)."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """A file of a table: its path relative to the storage, its size in bytes, the SHA-256 of its bytes."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEntry:
+    """A table: `path` is relative to the storage; `digest` is the sum over its rows of a 64-bit hash, as a decimal."""
+
+    name: str
+    path: str
+    rows: int
+    digest: str
+    schema: tuple[Column, ...]
+    files: tuple[FileEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WitnessEntry:
+    """A record (or a row of an invariant's result) that a check stumbled on, and what is wrong with it."""
+
+    topic: str
+    partition: int
+    offset: int
+    what: str
+    process: int = -1
+    seq: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckEntry:
+    """A check and how it went. `run` false: it was not run, which is not a success (`status` is then "not-run").
+
+    `found` counts the witnesses that accuse, of which `witnesses` holds the first 20; `noted` counts what is worth
+    knowing but accuses nobody (a record that a producer sent twice), of which `notes` holds the first 20.
+    """
+
+    name: str
+    run: bool
+    status: str
+    found: int = 0
+    witnesses: tuple[WitnessEntry, ...] = ()
+    noted: int = 0
+    notes: tuple[WitnessEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvariantEntry:
+    """An invariant (V6) as it was run, with its parameters filled in: verification can run it again."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadEntry:
+    """Offsets `[start, end)` of a partition that verification has looked at."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """See the top of this file. `id`, `attempt` and `epoch` repeat those of `captured`, for readers of the JSON."""
+
+    id: str
+    attempt: int
+    epoch: int
+    namespace: str
+    verdict: str
+    content: str
+    ledger: LedgerEntry
+    times: Times
+    tables: tuple[TableEntry, ...]
+    checks: tuple[CheckEntry, ...]
+    captured: Captured
+    invariants: tuple[InvariantEntry, ...] = ()
+    read: tuple[ReadEntry, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    version: int = MANIFEST_VERSION
+
+
+def content_digest(tables: Iterable[TableEntry]) -> str:
+    """One digest over the rows of all tables, in hex; the same for every assembly of the same snapshot."""
+    lines = sorted(f"{table.name} {table.rows} {table.digest}\n" for table in tables)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def file_stem(snapshot_id: str) -> str:
+    """The name of a snapshot's files. Ids are chosen by clients and may hold anything; file systems may not.
+
+    An id of letters, digits, dots, dashes and underscores is its own name; any other gets a checksum for a tail, so
+    that two ids do not meet in one file.
+    """
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}", snapshot_id):
+        return snapshot_id
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "_", snapshot_id)[:100]
+    return f"{readable or '_'}-{zlib.crc32(snapshot_id.encode()):08x}"
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+_T = TypeVar("_T")
+
+
+def dump(manifest: Manifest) -> str:
+    """The manifest as JSON, in the order of its fields, `version` first."""
+    fields = dataclasses.asdict(manifest)
+    return json.dumps({"version": fields.pop("version"), **fields}, indent=1, ensure_ascii=False) + "\n"
+
+
+def load(text: str, *, where: str = "manifest") -> Manifest:
+    """Read what `dump` wrote. Unknown fields are skipped.
+
+    Args:
+        text: the JSON.
+        where: what to call it in an error: its path.
+
+    Raises:
+        BadInputError: it is not JSON, is of a later version, lacks a field or has one of another type.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise BadInputError(f"{where} is not JSON: {error}", hint="is it a manifest, and whole?") from error
+    version = data.get("version") if isinstance(data, dict) else None
+    if not isinstance(version, int):
+        raise BadInputError(
+            f"{where} is no manifest: it has no version", hint="see schemas/manifest.schema.json"
+        )
+    if version > MANIFEST_VERSION:
+        raise BadInputError(
+            f"{where} has version {version}, this snapkafka reads up to {MANIFEST_VERSION}",
+            hint="use a newer snapkafka",
+        )
+    try:
+        return _dataclass(Manifest, data, "")
+    except _MisfitError as misfit:
+        raise BadInputError(f"{where}: {misfit}", hint="see schemas/manifest.schema.json") from None
+
+
+class _MisfitError(ValueError):
+    """A value is not of the type that its field has."""
+
+    def __init__(self, path: str, expected: str, value: object) -> None:
+        super().__init__(
+            f"{path.lstrip('.') or 'the whole'} should be {expected}, is {json.dumps(value)[:60]}"
+        )
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _dataclass(kind: type[_T], data: object, path: str) -> _T:
+    if not isinstance(data, dict):
+        raise _MisfitError(path, "an object", data)
+    hints = _hints(typing.cast(Any, kind))
+    values: dict[str, Any] = {}
+    for item in dataclasses.fields(kind):  # type: ignore[arg-type]  # only called with dataclasses
+        if item.name in data:
+            values[item.name] = _value(hints[item.name], data[item.name], f"{path}.{item.name}")
+        elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+            raise _MisfitError(f"{path}.{item.name}", "there", None)
+    return kind(**values)
+
+
+def _value(hint: Any, data: object, path: str) -> Any:
+    """`data` as the type `hint`, which is one of the few that dataclasses of this project use."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        others = [argument for argument in arguments if argument is not types.NoneType]
+        return None if data is None else _value(others[0], data, path)
+    if origin is typing.Literal:
+        if data not in arguments:
+            raise _MisfitError(path, f"one of {', '.join(map(str, arguments))}", data)
+        return data
+    if origin is tuple:
+        if not isinstance(data, list):
+            raise _MisfitError(path, "a list", data)
+        return tuple(_value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(data))
+    if origin is Mapping:
+        if not isinstance(data, dict):
+            raise _MisfitError(path, "an object", data)
+        return {str(key): _value(arguments[1], item, f"{path}.{key}") for key, item in data.items()}
+    if dataclasses.is_dataclass(hint):
+        return _dataclass(typing.cast(type, hint), data, path)
+    if hint is float and type(data) is int:
+        return float(data)
+    if type(data) is not hint:  # a bool is no int here
+        raise _MisfitError(
+            path, {int: "an integer", str: "a text", bool: "true or false"}.get(hint, str(hint)), data
+        )
+    return data

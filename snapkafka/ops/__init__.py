@@ -1,0 +1,29 @@
+"""One function per verb: arguments in, a result out, nothing printed. The command, REST and gRPC only translate.
+
+Every verb is a coroutine, takes where the cluster is (a `Connection`, or anything that is a `ports.Cluster`) and the
+namespace, and raises `SnapkafkaError`s: `BrokerUnavailableError` where nobody answers, `LedgerUnusableError` where
+there is no ledger to read, and what else it says.
+"""
+
+from __future__ import annotations
+
+from .assembling import Assembled, assemble, verify
+from .following import Progress
+from .listing import Details, Summary, list_snapshots, show
+from .reading import LedgerReading, find_snapshot, read_ledger
+from .triggering import trigger
+
+__all__ = [
+    "Assembled",
+    "Details",
+    "LedgerReading",
+    "Progress",
+    "Summary",
+    "assemble",
+    "find_snapshot",
+    "list_snapshots",
+    "read_ledger",
+    "show",
+    "trigger",
+    "verify",
+]

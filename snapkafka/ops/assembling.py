@@ -1,0 +1,194 @@
+"""`assemble` and `verify`: run the Spark job in a process of its own, and say what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Final
+
+from snapkafka.checks.verdict import Verdict
+from snapkafka.errors import BadInputError, DependencyMissingError, InternalError, SnapkafkaError, all_errors
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import CheckEntry, WitnessEntry
+from snapkafka.store import open_store
+
+from .reading import find_snapshot, read_ledger
+
+__all__ = ["Assembled", "assemble", "verify"]
+
+#: The Spark job. Not imported: it takes seconds and gigabytes that end with it.
+JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
+#: A line of the job's log may be a whole query plan.
+LINE_BYTES_MAX: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """What the job found. `good`: consistent, as far as was looked. After `verify` there are no tables."""
+
+    id: str
+    epoch: int
+    verdict: str
+    good: bool
+    manifest: str
+    checks: tuple[CheckEntry, ...]
+    tables: Mapping[str, int] = field(default_factory=dict)
+    content: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    positions_committed: bool = False
+    positions_why_not: str = ""
+
+
+async def assemble(
+    where: Connection,
+    namespace: str,
+    names: Sequence[str],
+    *,
+    storage: str = "",
+    invariants: Sequence[str] = (),
+    parameters: Sequence[str] = (),
+    isolation: str = "",
+    say: Callable[[str], None] | None = None,
+) -> tuple[Assembled, ...]:
+    """Make tables of captured snapshots, verify them, write their manifests.
+
+    Args:
+        names: ids or epochs; all in one Spark session, in the order of their epochs.
+        storage: where tables go; empty: where the trigger said.
+        invariants: SQL to check (V6): folders, files, or names of ready-made ones.
+        parameters: `name=value`, for the invariants.
+        isolation: "read_committed" for services that run exactly-once; empty: uncommitted.
+        say: hears each line of progress.
+
+    Raises:
+        UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as they say.
+    """
+    if not names:
+        raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
+    arguments = ["--bootstrap", where.bootstrap, "--namespace", namespace]
+    arguments += [part for name in names for part in ("--snapshot", name)]
+    arguments += ["--storage", storage] if storage else []
+    return await _job([*arguments, *_options(invariants, parameters, isolation)], say)
+
+
+async def verify(
+    where: Connection,
+    namespace: str,
+    name: str = "",
+    *,
+    manifest: str = "",
+    storage: str = "",
+    invariants: Sequence[str] = (),
+    parameters: Sequence[str] = (),
+    isolation: str = "",
+    record: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> tuple[Assembled, ...]:
+    """Verify an assembled snapshot again, from its manifest and the log alone.
+
+    Args:
+        name: id or epoch, where the ledger or `storage` is to say where the manifest lies.
+        manifest: the manifest itself: then neither namespace nor ledger is needed.
+        record: write the verdict to the ledger.
+
+    Raises:
+        UnknownSnapshotError: there is no manifest of that snapshot.
+    """
+    path = manifest or await _manifest_of(where, namespace, name, storage)
+    arguments = ["--bootstrap", where.bootstrap, "--verify-only", "--manifest", path]
+    arguments += ["--record"] if record else []
+    return await _job([*arguments, *_options(invariants, parameters, isolation)], say)
+
+
+async def _manifest_of(where: Connection, namespace: str, name: str, storage: str) -> str:
+    if not name:
+        raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
+    if not storage:
+        view = find_snapshot((await read_ledger(where, namespace)).state, name)
+        if view.verdict is not None and view.verdict.manifest:
+            return view.verdict.manifest
+        name, storage = view.trigger.id, view.trigger.storage
+    store = open_store(storage)
+    store.read(name)  # says what is wrong with it before Spark takes its seconds to start
+    return str(store.manifest_path(name))
+
+
+def _options(invariants: Sequence[str], parameters: Sequence[str], isolation: str) -> list[str]:
+    options = [part for item in invariants for part in ("--invariants", item)]
+    options += [part for item in parameters for part in ("--set", item)]
+    return options + (["--isolation", isolation] if isolation else [])
+
+
+async def _job(arguments: list[str], say: Callable[[str], None] | None) -> tuple[Assembled, ...]:
+    """Run it; credentials go the way of the environment. It ends with us, whatever happens."""
+    if find_spec("pyspark") is None:
+        raise DependencyMissingError("assembly needs Spark", hint="pip install 'snapkafka[spark]'")
+    process = await asyncio.create_subprocess_exec(
+        *JOB,
+        *arguments,
+        "--json",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ,
+        limit=LINE_BYTES_MAX,
+    )
+    last = ""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    output = asyncio.ensure_future(process.stdout.read())
+    try:
+        async for line in process.stderr:
+            if text := line.decode(errors="replace").strip():
+                last = text
+                if say is not None:
+                    say(text)
+        out = await output
+        await process.wait()
+    finally:
+        output.cancel()
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+    try:
+        told = json.loads(out)
+    except ValueError:
+        raise InternalError(f"the Spark job ended with status {process.returncode}: {last}") from None
+    if "error" in told:
+        raise _error(told["error"])
+    return tuple(_assembled(item) for item in told["snapshots"])
+
+
+def _error(told: Mapping[str, Any]) -> SnapkafkaError:
+    """The error of the job as our own, of the same class."""
+    classes = {cls.code: cls for cls in all_errors()}
+    return classes.get(told["code"], InternalError)(told["message"], hint=told["hint"])
+
+
+def _assembled(told: Mapping[str, Any]) -> Assembled:
+    return Assembled(
+        id=told["id"],
+        epoch=told["epoch"],
+        verdict=told["verdict"],
+        good=Verdict(told["verdict"]).good,
+        manifest=told["manifest"],
+        checks=tuple(_check(check) for check in told["checks"]),
+        tables=told.get("tables", {}),
+        content=told.get("content", ""),
+        seconds=told.get("seconds", {}),
+        positions_committed=told.get("positions_committed", False),
+        positions_why_not=told.get("positions_why_not", ""),
+    )
+
+
+def _check(told: Mapping[str, Any]) -> CheckEntry:
+    witnesses = {
+        name: tuple(WitnessEntry(**witness) for witness in told.get(name, ()))
+        for name in ("witnesses", "notes")
+    }
+    return CheckEntry(**{**told, **witnesses})

@@ -1,0 +1,228 @@
+"""`list` and `show`: what became of the snapshots of a namespace, and what a running one waits for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from snapkafka.kafka.connection import Connection
+from snapkafka.ports import Cluster
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.completion import SnapshotView, Status, Waiting
+from snapkafka.protocol.records import NOBODY, CheckResult
+
+from .reading import LedgerReading, find_snapshot, read_ledger
+
+__all__ = [
+    "Details",
+    "PositionRow",
+    "ProcessRow",
+    "Summary",
+    "WaitRow",
+    "list_snapshots",
+    "show",
+    "summary",
+    "wall_ms",
+]
+
+Clock = Callable[[], int]
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970, by this machine's clock."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A snapshot in one line. `capture_ms`: from the trigger to the record that completed it, in the ledger's time.
+
+    `failure_*` are empty unless it failed; `verdict` is empty until it was verified.
+    """
+
+    id: str
+    attempt: int
+    epoch: int
+    status: Status
+    type: str
+    who: str
+    storage: str
+    apps: tuple[str, ...]
+    triggered_ms: int
+    capture_ms: int | None
+    ttl_ms: int
+    failure_code: str = ""
+    failure_reason: str = ""
+    culprit: str = ""
+    verdict: str = ""
+    manifest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitRow:
+    """What a running snapshot waits for: `what` is "input", "report" or "closing"; for how long, by this clock."""
+
+    what: str
+    text: str
+    process: int
+    app: str
+    topic: str
+    partition: int
+    waited_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRow:
+    """A process in a snapshot. `reported_ms`, `closed_ms`: after the trigger, in the ledger's time; None: not yet."""
+
+    process: int
+    app: str
+    host: str
+    pid: int
+    heard: str
+    cut_us: int | None
+    running: int
+    reported_ms: int | None
+    closed_ms: int | None
+    left: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionRow:
+    """Where an input was cut. `unread`: records between position and log end: in flight, or external."""
+
+    app: str
+    topic: str
+    partition: int
+    position: int
+    log_end: int
+    unread: int
+    process: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """Everything about one snapshot. `captured` is the vector of offsets itself, None while it runs or if it failed."""
+
+    summary: Summary
+    age_ms: int
+    processes: tuple[ProcessRow, ...]
+    waits: tuple[WaitRow, ...]
+    positions: tuple[PositionRow, ...]
+    checks: tuple[CheckResult, ...]
+    captured: Captured | None
+
+
+async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[Summary, ...]:
+    """Every snapshot of the namespace, oldest first."""
+    reading = await read_ledger(where, namespace)
+    return tuple(summary(reading, view) for _, view in sorted(reading.state.snapshots.items()))
+
+
+async def show(where: Connection | Cluster, namespace: str, name: str, *, clock: Clock = wall_ms) -> Details:
+    """One snapshot, by its id or epoch.
+
+    Raises:
+        UnknownSnapshotError: there is none such.
+    """
+    reading = await read_ledger(where, namespace)
+    return details(reading, find_snapshot(reading.state, name), clock())
+
+
+def summary(reading: LedgerReading, view: SnapshotView) -> Summary:
+    """The line of a snapshot."""
+    trigger, failure, verdict = view.trigger, view.failure, view.verdict
+    return Summary(
+        id=trigger.id,
+        attempt=trigger.attempt,
+        epoch=view.epoch,
+        status=view.status,
+        type=trigger.type,
+        who=trigger.who,
+        storage=trigger.storage,
+        apps=trigger.apps,
+        triggered_ms=reading.times_ms[view.epoch - 1],
+        capture_ms=reading.capture_ms(view),
+        ttl_ms=trigger.ttl_ms,
+        failure_code=failure.code if failure else "",
+        failure_reason=failure.reason if failure else "",
+        culprit=failure.culprit if failure else "",
+        verdict=verdict.verdict if verdict else "",
+        manifest=verdict.manifest if verdict else "",
+    )
+
+
+def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
+    """All about a snapshot, as of `now_ms`."""
+    line = summary(reading, view)
+    waits = reading.state.waiting(view.epoch) if view.open else []
+    captured = reading.state.captured(view.epoch) if view.captured_at is not None else None
+    return Details(
+        summary=line,
+        age_ms=max(0, now_ms - line.triggered_ms),
+        processes=tuple(_process(reading, view, process) for process in sorted(view.required | view.left)),
+        waits=tuple(_wait(reading, view, wait, now_ms) for wait in waits),
+        positions=_positions(captured) if captured else (),
+        checks=view.verdict.checks if view.verdict else (),
+        captured=captured,
+    )
+
+
+#: What a process that has not cut yet is said to have heard by.
+NOT_YET: Final = ""
+
+
+def _process(reading: LedgerReading, view: SnapshotView, process: int) -> ProcessRow:
+    hello = reading.state.processes[process].hello
+    start = reading.times_ms[view.epoch - 1]
+    report, closed = view.reports.get(process), view.closed.get(process)
+    return ProcessRow(
+        process=process,
+        app=hello.app,
+        host=hello.host,
+        pid=hello.pid,
+        heard=report[1].heard if report else NOT_YET,
+        cut_us=closed[1].cut_us if closed else None,
+        running=len(report[1].running) if report else 0,
+        reported_ms=reading.times_ms[report[0]] - start if report else None,
+        closed_ms=reading.times_ms[closed[0]] - start if closed else None,
+        left=process in view.left,
+    )
+
+
+def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int) -> WaitRow:
+    """A closing is waited for since its report, all else since the trigger."""
+    since = view.epoch - 1
+    if wait.what == "closing" and wait.process in view.reports:
+        since = view.reports[wait.process][0]
+    text = str(wait)
+    if wait.process != NOBODY:
+        text = text.replace(
+            f"process {wait.process} of app {wait.app}", reading.state.processes[wait.process].name, 1
+        )
+    return WaitRow(
+        what=wait.what,
+        text=text,
+        process=wait.process,
+        app=wait.app,
+        topic=wait.topic,
+        partition=wait.partition,
+        waited_ms=max(0, now_ms - reading.times_ms[since]),
+    )
+
+
+def _positions(captured: Captured) -> tuple[PositionRow, ...]:
+    return tuple(
+        PositionRow(
+            app=cut.app,
+            topic=cut.topic,
+            partition=cut.partition,
+            position=cut.position,
+            log_end=cut.log_end,
+            unread=max(0, cut.log_end - cut.position),
+            process=cut.receiver,
+        )
+        for cut in sorted(captured.inputs, key=lambda cut: (cut.app, cut.topic, cut.partition))
+    )

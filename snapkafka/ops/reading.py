@@ -1,0 +1,102 @@
+"""What the ledger says: its fold, when each record was appended, and how to find a snapshot in it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from snapkafka.config import namespace_problem
+from snapkafka.errors import BadInputError, UnknownSnapshotError
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
+from snapkafka.protocol.completion import LedgerState, SnapshotView
+
+__all__ = ["LedgerReading", "Opened", "find_snapshot", "opened", "read_ledger"]
+
+
+@dataclass(slots=True)
+class LedgerReading:
+    """The ledger up to `state.end`. `times_ms`: offset -> when the broker appended it. `garbage`: records that are
+    none of ours."""
+
+    topic: str
+    state: LedgerState = field(default_factory=LedgerState)
+    times_ms: dict[int, int] = field(default_factory=dict)
+    garbage: int = 0
+
+    def apply(self, entry: Entry) -> None:
+        """Take in the next entry."""
+        self.state.apply(entry.offset, entry.record)
+        self.times_ms[entry.offset] = entry.timestamp_ms
+        self.garbage += entry.record is None
+
+    def capture_ms(self, snapshot: SnapshotView) -> int | None:
+        """From the trigger to the record that completed it, both in the ledger's own time; None if not captured."""
+        if snapshot.captured_at is None:
+            return None
+        return self.times_ms[snapshot.captured_at] - self.times_ms[snapshot.epoch - 1]
+
+
+@dataclass(slots=True)
+class Opened:
+    """A cluster at work for one verb: the ledger, the topics, and the ledger as it was read."""
+
+    namespace: str
+    ledger: Ledger
+    admin: TopicAdmin
+    reading: LedgerReading
+
+    async def catch_up(self, *, to: int | None = None) -> None:
+        """Read the ledger up to `to`, or up to its end as it is now."""
+        until = await self.ledger.end() if to is None else to
+        async for entry in self.ledger.read(self.reading.state.end, until=until):
+            self.reading.apply(entry)
+
+
+@contextlib.asynccontextmanager
+async def opened(where: Connection | Cluster, namespace: str) -> AsyncIterator[Opened]:
+    """Open the ledger (it is never made here) and read it to its end.
+
+    Raises:
+        BadInputError: the namespace is none.
+        LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
+    """
+    if problem := namespace_problem(namespace):
+        raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
+    ledger: Ledger
+    admin: TopicAdmin
+    if isinstance(where, Connection):
+        ledger, admin = KafkaLedger(where, namespace), KafkaTopicAdmin(where)
+    else:
+        ledger, admin = where.ledger(namespace), where.admin()
+    try:
+        await ledger.open(create=False)
+        work = Opened(namespace=namespace, ledger=ledger, admin=admin, reading=LedgerReading(ledger.topic))
+        await work.catch_up()
+        yield work
+    finally:
+        await admin.close()
+        await ledger.close()
+
+
+async def read_ledger(where: Connection | Cluster, namespace: str) -> LedgerReading:
+    """The ledger as it is now."""
+    async with opened(where, namespace) as work:
+        return work.reading
+
+
+def find_snapshot(state: LedgerState, name: str) -> SnapshotView:
+    """A snapshot by its id (of several attempts the last) or by its epoch.
+
+    Raises:
+        UnknownSnapshotError: the ledger has none such.
+    """
+    epochs = [epoch for (snapshot_id, _), epoch in state.by_id.items() if snapshot_id == name]
+    if not epochs and name.isdecimal() and int(name) in state.snapshots:
+        epochs = [int(name)]
+    if not epochs:
+        raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
+    return state.snapshots[max(epochs)]

@@ -1,0 +1,99 @@
+"""`trigger`: ask for a snapshot, and perhaps wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+from snapkafka.errors import BadInputError, SnapshotFailedError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.ports import Cluster
+from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.records import Trigger
+
+from .following import Progress, follow
+from .listing import Summary, summary
+from .reading import Opened, opened
+
+__all__ = ["trigger"]
+
+
+async def trigger(
+    where: Connection | Cluster,
+    namespace: str,
+    *,
+    snapshot_id: str = "",
+    type: str = "full",  # noqa: A002 -- the word of the design
+    parent: str = "",
+    storage: str = "",
+    who: str = "",
+    apps: Collection[str] = (),
+    ttl_ms: int = 5_000,
+    knowing: Collection[str] = (),
+    retry: bool = False,
+    wait: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Summary:
+    """Ask for a snapshot. The same id again answers with the same snapshot, whatever the other arguments say.
+
+    Args:
+        snapshot_id: empty: one is made.
+        parent: id of the snapshot that an incremental one builds on.
+        storage: where its tables shall lie; a path or URI, empty: said at assembly.
+        who: who asks, for people.
+        apps: those in scope, empty: all.
+        ttl_ms: not captured in that time, it is aborted.
+        knowing: consumer groups that know markers though they say no `Hello`.
+        retry: if the snapshot of that id has failed, start its next attempt.
+        wait: until it is captured.
+        progress: told now and then while waiting.
+
+    Raises:
+        BadInputError, TriggerRefusedError: it cannot start.
+        SnapshotFailedError: it failed while it was waited for, or long ago.
+    """
+    if retry and not snapshot_id:
+        raise BadInputError("a retry is of a snapshot that has an id", hint="add --id")
+    async with opened(where, namespace) as work:
+        compose = partial(
+            compose_trigger,
+            work.admin,
+            work.reading.state,
+            snapshot_id=snapshot_id,
+            type=type,
+            parent=parent,
+            storage=storage,
+            who=who,
+            apps=apps,
+            ttl_ms=ttl_ms,
+            knowing=knowing,
+        )
+        view = _latest(work, snapshot_id)
+        if view is None:
+            view = await _append(work, await compose())
+        elif retry and view.failure is not None:
+            view = await _append(work, await compose(attempt=view.trigger.attempt + 1))
+        if wait:
+            await follow(work, view, progress)
+        if view.failure is not None:
+            raise SnapshotFailedError(
+                f"snapshot {view.trigger.id} failed: {view.failure.reason}",
+                hint=f"`snapkafka show {view.trigger.id}` says more; --retry starts its next attempt",
+            )
+        return summary(work.reading, view)
+
+
+def _latest(work: Opened, snapshot_id: str) -> SnapshotView | None:
+    """The last attempt of the snapshot of this id."""
+    state = work.reading.state
+    epochs = [epoch for (known, _), epoch in state.by_id.items() if known == snapshot_id and snapshot_id]
+    return state.snapshots[max(epochs)] if epochs else None
+
+
+async def _append(work: Opened, record: Trigger) -> SnapshotView:
+    """The snapshot is that of the first trigger of its (id, attempt): ours, or one that came between."""
+    offset = await work.ledger.append(record)
+    await work.catch_up(to=offset + 1)
+    state = work.reading.state
+    return state.snapshots[state.by_id[record.id, record.attempt]]

@@ -1,0 +1,90 @@
+"""What snapkafka needs of the world, so that a fake can stand in for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from snapkafka.protocol.records import LedgerRecord, TopicPartition
+
+__all__ = ["Cluster", "Entry", "Group", "Ledger", "Topic", "TopicAdmin"]
+
+
+class Entry(Protocol):
+    """One place of the ledger; `record` is None for garbage. `timestamp_ms`: when the broker appended it."""
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def timestamp_ms(self) -> int: ...
+
+    @property
+    def record(self) -> LedgerRecord | None: ...
+
+
+class Ledger(Protocol):
+    """The one log whose order everybody agrees on."""
+
+    @property
+    def topic(self) -> str: ...
+
+    async def open(self, *, create: bool = True) -> None:
+        """Find it, or create it."""
+
+    async def append(self, record: LedgerRecord) -> int:
+        """Append, and wait until it is safe; returns the offset."""
+
+    def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
+        """Entries in order, live, or up to `until`."""
+
+    async def end(self) -> int:
+        """The next offset to be written."""
+
+    async def close(self) -> None: ...
+
+
+class Topic(Protocol):
+    """A topic as the cluster has it."""
+
+    @property
+    def partitions(self) -> int: ...
+
+    @property
+    def topic_id(self) -> str: ...
+
+
+class Group(Protocol):
+    """A consumer group, and the topics that it reads or has read; None where that cannot be told."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def members(self) -> Sequence[object]: ...
+
+    @property
+    def topics(self) -> frozenset[str] | None: ...
+
+
+class TopicAdmin(Protocol):
+    """Topics, their ends, and who reads them."""
+
+    async def describe_topics(self, topics: Collection[str] | None = None) -> Mapping[str, Topic]:
+        """Those that exist, by name."""
+
+    async def log_ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The next offset to be written, of each."""
+
+    async def groups(self) -> Sequence[Group]:
+        """Every consumer group of the cluster."""
+
+    async def close(self) -> None: ...
+
+
+class Cluster(Protocol):
+    """Where ledgers and topics are; what it gives connects when first used, and is closed by who asked for it."""
+
+    def ledger(self, namespace: str) -> Ledger: ...
+
+    def admin(self) -> TopicAdmin: ...

@@ -1,0 +1,77 @@
+"""What the machine asks of the driver: imperative, frozen. Their order in the list is part of the contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .records import Heard, LedgerRecord, TopicPartition
+
+__all__ = [
+    "Action",
+    "AppendToLedger",
+    "AskEnds",
+    "ReadLedgerTo",
+    "SayHello",
+    "SendMarkers",
+    "StartTimer",
+    "TurnedRed",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnedRed:
+    """The cut is done, nothing has to be: for metrics, traces, and `CutTimed`."""
+
+    epoch: int
+    previous: int
+    heard: Heard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendToLedger:
+    """Append in the background, in the order asked; nothing waits for it. It comes back as `LedgerRead`."""
+
+    record: LedgerRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLedgerTo:
+    """Do not take the record in before the ledger has been read up to and including `offset`; then ask again (R2)."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendMarkers:
+    """Send the marker for `epoch` to each partition, and to none of them a red record before its marker, unless one
+    has left already. Each comes back as `MarkerSent` or `MarkerFailed`."""
+
+    epoch: int
+    previous: int
+    tps: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskEnds:
+    """Ask the broker for the log ends of these inputs; they come back as `EndsSeen`."""
+
+    epoch: int
+    tps: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTimer:
+    """`TimerExpired(epoch)` after `ttl_ms`; harmless once the snapshot is decided."""
+
+    epoch: int
+    ttl_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SayHello:
+    """The id of this process is void: append a fresh `Hello`, and send nothing before it is read back (R12)."""
+
+    void: int
+
+
+Action = SayHello | TurnedRed | AppendToLedger | ReadLedgerTo | SendMarkers | AskEnds | StartTimer

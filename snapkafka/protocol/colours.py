@@ -1,0 +1,232 @@
+"""Colours: every event keeps the epoch it started with, every effect has the colour of its event (R5).
+
+For a snapshot of epoch E, what has an epoch < E is white. A process may have effects of several colours on their way
+at once (an event of epoch 0 that still awaits something, events of the epoch it turned red for, ...), so it counts
+per colour: events running, sends that have entered but are not yet appended, sends not yet acknowledged. "All white
+is done" is then a question about the counts of the colours below E.
+
+This is the hot path of a service: these methods run a few times per event, and do one dictionary operation each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .records import ChangelogEnd, Running, SentEnd, TopicPartition
+
+__all__ = ["Cause", "Colours", "Effect", "Sent", "Torn"]
+
+
+class Cause(NamedTuple):
+    """The running event that an effect comes from."""
+
+    agent: str
+    tp: TopicPartition
+    offset: int
+
+
+class Torn(NamedTuple):
+    """An event of colour `epoch` met the work of a later colour `by` in `table` (R6)."""
+
+    event: Cause
+    epoch: int
+    by: int
+    table: str
+
+
+class _Tally:
+    """Counts of one colour."""
+
+    __slots__ = ("running", "unacked", "unappended")
+
+    def __init__(self) -> None:
+        self.running = self.unappended = self.unacked = 0
+
+    @property
+    def empty(self) -> bool:
+        return not (self.running or self.unappended or self.unacked)
+
+
+class Effect(NamedTuple):
+    """A send or a table write on its way: its colour, and the event that causes it (None: outside any event).
+
+    It knows the tally that counts it, so that what a process sent in an earlier life is never mixed up with what it
+    sends in this one.
+    """
+
+    epoch: int
+    cause: Cause | None
+    tally: _Tally
+    sent: dict[TopicPartition, Sent]
+
+
+class Sent:
+    """What this process has sent to one partition: the next seq, and per colour the last seq and the end."""
+
+    __slots__ = ("by_colour", "next_seq")
+
+    def __init__(self) -> None:
+        self.next_seq = 0
+        self.by_colour: dict[int, tuple[int, int]] = {}  # colour -> (last seq, one past its offset)
+
+    def acked(self, epoch: int, seq: int, offset: int) -> None:
+        last_seq, end = self.by_colour.get(epoch, (-1, 0))
+        self.by_colour[epoch] = (max(last_seq, seq), max(end, offset + 1))
+
+    def white(self, epoch: int) -> tuple[int, int]:
+        """(last seq, end) of what is white for `epoch`; (-1, 0) where nothing is."""
+        whites = [ends for colour, ends in self.by_colour.items() if colour < epoch]
+        return max(whites, key=lambda ends: ends[1], default=(-1, 0))
+
+    @property
+    def end(self) -> int:
+        """One past the last record of any colour."""
+        return max((end for _, end in self.by_colour.values()), default=0)
+
+    def forget(self, epoch: int) -> None:
+        """No snapshot <= `epoch` will ask again: keep one entry for all colours below it."""
+        whites = [colour for colour in self.by_colour if colour < epoch]
+        if len(whites) > 1:
+            merged = self.white(epoch)
+            for colour in whites:
+                del self.by_colour[colour]
+            self.by_colour[max(whites)] = merged
+
+
+class Colours:
+    """Who runs in which colour, and what of it is still on its way."""
+
+    def __init__(self, epoch: int = 0) -> None:
+        self.epoch = epoch
+        self.tearing = False  # does an event run that started before the latest cut?
+        self.running: dict[Cause, int] = {}
+        self.sent: dict[TopicPartition, Sent] = {}
+        self._tallies: dict[int, _Tally] = {epoch: _Tally()}
+        self._written: dict[
+            tuple[str, object], int
+        ] = {}  # table key -> latest colour that wrote it, while it matters
+
+    def turn(self, epoch: int) -> None:
+        """Events that start from now on have the colour `epoch`."""
+        self.epoch = epoch
+        self._tallies = {colour: tally for colour, tally in self._tallies.items() if not tally.empty}
+        self._tallies[epoch] = _Tally()
+        self.tearing = bool(self.running)
+
+    # -- events -----------------------------------------------------------------------------------------------
+
+    def start(self, event: Cause) -> None:
+        if event not in self.running:
+            self.running[event] = self.epoch
+            self._tallies[self.epoch].running += 1
+
+    def end(self, event: Cause) -> None:
+        epoch = self.running.pop(event, None)
+        if epoch is not None:
+            self._tallies[epoch].running -= 1
+            if self.tearing and epoch != self.epoch:
+                self.tearing = any(t.running for colour, t in self._tallies.items() if colour != self.epoch)
+                if not self.tearing:
+                    self._written.clear()
+
+    def running_white(self) -> Iterator[Running]:
+        for agent, tp, offset in self.running:
+            yield Running(agent=agent, topic=tp.topic, partition=tp.partition, offset=offset)
+
+    def touch(self, event: Cause, table: str, key: object, *, write: bool) -> Torn | None:
+        """R6: an event that touches a key written by a later colour stops being white there.
+
+        Needs to be asked only while `tearing`: otherwise there is nobody whose colour could be crossed.
+        """
+        epoch = self.running.get(event, self.epoch)
+        by = self._written.get((table, key), -1)
+        if by > epoch:
+            return Torn(event, epoch, by, table)
+        if write and epoch == self.epoch:
+            self._written[table, key] = epoch
+        return None
+
+    # -- sends ------------------------------------------------------------------------------------------------
+
+    def enter(self, event: Cause | None) -> Effect:
+        """A send enters (R5). Every `enter` is followed by `stamp`..`ack`/`fail`, or by `withdraw`."""
+        epoch = self.running.get(event, -1) if event is not None else -1
+        if epoch < 0:
+            epoch, event = self.epoch, None
+        tally = self._tallies[epoch]
+        tally.unappended += 1
+        tally.unacked += 1
+        return Effect(epoch, event, tally, self.sent)
+
+    def stamp(self, tp: TopicPartition) -> int:
+        """The next seq of `tp`; called under the lock that keeps stamp and append together."""
+        sent = self.sent.get(tp)
+        if sent is None:
+            sent = self.sent[tp] = Sent()
+        seq = sent.next_seq
+        sent.next_seq = seq + 1
+        return seq
+
+    @staticmethod
+    def unstamp(sent: Sent, seq: int) -> None:
+        """A seq whose record was never appended; the lock still stands, so it is the last one given."""
+        assert sent.next_seq == seq + 1, "stamp and append stand under one lock per partition"
+        sent.next_seq = seq
+
+    @staticmethod
+    def append(effect: Effect) -> None:
+        effect.tally.unappended -= 1
+
+    @staticmethod
+    def ack(effect: Effect, tp: TopicPartition, seq: int, offset: int) -> None:
+        effect.tally.unacked -= 1
+        effect.sent[tp].acked(effect.epoch, seq, offset)
+
+    @staticmethod
+    def fail(effect: Effect) -> None:
+        effect.tally.unacked -= 1
+
+    @staticmethod
+    def withdraw(effect: Effect) -> None:
+        """A send that entered was never appended."""
+        effect.tally.unappended -= 1
+        effect.tally.unacked -= 1
+
+    # -- what is white for an epoch ---------------------------------------------------------------------------
+
+    def white_running(self, epoch: int) -> bool:
+        """Does a white event run, or is a white send not yet appended?"""
+        return any(t.running or t.unappended for colour, t in self._tallies.items() if colour < epoch)
+
+    def white_unacked(self, epoch: int) -> bool:
+        return any(tally.unacked for colour, tally in self._tallies.items() if colour < epoch)
+
+    def sent_ends(self, epoch: int, markers: dict[TopicPartition, int]) -> Iterator[SentEnd]:
+        for tp, sent in sorted(self.sent.items()):
+            last_seq, white_end = sent.white(epoch)
+            yield SentEnd(
+                topic=tp.topic,
+                partition=tp.partition,
+                white_end=white_end,
+                last_seq=last_seq,
+                marker=markers.get(tp, -1),
+            )
+
+    def changelog_ends(self, epoch: int, recovered: tuple[ChangelogEnd, ...]) -> Iterator[ChangelogEnd]:
+        """Per table partition: one past our last white write, or what was recovered where we wrote nothing white."""
+        for end in recovered:
+            sent = self.sent.get(TopicPartition(end.topic, end.partition))
+            white_end = sent.white(epoch)[1] if sent is not None else 0
+            yield ChangelogEnd(
+                table=end.table, topic=end.topic, partition=end.partition, end=max(end.end, white_end)
+            )
+
+    def forget(self, epoch: int) -> None:
+        for sent in self.sent.values():
+            sent.forget(epoch)
+
+    @property
+    def busy(self) -> bool:
+        """Is anything of any colour running or on its way?"""
+        return any(not tally.empty for tally in self._tallies.values())

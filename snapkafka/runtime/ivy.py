@@ -1,0 +1,148 @@
+"""Sets of jars, fetched by the Apache Ivy that pyspark ships."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from snapkafka.errors import DependencyMissingError
+from snapkafka.runtime.fetching import cache_dir, fetch_lock, fetched_into, run_fetch
+from snapkafka.runtime.jdk import Java, java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["SPARK_JARS", "JarSet", "cached_jars", "jars", "spark_jars"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JarSet:
+    """Jars that belong together: Ivy modules, as `organisation:name:revision`.
+
+    With `transitive` unset exactly these are fetched, nothing that they name in turn.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    transitive: bool
+
+    def ivy_xml(self) -> str:
+        """What Ivy is told to fetch. Its text also names the set's place in the cache: another set, another place."""
+        lines = [
+            f'    <dependency org="{org}" name="{name}" rev="{rev}" transitive="{str(self.transitive).lower()}"'
+            ' conf="default->default"/>'
+            for org, name, rev in (module.split(":") for module in self.modules)
+        ]
+        return "\n".join(
+            (
+                '<ivy-module version="2.0">',
+                f'  <info organisation="snapkafka" module="{self.name}"/>',
+                '  <configurations><conf name="default"/></configurations>',
+                "  <dependencies>",
+                *lines,
+                "  </dependencies>",
+                "</ivy-module>\n",
+            )
+        )
+
+    def place(self) -> Path:
+        return cache_dir() / "jars" / f"{self.name}-{sha256(self.ivy_xml().encode()).hexdigest()[:12]}"
+
+    def first_jar(self) -> str:
+        """The file name of the first module's jar: the one without which the set is not whole."""
+        _, name, revision = self.modules[0].split(":")
+        return f"{name}-{revision}.jar"
+
+
+#: Spark's own Kafka source and Avro functions, in the versions that were run together with pyspark 4.1.
+SPARK_JARS: Final = JarSet(
+    name="spark",
+    modules=(
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.spark:spark-avro_2.13:4.1.1",
+        "org.apache.kafka:kafka-clients:3.9.1",
+        "org.apache.commons:commons-pool2:2.12.1",
+    ),
+    transitive=False,
+)
+
+
+def spark_jars() -> list[Path]:
+    """What goes into `spark.jars`, comma-separated: Spark's Kafka source, fetched where it is missing.
+
+    Raises:
+        DependencyMissingError: it is not in the cache and cannot be fetched.
+    """
+    return jars(SPARK_JARS)
+
+
+def cached_jars(wanted: JarSet) -> list[Path] | None:
+    """The jars of a set if it is in the cache, sorted; None if it is not."""
+    found = sorted(wanted.place().glob("*.jar"))
+    return found if wanted.first_jar() in {jar.name for jar in found} else None
+
+
+def jars(wanted: JarSet) -> list[Path]:
+    """The jars of a set, sorted, fetched where they are missing.
+
+    Raises:
+        DependencyMissingError: they are not in the cache and cannot be fetched.
+    """
+    if found := cached_jars(wanted):
+        return found
+    runtime = java()
+    with fetch_lock():
+        if (found := cached_jars(wanted)) is None:
+            _fetch_jars(wanted, runtime)
+            found = cached_jars(wanted)
+    if found is None:
+        raise DependencyMissingError(
+            f"Ivy fetched the {wanted.name} jars without {wanted.first_jar()}",
+            hint=f"look at {wanted.place()}, remove it and try again",
+        )
+    return found
+
+
+def _fetch_jars(wanted: JarSet, runtime: Java) -> None:
+    ivy_cache = cache_dir() / "ivy"  # kept when a fetch fails, so that the next one goes on where it stopped
+    settings = os.environ.get("SNAPKAFKA_IVY_SETTINGS")
+    with fetched_into(wanted.place()) as new:
+        ivy_xml = new / "ivy.xml"
+        ivy_xml.write_text(wanted.ivy_xml(), encoding="utf-8")
+        run_fetch(
+            [str(runtime.executable), *proxy_flags(os.environ), "-jar", str(_ivy_jar())]
+            + (["-settings", settings] if settings else [])
+            + ["-cache", str(ivy_cache), "-ivy", str(ivy_xml), "-confs", "default", "-types", "jar", "bundle"]
+            + ["-retrieve", str(new / "[artifact]-[revision].[ext]")],
+            what=f"the {wanted.name} jars",
+            hint="check the network, or name a repository that can be reached in SNAPKAFKA_IVY_SETTINGS",
+        )
+    shutil.rmtree(ivy_cache, ignore_errors=True)
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    found = [jar for folder in folders for jar in Path(folder, "jars").glob("ivy-*.jar")]
+    if not found:
+        raise DependencyMissingError(
+            "jars are fetched by the Apache Ivy that pyspark ships, and pyspark is not installed",
+            hint="pip install 'snapkafka[spark]'",
+        )
+    return found[0]
+
+
+def proxy_flags(environ: Mapping[str, str]) -> Iterator[str]:
+    """Java does not read the proxy variables that everything else here reads."""
+    for scheme in ("http", "https"):
+        proxy = urlsplit(environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY") or "")
+        if proxy.hostname:
+            yield f"-D{scheme}.proxyHost={proxy.hostname}"
+            yield f"-D{scheme}.proxyPort={proxy.port or 3128}"

@@ -1,0 +1,139 @@
+"""Which Kafka a test talks to: one that is given, one in Docker, or an embedded one.
+
+| environment | meaning |
+|---|---|
+| `SNAPKAFKA_TEST_BOOTSTRAP` | use this broker; it is neither owned nor stopped |
+| `SNAPKAFKA_TEST_KAFKA=embedded` | start one as a child process, even where Docker is |
+| `SNAPKAFKA_TEST_KAFKA=docker` | start one in Docker, or fail |
+
+Otherwise Docker is taken where an engine answers, and an embedded broker where none does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Protocol
+
+from snapkafka.errors import BadInputError, BrokerUnavailableError, DependencyMissingError
+from snapkafka.testing.embedded import EmbeddedKafka
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Broker", "create_topics", "docker_engine_answers", "kafka"]
+
+
+class Broker(Protocol):
+    """What every kind of test broker has. An embedded one has more: `stop()`, `start()`, `kill()`."""
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port`, as clients take it."""
+
+
+class _ForeignBroker:
+    """A broker that somebody else runs."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+
+@contextlib.contextmanager
+def kafka(*, properties: Mapping[str, str] | None = None, keep_data: bool = False) -> Iterator[Broker]:
+    """A Kafka broker for the length of the `with` block; see above for which.
+
+    Args:
+        properties: broker settings by their Kafka names; impossible with a broker that is given.
+        keep_data: leave the folder of an embedded broker where it is.
+
+    Raises:
+        BadInputError: the environment asks for what cannot be.
+        BrokerUnavailableError: it does not start; the message has its last log lines.
+        DependencyMissingError: Docker, Java or jars are needed and not to be had.
+        TimedOutError: it did not answer in time.
+    """
+    given = os.environ.get("SNAPKAFKA_TEST_BOOTSTRAP")
+    kind = os.environ.get("SNAPKAFKA_TEST_KAFKA", "")
+    if kind not in ("", "embedded", "docker"):
+        raise BadInputError(f"SNAPKAFKA_TEST_KAFKA is {kind!r}", hint="it can be 'embedded' or 'docker'")
+    if given and not kind:
+        if properties:
+            raise BadInputError(
+                "this test needs a broker with settings of its own, and SNAPKAFKA_TEST_BOOTSTRAP names a given one",
+                hint="use EmbeddedKafka(properties=...) in the test, or unset SNAPKAFKA_TEST_BOOTSTRAP",
+            )
+        yield _ForeignBroker(given)
+    elif kind == "docker" or (not kind and docker_engine_answers()):
+        with _in_docker(properties or {}) as broker:
+            yield broker
+    else:
+        with EmbeddedKafka(properties=properties, keep_data=keep_data) as broker:
+            yield broker
+
+
+def docker_engine_answers() -> bool:
+    """Whether a Docker engine answers and testcontainers is there to use it; a `docker` command proves neither."""
+    try:
+        import docker
+        import testcontainers.community.kafka  # noqa: F401 -- only whether it is there
+    except ImportError:
+        return False
+    try:
+        client = docker.from_env(timeout=5)
+        with contextlib.closing(client):
+            return bool(client.ping())
+    except (docker.errors.DockerException, OSError):
+        return False
+
+
+@contextlib.contextmanager
+def _in_docker(properties: Mapping[str, str]) -> Iterator[Broker]:
+    try:
+        from testcontainers.community.kafka import KafkaContainer
+    except ImportError as error:
+        raise DependencyMissingError(
+            f"Kafka in Docker needs testcontainers: {error}", hint="pip install testcontainers packaging"
+        ) from error
+    if not docker_engine_answers():
+        raise BrokerUnavailableError(
+            "no Docker engine answers", hint="start it, or SNAPKAFKA_TEST_KAFKA=embedded"
+        )
+    container = KafkaContainer().with_kraft()
+    for name, value in properties.items():
+        container = container.with_env("KAFKA_" + name.upper().replace(".", "_"), value)
+    with container:
+        yield _ForeignBroker(container.get_bootstrap_server())
+
+
+def create_topics(
+    bootstrap: str,
+    *names: str,
+    partitions: int = 1,
+    config: Mapping[str, str] | None = None,
+    timeout_s: float = 15.0,
+) -> None:
+    """Create topics with one replica and wait until the broker has them; those that exist stay as they are.
+
+    Raises:
+        BrokerUnavailableError: the broker refused, or did not answer in time.
+        DependencyMissingError: confluent-kafka is not installed.
+    """
+    try:
+        from confluent_kafka import KafkaError
+        from confluent_kafka.admin import AdminClient, NewTopic
+    except ImportError as error:
+        raise DependencyMissingError(
+            "creating topics needs confluent-kafka", hint="pip install confluent-kafka"
+        ) from error
+    settings = dict(config or {})
+    wanted = [
+        NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names
+    ]
+    # Silent: that the broker leaves before this client is collected is no news.
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    limits = {"operation_timeout": timeout_s, "request_timeout": timeout_s}
+    for name, created in admin.create_topics(wanted, **limits).items():
+        problem = created.exception()
+        if problem is not None and problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise BrokerUnavailableError(f"topic {name} could not be created: {problem.args[0].str()}")

@@ -1,0 +1,339 @@
+"""A real Kafka 4.1 on this machine, in one JVM, for as long as a test needs it.
+
+KRaft, broker and controller in one process, on free ports of 127.0.0.1, with its data in a temporary folder. It is
+ready when the process that was started is alive *and* what listens on its port answers with the cluster id that this
+folder was formatted with: an open port alone may be somebody else's broker. Nothing is left behind, neither on
+Ctrl-C nor when its owner is killed (see `watchdog`).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from snapkafka.errors import BrokerUnavailableError, TimedOutError
+from snapkafka.runtime import java
+from snapkafka.testing.toolchain import kafka_jars
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+__all__ = ["EmbeddedKafka", "cluster_id_at"]
+
+HOST: Final = "127.0.0.1"
+#: Below the ephemeral ports of Linux (32768) and macOS (49152): between stop() and start() no client's own connection
+#: can be given our port.
+PORTS: Final = range(20000, 32000)
+#: Starting takes 2-4 s here; a loaded machine of a CI gets far more.
+START_TIMEOUT_S: Final = 60.0
+#: A clean stop takes half a second. After this it is killed: the log is recovered on the next start.
+STOP_TIMEOUT_S: Final = 15.0
+LOG_LINES_SHOWN: Final = 15
+
+#: One broker has no replicas; internal topics stay small; groups do not wait for members that may still come.
+PROPERTIES: Final = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "CLIENT",
+    "controller.listener.names": "CONTROLLER",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    # After kill() the controller refuses the broker until its old session (9 s by default) has run out.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "log.cleaner.dedupe.buffer.size": "16777216",
+}
+
+
+class _PortTakenError(BrokerUnavailableError):
+    """Somebody else listens on one of our ports."""
+
+    hint = "find out who listens there, or start a new broker, which takes other ports"
+
+
+class EmbeddedKafka:
+    """One broker, started by `with` or `start()`, which can be stopped and started again on its data and its ports.
+
+    Args:
+        properties: broker settings on top of `PROPERTIES`, by their Kafka names.
+        keep_data: leave `folder` (data, `server.properties`, `broker.log`) where it is when closed.
+    """
+
+    def __init__(self, *, properties: Mapping[str, str] | None = None, keep_data: bool = False) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="snapkafka-broker-"))
+        self.cluster_id = _random_uuid()
+        self.port, self._controller_port = _free_ports(2)
+        self._was_up = False
+        self._keep_data = keep_data
+        self._overrides = dict(properties or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The broker's process id; None while it is stopped."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / "broker.log"
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, *, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start the broker and wait until it answers; nothing happens if it runs already.
+
+        Raises:
+            BrokerUnavailableError: it ended, or its port answers for another cluster; with its last log lines.
+            TimedOutError: it did not answer in time; with its last log lines.
+            DependencyMissingError: Java or the jars are missing and cannot be fetched.
+        """
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._reap()
+        deadline = time.monotonic() + timeout_s
+        self._write_config()
+        if not (self.folder / "data" / "meta.properties").exists():
+            self._format(timeout_s)
+        try:
+            while True:
+                try:
+                    self._launch()
+                    self._await_ready(deadline, timeout_s)
+                    break
+                except _PortTakenError:
+                    if self._was_up:  # clients know the address
+                        raise
+                    self.kill()
+                    self.port, self._controller_port = _free_ports(2)
+                    self._write_config()
+        except BaseException:
+            self.kill()
+            raise
+        self._was_up = True
+
+    def stop(self) -> None:
+        """Stop it cleanly, as an operator would; its data and its ports stay for the next `start()`."""
+        if self._process is not None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_TIMEOUT_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """Stop it as a power cut would: without a word to its clients."""
+        if self._process is not None:
+            self._process.kill()
+        self._reap()
+
+    def close(self) -> None:
+        """Stop it for good and remove its data."""
+        try:
+            self.stop()
+        finally:
+            if not self._keep_data:
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+    def last_log_lines(self) -> str:
+        """The end of the broker's log, indented, for error messages: its warnings and errors if it has any."""
+        try:
+            lines = self.log_file.read_text("utf-8", errors="replace").splitlines()
+        except OSError:
+            lines = []
+        telling = [line for line in lines if " INFO " not in line and not line.startswith("\t")] or lines
+        return (
+            "\n".join(f"    {line[:300]}" for line in telling[-LOG_LINES_SHOWN:]) or "    (its log is empty)"
+        )
+
+    def _reap(self) -> None:
+        """Wait for processes that have ended or are ending, the watchdog after the broker it watches."""
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+        if self._watchdog is not None:
+            self._watchdog.kill()
+            self._watchdog.wait()
+            self._watchdog = None
+
+    def _write_config(self) -> None:
+        (self.folder / "tmp").mkdir(exist_ok=True)
+        settings = PROPERTIES | {
+            "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
+            "listeners": f"CLIENT://{HOST}:{self.port},CONTROLLER://{HOST}:{self._controller_port}",
+            "advertised.listeners": f"CLIENT://{self.bootstrap}",
+            "log.dirs": str(self.folder / "data"),
+        }
+        lines = (f"{key}={value}\n" for key, value in (settings | self._overrides).items())
+        self._config.write_text("".join(lines), encoding="utf-8")
+
+    def _format(self, timeout_s: float) -> None:
+        command = self._java(
+            "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(self._config)
+        )
+        with self.log_file.open("ab") as log:
+            try:
+                status = subprocess.run(command, stdout=log, stderr=log, timeout=timeout_s).returncode
+            except subprocess.TimeoutExpired:
+                raise TimedOutError(f"Kafka did not format its folder in {timeout_s:g} s") from None
+        if status != 0:
+            raise BrokerUnavailableError(
+                f"Kafka could not format its folder:\n{self.last_log_lines()}",
+                hint="look at the settings given",
+            )
+
+    def _launch(self) -> None:
+        command = self._java("kafka.Kafka", str(self._config), flags=("-Xmx512m",))
+        with self.log_file.open("ab") as log:
+            # A session of its own: Ctrl-C goes to the owner alone, who stops the broker when its clients are gone.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        watchdog = [sys.executable, "-I", str(Path(__file__).with_name("watchdog.py"))]
+        folders = [] if self._keep_data else [str(self.folder)]
+        self._watchdog = subprocess.Popen(
+            [*watchdog, str(os.getpid()), str(self._process.pid), *folders],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _await_ready(self, deadline: float, timeout_s: float) -> None:
+        assert self._process is not None
+        while time.monotonic() < deadline:
+            status = self._process.poll()
+            if status is not None:
+                last_words = self.last_log_lines()
+                kind = _PortTakenError if "Address already in use" in last_words else BrokerUnavailableError
+                raise kind(f"Kafka ended with status {status} while starting; its last words:\n{last_words}")
+            found = cluster_id_at(HOST, self.port)
+            if found == self.cluster_id:
+                return
+            if found is not None:
+                raise _PortTakenError(f"another Kafka (cluster {found}) answers on {self.bootstrap}")
+            time.sleep(0.1)
+        raise TimedOutError(
+            f"waited {timeout_s:g} s for Kafka (process {self._process.pid}) to answer on {self.bootstrap} as "
+            f"cluster {self.cluster_id}; its last words:\n{self.last_log_lines()}",
+            hint="the machine may be overloaded; run it again",
+        )
+
+    @property
+    def _config(self) -> Path:
+        return self.folder / "server.properties"
+
+    def _java(self, *main: str, flags: tuple[str, ...] = ()) -> list[str]:
+        return [
+            str(java().executable),
+            *flags,
+            "-XX:-UsePerfData",  # else it leaves a file behind, outside of its folder, when killed
+            f"-Djava.io.tmpdir={self.folder / 'tmp'}",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+            "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",  # 300 lines of settings
+            "-cp",
+            os.pathsep.join(str(jar) for jar in kafka_jars()),
+            *main,
+        ]
+
+
+def cluster_id_at(host: str, port: int) -> str | None:
+    """Ask whoever listens there for its Kafka cluster id; None where nothing, or nothing ready, answers.
+
+    One Metadata request of version 2 by hand (the oldest that tells the id, no client library needed). A broker that
+    does not yet list itself with this address in its own metadata is not ready.
+    """
+    body = struct.pack(">hhihi", 3, 2, 1, -1, 0)  # Metadata, v2, correlation id, no client id, no topics
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            with connection.makefile("rb") as stream:
+                (size,) = struct.unpack(">i", stream.read(4))
+                answer = _Reader(stream.read(min(size, 65536)))
+        answer.number(">i")  # correlation id
+        ports = [answer.broker_port() for _ in range(answer.number(">i"))]
+        cluster_id = answer.text()
+    except (OSError, struct.error, UnicodeDecodeError):
+        return None
+    return cluster_id if port in ports else None
+
+
+class _Reader:
+    """Reads Kafka's fixed-width types off the front of an answer."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def number(self, form: str) -> int:
+        (value,) = struct.unpack_from(form, self._data, self._at)
+        self._at += struct.calcsize(form)
+        return int(value)
+
+    def text(self) -> str | None:
+        length = self.number(">h")
+        if length < 0:
+            return None
+        start, self._at = self._at, self._at + length
+        return self._data[start : self._at].decode()
+
+    def broker_port(self) -> int:
+        self.number(">i")  # node id
+        self.text()  # host
+        port = self.number(">i")
+        self.text()  # rack
+        return port
+
+
+def _random_uuid() -> str:
+    """An id as Kafka makes them: 16 random bytes in URL-safe base64; one starting with a dash would be an option."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now, at random, so that two who choose at once hardly choose the same."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(PORTS, 200):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((HOST, port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise BrokerUnavailableError(f"no {count} free ports among {PORTS.start}-{PORTS.stop} on {HOST}")

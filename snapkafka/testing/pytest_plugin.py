@@ -1,0 +1,40 @@
+"""pytest fixtures for tests against a real Kafka, here and in projects that use snapkafka.
+
+Loaded by every pytest of the environment (entry point `pytest11`): nothing is imported before a fixture is used. A
+project that has fixtures of these names keeps its own.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from snapkafka.testing.broker import Broker
+
+__all__ = ["kafka", "namespace", "topic_prefix"]
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Broker]:
+    """A Kafka broker for all tests of the session: `kafka.bootstrap`. See `snapkafka.testing.broker` for which one."""
+    from snapkafka.testing.broker import kafka as running
+
+    with running() as broker:
+        yield broker
+
+
+@pytest.fixture
+def namespace() -> str:
+    """A snapkafka namespace that no other test has, so that tests on a shared broker do not meet."""
+    return f"t{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def topic_prefix(namespace: str) -> str:
+    """What the names of a test's topics, groups and apps begin with: the namespace and a dash."""
+    return f"{namespace}-"

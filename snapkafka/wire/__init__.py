@@ -1,0 +1,1 @@
+"""Bytes <-> protocol types: the `_sk` header of every record (`headers`), the records of the ledger (`codec`)."""

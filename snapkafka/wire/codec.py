@@ -1,0 +1,179 @@
+"""Ledger records as bytes: Avro single-object encoding.
+
+`C3 01`, the fingerprint of the writer's schema (8 bytes), the record. The schemas are `schemas/ledger/*.avsc`, one for
+each type of `protocol.records`, and the single source of truth. `schemas/ledger/old/*.avsc` are those of earlier
+releases: what they wrote is read with them and resolved to today's, fields added since take their defaults.
+
+Works with `avro` (1.11, 1.12) and with `avro-python3` 1.10, which share the import name. Avro takes some 100 ms to
+import and a service must start fast, so nothing is loaded before `load()`: call it before the first event, or the
+first record pays for it.
+"""
+
+from __future__ import annotations
+
+import json
+import typing
+from collections.abc import Callable, Iterator
+from functools import cache
+from io import BytesIO
+from typing import Any, Final, NamedTuple
+
+from snapkafka.protocol import records
+from snapkafka.protocol.records import LedgerRecord
+
+from .fingerprint import fingerprint
+
+if typing.TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+__all__ = ["MAGIC", "UndecodableError", "decode", "encode", "load", "schema_files"]
+
+#: Marks a single-object encoding of Avro, version 1.
+MAGIC: Final = b"\xc3\x01"
+PREFIX_BYTES: Final = 10
+
+#: Makes one value of a record (a tuple of dataclasses, ...) from what Avro read, and the other way round.
+Convert = Callable[[Any], Any]
+
+
+class UndecodableError(Exception):
+    """Bytes that are no ledger record we know: to be counted and passed over. No error of a user, so not one of
+    `snapkafka.errors`; never lets anything else through, however damaged the bytes are."""
+
+
+def encode(record: LedgerRecord) -> bytes:
+    """The bytes of a record, by today's schema."""
+    from avro.io import BinaryEncoder, DatumWriter
+
+    form = _forms()[type(record).__name__]
+    buffer = BytesIO()
+    buffer.write(form.prefix)
+    # `write` would validate first, as slowly as it writes; these values are typed, and checked by the writer anyway.
+    DatumWriter(form.schema).write_data(form.schema, form.plain(record), BinaryEncoder(buffer))
+    return buffer.getvalue()
+
+
+def decode(data: bytes | None) -> LedgerRecord:
+    """The record that these bytes are.
+
+    Raises:
+        UndecodableError: they are none, or of a schema that this release does not know.
+    """
+    from avro.io import BinaryDecoder, DatumReader
+
+    if data is None or data[:2] != MAGIC:
+        raise UndecodableError("no ledger record: it does not begin as one")
+    writer = _writers().get(data[2:PREFIX_BYTES])
+    if writer is None:
+        raise UndecodableError(f"schema {data[2:PREFIX_BYTES].hex()} is unknown to this release")
+    buffer = BytesIO(data)
+    buffer.seek(PREFIX_BYTES)
+    form = _forms()[writer.name]
+    try:
+        record = form.typed(DatumReader(writer.schema, form.schema).read(BinaryDecoder(buffer)))
+    except Exception as error:
+        raise UndecodableError(f"a damaged {writer.name}: {error!r}"[:500]) from error
+    if buffer.tell() != len(data):
+        raise UndecodableError(f"a {writer.name} with {len(data) - buffer.tell()} bytes too many")
+    return typing.cast(LedgerRecord, record)
+
+
+def load() -> None:
+    """Import Avro and parse the schemas now (some 100 ms), not when the first record comes."""
+    _writers()
+
+
+def schema_files() -> Iterator[Traversable]:
+    """Today's schemas, then those of earlier releases."""
+    for folder in (_schemas(), _schemas() / "old"):
+        if folder.is_dir():
+            yield from sorted((f for f in folder.iterdir() if f.name.endswith(".avsc")), key=lambda f: f.name)
+
+
+# -- schemas -------------------------------------------------------------------------------------------------
+
+
+class _Writer(NamedTuple):
+    """A schema that a record may have been written with."""
+
+    name: str
+    schema: Any
+
+
+class _Form(NamedTuple):
+    """How today's release writes and reads one type of record."""
+
+    prefix: bytes
+    schema: Any
+    plain: Convert
+    typed: Convert
+
+
+def _schemas() -> Traversable:
+    """In an installed package the schemas lie in it, in a checkout beside it."""
+    from importlib.resources import files
+
+    package = files("snapkafka")
+    inside = package / "schemas" / "ledger"
+    return inside if inside.is_dir() else package / ".." / "schemas" / "ledger"
+
+
+@cache
+def _forms() -> dict[str, _Form]:
+    import avro.schema
+
+    forms = {}
+    for cls in typing.get_args(LedgerRecord):
+        text = (_schemas() / f"{cls.__name__}.avsc").read_text(encoding="utf-8")
+        prefix = MAGIC + fingerprint(json.loads(text))
+        forms[cls.__name__] = _Form(prefix, avro.schema.parse(text), _plain_of(cls), _typed_of(cls))
+    return forms
+
+
+@cache
+def _writers() -> dict[bytes, _Writer]:
+    import avro.schema
+
+    known = {form.prefix[2:]: _Writer(name, form.schema) for name, form in _forms().items()}
+    for file in schema_files():
+        text = file.read_text(encoding="utf-8")
+        parsed = json.loads(text)
+        if parsed["name"] in _forms():
+            known.setdefault(fingerprint(parsed), _Writer(parsed["name"], avro.schema.parse(text)))
+    return known
+
+
+# -- dataclasses <-> what Avro writes and reads --------------------------------------------------------------
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls, vars(records))
+
+
+def _is_record(kind: Any) -> bool:
+    return isinstance(kind, type) and hasattr(kind, "__annotations__")
+
+
+@cache
+def _plain_of(kind: Any) -> Convert:
+    """Turns a value of this type into dicts, lists and atoms."""
+    if _is_record(kind):
+        fields = [(name, _plain_of(hint)) for name, hint in _hints(kind).items()]
+        return lambda value: {name: convert(getattr(value, name)) for name, convert in fields}
+    if typing.get_origin(kind) is tuple:
+        item = _plain_of(typing.get_args(kind)[0])
+        return lambda value: [item(element) for element in value]
+    return lambda value: value
+
+
+@cache
+def _typed_of(kind: Any) -> Convert:
+    """Turns dicts, lists and atoms back into a value of this type."""
+    if _is_record(kind):
+        fields = [(name, _typed_of(hint)) for name, hint in _hints(kind).items()]
+        return lambda value: kind(**{name: convert(value[name]) for name, convert in fields})
+    if typing.get_origin(kind) is tuple:
+        item = _typed_of(typing.get_args(kind)[0])
+        return lambda value: tuple(item(element) for element in value)
+    assert kind in (int, str) or typing.get_origin(kind) is typing.Literal, f"no Avro type for {kind}"
+    return lambda value: value

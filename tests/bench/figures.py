@@ -1,0 +1,68 @@
+"""What a bench yields: a value, an interval, a bar; and the statistics it needs. The worse end counts."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+RESAMPLES: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One figure of `build/bench.json`. `low`, `high`: a 95 % interval. `bar`: what must be reached, None: none."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    unit: str
+    bar: float | None = None
+    at_most: bool = True
+
+    @property
+    def ok(self) -> bool | None:
+        if self.bar is None:
+            return None
+        return self.high <= self.bar if self.at_most else self.low >= self.bar
+
+    def as_json(self) -> dict[str, Any]:
+        fields = asdict(self)
+        del fields["at_most"]
+        return {key: round(v, 4) if isinstance(v, float) else v for key, v in fields.items()} | {
+            "ok": self.ok
+        }
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1))]
+
+
+def interval(values: Sequence[float], of: Callable[[Sequence[float]], float]) -> tuple[float, float]:
+    """A 95 % interval of a statistic, by the bootstrap; the same for the same values."""
+    source = random.Random(1985)
+    drawn = sorted(of(source.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return drawn[int(0.025 * RESAMPLES)], drawn[int(0.975 * RESAMPLES)]
+
+
+def figure(
+    name: str,
+    values: Sequence[float],
+    unit: str,
+    *,
+    of: Callable[[Sequence[float]], float] = statistics.median,
+    bar: float | None = None,
+    at_most: bool = True,
+) -> Figure:
+    """A statistic of measured values, with its interval."""
+    low, high = interval(values, of)
+    return Figure(name=name, value=of(values), low=low, high=high, unit=unit, bar=bar, at_most=at_most)
+
+
+def p99(values: Sequence[float]) -> float:
+    return percentile(values, 0.99)

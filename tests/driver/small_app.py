@@ -1,0 +1,55 @@
+"""A Faust app of its own, with snapkafka installed where SMALL_APP_INSTALL says: early, late, or early with a doubled
+install. Agents: `count` (table write and send), `mute` on the same topic."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import faust
+
+import snapkafka
+
+WHERE = os.environ.get("SMALL_APP_INSTALL", "late")
+NAMESPACE = os.environ["SNAPKAFKA_NAMESPACE"]
+
+app = faust.App(
+    os.environ["SMALL_APP_ID"],
+    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
+    store="memory://",
+    topic_partitions=2,
+    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
+)
+if WHERE == "early":
+    snapkafka.install(app, namespace=NAMESPACE)
+
+source = app.topic(os.environ["SMALL_APP_ID"] + "-in", key_serializer="raw", value_serializer="raw")
+target = app.topic(os.environ["SMALL_APP_ID"] + "-out", key_serializer="raw", value_serializer="raw")
+counts = app.Table("counts", default=int, partitions=2)
+
+
+@app.agent(source, name="count")
+async def count(stream: Any) -> None:
+    async for event in stream.events():
+        assert "_sk" not in event.headers, "agents never see our header"
+        counts[event.key.decode()] += 1
+        await target.send(key=event.key, value=event.value)
+
+
+@app.agent(source, name="mute")
+async def mute(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+@app.agent(target, name="back")
+async def back(stream: Any) -> None:
+    """Fails on a marker, as any agent that expects a value would."""
+    async for event in stream.events():
+        assert event.value is not None, "a marker reached an agent"
+        assert "_sk" not in event.headers, "agents never see our header"
+
+
+if WHERE == "late":
+    app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does
+    snapkafka.install(app, namespace=NAMESPACE)

@@ -1,0 +1,159 @@
+"""`snapkafka.install(app)`: early or late, with a real worker on a real broker; what is refused; what it imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import System, wait_until
+from snapkafka.errors import InstallError
+from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import Broker, create_topics
+
+
+def take(observer: Observer, name: str, *, timeout_s: float = 20) -> int:
+    """Trigger and wait until the snapshot is decided; the epoch."""
+    trigger = observer.call(compose_trigger(observer.admin, observer.state, snapshot_id=name))
+    epoch = observer.call(observer.ledger.append(trigger)) + 1
+    wait_until(
+        f"snapshot {name} to be decided",
+        lambda: epoch in observer.state.snapshots and not observer.state.snapshots[epoch].open,
+        timeout_s=timeout_s,
+    )
+    return epoch
+
+
+async def produce(bootstrap: str, topic: str, count: int) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        for k in range(count):
+            await producer.send(
+                topic, key=b"k%d" % (k % 7), value=b"v%d" % k, headers=[("_sk", b"a stranger's")]
+            )
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("where", ["early", "late"])
+def test_install_early_or_late(kafka: Broker, namespace: str, tmp_path: Path, where: str) -> None:
+    """`install` right after `faust.App` or at the end of the module, after the settings were read: same snapshots."""
+    app = f"small-{namespace}"
+    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
+    create_topics(
+        kafka.bootstrap, f"{app}-counts-changelog", partitions=2, config={"cleanup.policy": "compact"}
+    )
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    try:
+        with observing(kafka.bootstrap, namespace) as observer:
+            env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": where}
+            system.start_worker(app, env, module="tests.driver.small_app")
+            observer.wait_for_workers(system)
+            observer.call(produce(kafka.bootstrap, f"{app}-in", 100))
+            tps = [TopicPartition(f"{app}-out", partition) for partition in range(2)]
+            wait_until(
+                "100 records to pass",
+                lambda: sum(observer.call(observer.admin.log_ends(tps)).values()) >= 100,
+                timeout_s=30,
+                system=system,
+            )
+            epochs = [take(observer, "one"), take(observer, "two")]
+            for epoch in epochs:
+                snapshot = observer.state.snapshots[epoch]
+                assert snapshot.failure is None, snapshot.failure
+                captured = observer.state.captured(epoch)
+                agents = {(p.agent, source.topic) for source in captured.inputs for p in source.agents}
+                assert agents == {("count", f"{app}-in"), ("mute", f"{app}-in"), ("back", f"{app}-out")}
+                assert {c.table for c in captured.changelogs} == {"counts"}
+                assert sum(c.end for c in captured.changelogs) == 100
+                assert sum(s.white_end for s in captured.senders if s.topic == f"{app}-out") >= 100
+                assert (
+                    sum(source.position for source in captured.inputs if source.topic == f"{app}-in") == 100
+                )
+            last = observer.state.captured(epochs[-1])
+            assert any(s.marker >= 0 for s in last.senders if s.topic == f"{app}-out"), "markers were sent"
+            system.check_alive()
+            assert "Traceback" not in system.workers[0].log.read_text(), system.workers[0].last_lines(40)
+    finally:
+        system.stop()
+
+
+def test_twice_is_an_error_that_says_so() -> None:
+    import faust
+
+    import snapkafka
+
+    app = faust.App("twice", broker="kafka://127.0.0.1:1")
+    snapkafka.install(app, namespace="n")
+    with pytest.raises(InstallError, match="installed on this app already") as caught:
+        snapkafka.install(app, namespace="n")
+    assert caught.value.exit_status == InstallError.exit_status
+    assert "once per faust.App" in caught.value.advice
+
+
+def test_settings_that_make_no_sense_are_all_named() -> None:
+    import faust
+
+    import snapkafka
+
+    app = faust.App("bad", broker="kafka://127.0.0.1:1")
+    with pytest.raises(InstallError) as caught:
+        snapkafka.install(app, namespace="no spaces", hear={"rumours"}, ttl_ms=0)
+    for word in ("namespace", "rumours", "ttl_ms"):
+        assert word in caught.value.message
+    assert getattr(app, "snapkafka", None) is None, "a failed install leaves no trace"
+
+
+@pytest.mark.parametrize("how", ["setting", "environment"])
+def test_switched_off_it_leaves_the_app_as_it_is(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import faust
+
+    import snapkafka
+
+    app = faust.App("off", broker="kafka://127.0.0.1:1")
+    before = (dict(vars(app)), len(app.sensors._sensors))
+    if how == "environment":
+        monkeypatch.setenv("SNAPKAFKA", "off")
+    assert snapkafka.install(app, namespace="n", enabled=how != "setting") is None
+    assert (dict(vars(app)), len(app.sensors._sensors)) == before
+
+
+def test_install_right_after_the_app_does_not_finalise_it() -> None:
+    import faust
+
+    import snapkafka
+
+    app = faust.App("raw", broker="kafka://127.0.0.1:1")
+    snapkafka.install(app, namespace="n")
+    assert not app.configured
+    assert not app.finalized
+
+
+IMPORT_TIME = """
+import sys, time
+import faust, faust.cli.faust, aiokafka.admin  # the host has these in any case
+from faust.transport.drivers import aiokafka as driver
+app = faust.App("timed", broker="kafka://127.0.0.1:1")
+app.sensors, app.on_partitions_revoked
+start = time.process_time()
+import snapkafka
+snapkafka.install(app, namespace="n")
+took = time.process_time() - start
+never = ("pyspark", "confluent_kafka", "typer", "rich", "duckdb", "pandas", "numpy")
+heavy = [name for name in never if name in sys.modules]
+print(round(took * 1000), *heavy)
+"""
+
+
+def test_a_service_imports_no_heavy_library_and_is_quick() -> None:
+    """`snapkafka[faust]` imports in under 100 ms, without pyspark, confluent-kafka, typer."""
+    times = []
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", IMPORT_TIME], capture_output=True, text=True, check=True)
+        ms, *heavy = done.stdout.split()
+        assert heavy == []
+        times.append(int(ms))
+    assert min(times) < 100, times

@@ -1,0 +1,99 @@
+"""What the end-to-end tests share: a system under load, snapshots taken of it, and the Spark job on them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from snapkafka.demo.load import RATE, SLOW_EVERY, Load
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import System, running_system, wait_until
+from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.protocol.completion import SnapshotView
+from snapkafka.testing import EmbeddedKafka
+
+Env = Callable[[str, int], Mapping[str, str]]
+
+
+@dataclass
+class Live:
+    """A running system, observed and under load."""
+
+    bootstrap: str
+    namespace: str
+    system: System
+    observer: Observer
+    load: Load
+
+    def trigger(self, name: str, **options: object) -> int:
+        """Ask for a snapshot from outside; the epoch."""
+        work = compose_trigger(self.observer.admin, self.observer.state, snapshot_id=name, **options)  # type: ignore[arg-type]
+        return self.observer.call(self.observer.ledger.append(self.observer.call(work))) + 1
+
+    def decided(self, epoch: int, *, timeout_s: float = 30) -> SnapshotView:
+        """Wait until it is captured or has failed."""
+        snapshots = self.observer.state.snapshots
+        wait_until(
+            f"the snapshot of epoch {epoch} to be decided",
+            lambda: epoch in snapshots and not snapshots[epoch].open,
+            timeout_s=timeout_s,
+            system=self.system,
+            period_s=0.02,
+        )
+        return snapshots[epoch]
+
+    def take(self, name: str, **options: object) -> SnapshotView:
+        """Trigger and wait; the snapshot must be captured."""
+        view = self.decided(self.trigger(name, **options))
+        assert view.failure is None, view.failure
+        return view
+
+    def take_by_worker(self, app: str) -> SnapshotView:
+        """Let a worker of `app` trigger, and wait."""
+        before = set(self.observer.state.snapshots)
+        os.kill(self.system.workers_of(app)[0].pid, signal.SIGUSR1)
+        wait_until(
+            f"the trigger of a worker of {app}",
+            lambda: bool(self.observer.state.snapshots.keys() - before),
+            timeout_s=20,
+            system=self.system,
+        )
+        (epoch,) = self.observer.state.snapshots.keys() - before
+        return self.decided(epoch)
+
+    def logs(self) -> str:
+        return "\n".join(f"--- {worker.name}\n{worker.last_lines(30)}" for worker in self.system.workers)
+
+
+@contextlib.contextmanager
+def live(
+    namespace: str,
+    *,
+    env: Env | None = None,
+    rate: float = RATE,
+    slow_every: int = SLOW_EVERY,
+    modules: Mapping[str, str] | None = None,
+) -> Iterator[Live]:
+    """A broker of its own, the four workers, the accounts opened, the load on.
+
+    The topics of the demo have fixed names, so each system gets a broker of its own.
+    """
+    with (
+        EmbeddedKafka() as broker,
+        running_system(broker.bootstrap, namespace, env=env, modules=modules or {}) as system,
+        observing(broker.bootstrap, namespace) as observer,
+    ):
+        load = Load(broker.bootstrap, rate=rate, slow_every=slow_every)
+        running = Live(broker.bootstrap, namespace, system, observer, load)
+        try:
+            observer.wait_for_workers(system)
+            observer.open_accounts(load, system)
+            observer.start_load(load)
+            wait_until("the load to be under way", lambda: load.asked > 3 * rate, timeout_s=60, system=system)
+            yield running
+        except BaseException:
+            print(running.logs())
+            raise

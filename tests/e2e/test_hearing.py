@@ -1,0 +1,61 @@
+"""A process may learn of a snapshot by the ledger, by markers or by headers: each alone makes every worker red (R2),
+and what comes of it is verified."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from snapkafka.demo.money import count_money
+from snapkafka.demo.settings import TOTAL
+from snapkafka.demo.story import assemble
+from tests.e2e.parts import live
+
+WAYS = {
+    # `hear`: (extra settings, the cause that every report but the initiator's must name)
+    "ledger": ({}, "ledger"),
+    "headers": ({}, "header"),
+    "markers": ({"SNAPKAFKA_DEMO_CLASSIC": "1"}, "marker"),
+}
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_each_way_alone_makes_every_worker_red(namespace: str, tmp_path: Path, way: str) -> None:
+    """With `hear="markers"` (in classic mode, headers ignored), `"headers"`, `"ledger"` each alone, every worker turns
+    red and the snapshot verifies; the cause is counted in `CutReport`. One worker asks, and hears its own trigger."""
+    extra, cause = WAYS[way]
+    with live(namespace, env=lambda app, number: {"SNAPKAFKA_DEMO_HEAR": way, **extra}) as system:
+        views = [system.take_by_worker("accounts"), system.take_by_worker("clearing")]
+        for view in views:
+            assert view.failure is None, f"{view.failure}\n{system.logs()}"
+            heard = Counter(report.heard for _, report in view.reports.values())
+            assert heard == Counter({"trigger": 1, cause: 3}), heard
+        names = [view.trigger.id for view in views]
+        assert assemble(system.bootstrap, namespace, names, tmp_path) == 0, (
+            tmp_path / "assembly.txt"
+        ).read_text()[-4000:]
+    for name in names:
+        manifest = json.loads((tmp_path / f"{name}.json").read_text())
+        assert manifest["verdict"] == "VERIFIED"
+        assert count_money(tmp_path / name).total == TOTAL
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(200)
+def test_without_the_recording_agent_there_is_no_snapshot(namespace: str) -> None:
+    """With the recording agent paused, the end-to-end test fails: nothing is captured, and the culprit is named."""
+    with live(namespace, modules={"accounts-1": "tests.e2e.paused_accounts"}) as system:
+        view = system.decided(system.trigger("paused", ttl_ms=2000))
+        assert view.captured_at is None
+        assert view.failure is not None
+        assert view.failure.code == "ttl"
+        paused = next(
+            v for v in system.observer.state.processes.values() if v.hello.pid == system.system.workers[0].pid
+        )
+        assert f"process {paused.process} " in view.failure.culprit

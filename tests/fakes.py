@@ -1,0 +1,196 @@
+"""A cluster in memory that implements the ports, with processes that answer a trigger as real ones do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.protocol.records import (
+    Assigned,
+    Closed,
+    CutReport,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    LogEnd,
+    Position,
+    TopicPartition,
+    Trigger,
+)
+
+__all__ = ["FakeAdmin", "FakeCluster", "FakeEntry", "FakeGroup", "FakeLedger", "FakeTopic", "Worker"]
+
+
+@dataclass(frozen=True)
+class FakeEntry:
+    offset: int
+    timestamp_ms: int
+    record: LedgerRecord | None
+
+
+@dataclass(frozen=True)
+class FakeTopic:
+    partitions: int
+    topic_id: str = "0" * 32
+
+
+@dataclass(frozen=True)
+class FakeGroup:
+    name: str
+    topics: frozenset[str] | None
+    members: tuple[str, ...] = ("m",)
+
+
+class FakeLedger:
+    """`ports.Ledger`. `listeners` are told of every append, and may append themselves."""
+
+    topic = "_snapkafka.fake"
+
+    def __init__(self) -> None:
+        self.entries: list[FakeEntry] = []
+        self.exists = True
+        self.failure: Exception | None = None
+        self.listeners: list[Callable[[int, LedgerRecord], None]] = []
+        self.clock_ms = 1_000_000
+
+    async def open(self, *, create: bool = True) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if not self.exists and not create:
+            raise LedgerUnusableError("there is no ledger _snapkafka.fake")
+
+    def put(self, record: LedgerRecord | None) -> int:
+        offset = len(self.entries)
+        self.clock_ms += 1
+        self.entries.append(FakeEntry(offset, self.clock_ms, record))
+        if record is not None:
+            for listener in self.listeners:
+                listener(offset, record)
+        return offset
+
+    async def append(self, record: LedgerRecord) -> int:
+        return self.put(record)
+
+    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[FakeEntry]:
+        at = start
+        while until is None or at < until:
+            if at < len(self.entries):
+                yield self.entries[at]
+                at += 1
+            else:
+                await asyncio.sleep(
+                    0.001
+                )  # no event: these are bound to one loop, and each command has its own
+
+    async def end(self) -> int:
+        return len(self.entries)
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class FakeAdmin:
+    """`ports.TopicAdmin`. `failure` is raised by everything that asks."""
+
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    known_groups: list[FakeGroup] = field(default_factory=list)
+    failure: Exception | None = None
+    delay_s: float = 0.0
+
+    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, FakeTopic]:
+        return {tp.topic: FakeTopic(1) for tp in self.ends}
+
+    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        await self._answer()
+        return {tp: self.ends[tp] for tp in partitions if tp in self.ends}
+
+    async def groups(self) -> list[FakeGroup]:
+        await self._answer()
+        return self.known_groups
+
+    async def close(self) -> None:
+        pass
+
+    async def _answer(self) -> None:
+        await asyncio.sleep(self.delay_s)
+        if self.failure is not None:
+            raise self.failure
+
+
+class FakeCluster:
+    """`ports.Cluster` with one ledger."""
+
+    def __init__(self) -> None:
+        self.the_ledger = FakeLedger()
+        self.the_admin = FakeAdmin()
+
+    def ledger(self, namespace: str) -> FakeLedger:
+        return self.the_ledger
+
+    def admin(self) -> FakeAdmin:
+        return self.the_admin
+
+
+class Worker:
+    """A process that reads one topic, and cuts and closes as soon as it reads a trigger.
+
+    Args:
+        reports, closes: False for one that does not get there.
+    """
+
+    def __init__(
+        self,
+        ledger: FakeLedger,
+        app: str,
+        topic: str,
+        *,
+        partitions: int = 1,
+        reports: bool = True,
+        closes: bool = True,
+    ) -> None:
+        self._ledger, self._n, self._epoch = ledger, 0, 0
+        self._reports, self._closes = reports, closes
+        self.tps = tuple(TopicPartition(topic, partition) for partition in range(partitions))
+        inputs = (InputTopic(topic=topic, partitions=partitions),)
+        self.process = ledger.put(
+            Hello(n=1_000 + len(ledger.entries), app=app, host="box", pid=7, inputs=inputs)
+        )
+        self.assigned = ledger.put(
+            Assigned(process=self.process, n=self._next(), generation=1, inputs=self.tps)
+        )
+        ledger.listeners.append(self._heard)
+
+    def _next(self) -> int:
+        self._n += 1
+        return self._n
+
+    def _heard(self, offset: int, record: LedgerRecord) -> None:
+        if not isinstance(record, Trigger) or not self._reports:
+            return
+        previous, self._epoch = self._epoch, offset + 1
+        report = self._ledger.put(
+            CutReport(
+                process=self.process,
+                n=self._next(),
+                epoch=self._epoch,
+                previous=previous,
+                heard="ledger",
+                assigned=self.assigned,
+                positions=tuple(Position(agent="a", topic=t, partition=p, offset=10) for t, p in self.tps),
+            )
+        )
+        if self._closes:
+            ends = tuple(LogEnd(topic=t, partition=p, end=12) for t, p in self.tps)
+            self._ledger.put(
+                Closed(
+                    process=self.process,
+                    n=self._next(),
+                    epoch=self._epoch,
+                    report=report,
+                    input_ends=ends,
+                    cut_us=90,
+                )
+            )

@@ -1,0 +1,65 @@
+"""A process that speaks the protocol and does nothing else, on a real ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.protocol.records import (
+    Assigned,
+    Closed,
+    CutReport,
+    Hello,
+    InputTopic,
+    Position,
+    TopicPartition,
+    Trigger,
+)
+
+__all__ = ["process"]
+
+
+@contextlib.asynccontextmanager
+async def process(
+    connection: Connection, namespace: str, topic: str, *, closes: bool = True
+) -> AsyncIterator[int]:
+    """A process of app `shop` that reads `topic`; gives its id."""
+    ledger = KafkaLedger(connection, namespace)
+    await ledger.open()
+    me = await ledger.append(
+        Hello(
+            n=1 + await ledger.end(),
+            app="shop",
+            host="box",
+            pid=7,
+            inputs=(InputTopic(topic=topic, partitions=1),),
+        )
+    )
+    assigned = await ledger.append(
+        Assigned(process=me, n=1, generation=1, inputs=(TopicPartition(topic, 0),))
+    )
+
+    async def live() -> None:
+        previous = 0
+        async for entry in ledger.read(assigned + 1):
+            if isinstance(entry.record, Trigger):
+                epoch = entry.offset + 1
+                at = Position(agent="a", topic=topic, partition=0, offset=0)
+                report = CutReport(
+                    process=me, n=2 * epoch, epoch=epoch, previous=previous, heard="ledger", assigned=assigned,
+                    positions=(at,),
+                )  # fmt: skip
+                previous = epoch
+                offset = await ledger.append(report)
+                if closes:
+                    await ledger.append(Closed(process=me, n=2 * epoch + 1, epoch=epoch, report=offset))
+
+    task = asyncio.ensure_future(live())
+    yield me
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    await ledger.close()

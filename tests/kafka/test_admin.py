@@ -1,0 +1,170 @@
+"""Topics, ends and groups on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.groups import ConsumerGroup
+from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
+from tests.kafka.waiting import until
+
+if TYPE_CHECKING:
+    from snapkafka.testing import Broker
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+async def admin(kafka: Broker) -> AsyncIterator[KafkaTopicAdmin]:
+    made = KafkaTopicAdmin(Connection(bootstrap=kafka.bootstrap))
+    yield made
+    await made.close()
+
+
+async def test_a_topic_has_an_id_that_tells_it_from_the_next_of_its_name(
+    admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
+    topic = f"{topic_prefix}a"
+    assert await admin.create_topic(topic, partitions=3)
+    assert not await admin.create_topic(topic, partitions=3)
+    first = (await admin.describe_topics([topic, f"{topic_prefix}none"]))[topic]
+    assert (first.partitions, len(first.topic_id)) == (3, 32)
+    assert int(first.topic_id, 16) != 0
+    await admin.delete_topics(topic, f"{topic_prefix}none")
+    await until(partial(is_gone, admin, topic))
+    await admin.create_topic(topic, partitions=3)
+    assert (await admin.describe_topics([topic]))[topic].topic_id != first.topic_id
+
+
+async def is_gone(admin: KafkaTopicAdmin, topic: str) -> bool:
+    return topic not in await admin.describe_topics()
+
+
+async def test_looking_at_a_topic_does_not_make_it(admin: KafkaTopicAdmin, topic_prefix: str) -> None:
+    topic = f"{topic_prefix}a"
+    assert await admin.describe_topics([topic]) == {}
+    assert topic not in await admin.describe_topics()
+
+
+async def test_a_setting_that_there_is_not_is_said_in_one_line(
+    admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
+    with pytest.raises(LedgerUnusableError, match="could not create topic") as raised:
+        await admin.create_topic(f"{topic_prefix}a", settings={"no.such.setting": "1"})
+    assert "\n" not in raised.value.message
+
+
+async def test_ends_and_starts_of_logs(kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str) -> None:
+    topic = f"{topic_prefix}a"
+    await admin.create_topic(topic, partitions=2)
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
+        for _ in range(3):
+            await producer.send_and_wait(topic, b"x", partition=1)
+    tps = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    assert await admin.log_ends(tps) == {tps[0]: 0, tps[1]: 3}
+    assert await admin.log_starts(tps) == {tps[0]: 0, tps[1]: 0}
+    assert await admin.log_ends([]) == {}
+
+
+async def test_positions_are_committed_with_a_note_for_a_group_without_members(
+    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
+    topic, group = f"{topic_prefix}a", f"snapkafka.{topic_prefix}shop"
+    await admin.create_topic(topic, partitions=2)
+    positions = {TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 0}
+    await admin.commit_positions(group, positions, "snapshot-1")
+    assert await admin.committed(group) == {tp: (at, "snapshot-1") for tp, at in positions.items()}
+    await admin.commit_positions(group, {TopicPartition(topic, 0): 9}, "snapshot-2")
+    assert (await admin.committed(group))[TopicPartition(topic, 0)] == (9, "snapshot-2")
+    consumer = AIOKafkaConsumer(topic, group_id=f"{group}-busy", bootstrap_servers=kafka.bootstrap)
+    async with consumer:
+        await consumer.getmany(timeout_ms=500)
+        with pytest.raises(LedgerUnusableError, match="busy: it has members") as raised:
+            await admin.commit_positions(f"{group}-busy", positions, "snapshot-1")
+    assert "\n" not in raised.value.message
+
+
+async def group(admin: KafkaTopicAdmin, name: str) -> ConsumerGroup:
+    return next(found for found in await admin.groups() if found.name == name)
+
+
+async def test_a_group_is_known_by_what_it_reads_or_has_read(
+    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
+    topics, name = (f"{topic_prefix}a", f"{topic_prefix}b"), f"{topic_prefix}group"
+    for topic in topics:
+        await admin.create_topic(topic)
+    consumer = AIOKafkaConsumer(
+        *topics, group_id=name, bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest"
+    )
+    async with consumer, AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
+        await producer.send_and_wait(topics[0], b"x")
+        await consumer.getone()
+        found = await group(admin, name)
+        assert (found.state, len(found.members), found.topics) == ("Stable", 1, frozenset(topics))
+    stopped = await group(admin, name)  # it may come back: what it has read is remembered by its positions
+    assert (stopped.state, stopped.members) == ("Empty", ())
+    assert stopped.topics is not None
+    assert topics[0] in stopped.topics
+
+
+async def test_a_group_of_a_newer_kind_whose_topics_cannot_be_told_is_said_to_be_one(
+    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
+    """KIP-848: the classic request that describes groups knows nothing of it."""
+    from confluent_kafka import Consumer
+
+    topic, name = f"{topic_prefix}a", f"{topic_prefix}new"
+    await admin.create_topic(topic)
+    consumer = Consumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": name, "group.protocol": "consumer"}
+    )
+    consumer.subscribe([topic])
+
+    def has_joined() -> bool:
+        told = consumer.poll(0.2)
+        if told is not None and told.error() is not None and told.error().fatal():
+            pytest.skip(f"this broker has no such groups: {told.error().str()}")
+        return bool(consumer.assignment())
+
+    try:
+        await until(lambda: asyncio.to_thread(has_joined))
+        assert (await group(admin, name)).topics is None
+        shop = Hello(n=1, app="shop", inputs=(InputTopic(topic=topic, partitions=1),))
+        state = LedgerState()
+        state.apply(0, shop)
+        assert (await compose_trigger(admin, state)).marker_topics == ()
+        assert (await compose_trigger(admin, state, knowing=[name])).marker_topics == (topic,)
+    finally:
+        await asyncio.to_thread(consumer.close)
+        await delete_group(kafka, name)
+
+
+async def delete_group(kafka: Broker, name: str) -> None:
+    """Else the other tests on this broker see it."""
+    from confluent_kafka.admin import AdminClient
+
+    client = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    (done,) = client.delete_consumer_groups([name]).values()
+    await asyncio.to_thread(done.result, 10)
+
+
+async def test_nobody_at_the_address_is_said_at_once() -> None:
+    admin = KafkaTopicAdmin(Connection(bootstrap="127.0.0.1:1"))
+    for question in (admin.describe_topics(), admin.log_ends([TopicPartition("t", 0)]), admin.groups()):
+        with pytest.raises(BrokerUnavailableError, match="no Kafka broker answers"):
+            await question
+    with pytest.raises(BrokerUnavailableError):
+        await admin.commit_positions("g", {TopicPartition("t", 0): 1}, "")
+    await admin.close()

@@ -1,0 +1,270 @@
+"""The embedded broker: it is ours, it works, and nothing of it is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from snapkafka.errors import BadInputError, BrokerUnavailableError, TimedOutError
+from snapkafka.testing import EmbeddedKafka, create_topics
+from snapkafka.testing import kafka as any_kafka
+from snapkafka.testing.embedded import cluster_id_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from snapkafka.testing import Broker
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as broker:
+        yield broker
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_until_gone(*pids: int, timeout_s: float = 15.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while left := [pid for pid in pids if alive(pid)]:
+        assert time.monotonic() < deadline, f"processes {left} are still there after {timeout_s:g} s"
+        time.sleep(0.1)
+
+
+async def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all")
+    await producer.start()
+    try:
+        for value in values:
+            await producer.send_and_wait(topic, value, partition=0, headers=[("h", b"1")])
+    finally:
+        await producer.stop()
+
+
+async def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        consumer.assign([TopicPartition(topic, 0)])
+        return [(await consumer.getone()).value for _ in range(count)]
+    finally:
+        await consumer.stop()
+
+
+async def test_a_client_can_produce_and_consume(kafka: Broker, topic_prefix: str) -> None:
+    """The fixtures of the plugin, on whichever broker they choose."""
+    topic = f"{topic_prefix}a"
+    create_topics(kafka.bootstrap, topic, partitions=2)
+    await produce(kafka.bootstrap, topic, [b"1", b"2"])
+    assert await consume(kafka.bootstrap, topic, 2) == [b"1", b"2"]
+
+
+def test_creating_a_topic_again_changes_nothing(embedded: EmbeddedKafka, topic_prefix: str) -> None:
+    for _ in range(2):
+        create_topics(embedded.bootstrap, f"{topic_prefix}a", f"{topic_prefix}b")
+    with pytest.raises(BrokerUnavailableError, match=r"no such setting|Unknown topic config"):
+        create_topics(embedded.bootstrap, f"{topic_prefix}c", config={"no.such.setting": "1"})
+
+
+async def test_data_and_address_outlive_a_stop_and_a_kill(topic_prefix: str) -> None:
+    topic = f"{topic_prefix}a"
+    with EmbeddedKafka() as broker:
+        bootstrap, first = broker.bootstrap, broker.pid
+        create_topics(bootstrap, topic)
+        await produce(bootstrap, topic, [b"before the stop"])
+        broker.stop()
+        assert broker.pid is None
+        assert cluster_id_at("127.0.0.1", broker.port) is None
+        broker.start()
+        assert broker.bootstrap == bootstrap
+        assert broker.pid != first
+        await produce(bootstrap, topic, [b"before the kill"])
+        broker.kill()
+        broker.start()
+        assert await consume(bootstrap, topic, 2) == [b"before the stop", b"before the kill"]
+
+
+def test_two_at_once_do_not_meet(embedded: EmbeddedKafka) -> None:
+    with EmbeddedKafka(properties={"num.partitions": "3"}) as other:
+        assert other.bootstrap != embedded.bootstrap
+        assert other.folder != embedded.folder
+        assert cluster_id_at("127.0.0.1", other.port) == other.cluster_id
+        assert cluster_id_at("127.0.0.1", embedded.port) == embedded.cluster_id
+        assert "num.partitions=3\n" in (other.folder / "server.properties").read_text()
+
+
+def test_leaving_the_block_leaves_no_process_and_no_data() -> None:
+    with EmbeddedKafka() as broker:
+        pids = [broker.pid or 0, broker._watchdog.pid if broker._watchdog else 0]
+        folder = broker.folder
+        assert all(map(alive, pids))
+    assert not any(map(alive, pids))
+    assert not folder.exists()
+
+
+def test_data_is_kept_where_asked() -> None:
+    with EmbeddedKafka(keep_data=True) as broker:
+        pass
+    assert (broker.folder / "data" / "meta.properties").exists()
+    broker._keep_data = False
+    broker.close()
+    assert not broker.folder.exists()
+
+
+OWNER = """
+import threading, time
+from snapkafka.testing import EmbeddedKafka
+broker = EmbeddedKafka()
+thread = threading.Thread(target=broker.start)  # one that ends: the broker must not end with it
+thread.start(); thread.join()
+with broker:
+    print(broker.pid, broker._watchdog.pid, broker.folder, broker.port, flush=True)
+    time.sleep(60)
+"""
+
+
+@contextlib.contextmanager
+def owner_of_a_broker() -> Iterator[tuple[subprocess.Popen[str], int, int, Path, int]]:
+    """A Python process that has started a broker, the ids of broker and watchdog, its folder and port."""
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    with owner:
+        try:
+            assert owner.stdout is not None
+            broker, watchdog, folder, port = owner.stdout.readline().split()
+            time.sleep(1)
+            assert alive(int(broker))
+            yield owner, int(broker), int(watchdog), Path(folder), int(port)
+        finally:
+            owner.kill()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_java_outlives_its_owner(how: signal.Signals) -> None:
+    with owner_of_a_broker() as (owner, broker, watchdog, folder, port):
+        if how is signal.SIGINT:
+            os.killpg(owner.pid, how)  # as Ctrl-C does
+        else:
+            owner.send_signal(how)
+        owner.wait(30)
+        wait_until_gone(broker, watchdog)
+        assert not folder.exists()
+        assert cluster_id_at("127.0.0.1", port) is None
+
+
+def test_a_new_broker_moves_away_from_a_port_that_is_taken(embedded: EmbeddedKafka) -> None:
+    broker = EmbeddedKafka()
+    broker.port = embedded.port  # as if both had chosen at the same time
+    with broker:
+        assert broker.port != embedded.port
+        assert cluster_id_at("127.0.0.1", broker.port) == broker.cluster_id
+
+
+def test_a_known_address_that_is_taken_is_said_with_the_brokers_last_words() -> None:
+    with EmbeddedKafka() as broker, socket.socket() as squatter:
+        broker.stop()
+        squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        squatter.bind(("127.0.0.1", broker.port))
+        squatter.listen()
+        with pytest.raises(BrokerUnavailableError, match="Address already in use"):
+            broker.start()
+        assert broker.pid is None
+
+
+def test_another_broker_on_our_port_is_not_taken_for_ours(embedded: EmbeddedKafka) -> None:
+    with EmbeddedKafka() as broker:
+        broker.stop()
+        broker.port = embedded.port
+        with pytest.raises(BrokerUnavailableError, match=r"another Kafka|Address already in use"):
+            broker.start()
+    assert cluster_id_at("127.0.0.1", embedded.port) == embedded.cluster_id
+
+
+def test_a_listener_that_is_no_kafka_is_no_broker() -> None:
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 0))
+        stranger.listen()
+
+        def answer() -> None:
+            connection, _ = stranger.accept()
+            with connection:
+                connection.recv(1024)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert cluster_id_at("127.0.0.1", stranger.getsockname()[1]) is None
+        thread.join()
+
+
+def test_a_start_that_takes_too_long_says_what_it_waited_for() -> None:
+    with contextlib.closing(EmbeddedKafka()) as broker:
+        broker.start()
+        broker.stop()
+        with pytest.raises(
+            TimedOutError, match=rf"waited 0.2 s for Kafka .* to answer on {broker.bootstrap}"
+        ):
+            broker.start(timeout_s=0.2)
+        assert broker.pid is None
+
+
+def test_a_setting_that_makes_no_sense_is_said() -> None:
+    with (
+        pytest.raises(BrokerUnavailableError, match=r"log\.retention\.ms"),
+        EmbeddedKafka(properties={"log.retention.ms": "soon"}),
+    ):
+        pass
+
+
+def test_a_given_broker_is_used_and_not_stopped(
+    embedded: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SNAPKAFKA_TEST_KAFKA", raising=False)
+    monkeypatch.setenv("SNAPKAFKA_TEST_BOOTSTRAP", embedded.bootstrap)
+    with any_kafka() as broker:
+        assert broker.bootstrap == embedded.bootstrap
+    assert cluster_id_at("127.0.0.1", embedded.port) == embedded.cluster_id
+    with (
+        pytest.raises(BadInputError, match="settings of its own"),
+        any_kafka(properties={"num.partitions": "3"}),
+    ):
+        pass
+
+
+def test_embedded_can_be_forced(embedded: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNAPKAFKA_TEST_BOOTSTRAP", embedded.bootstrap)
+    monkeypatch.setenv("SNAPKAFKA_TEST_KAFKA", "embedded")
+    with any_kafka() as broker:
+        assert isinstance(broker, EmbeddedKafka)
+    monkeypatch.setenv("SNAPKAFKA_TEST_KAFKA", "dockre")
+    with pytest.raises(BadInputError, match="dockre"), any_kafka():
+        pass
+
+
+def test_without_a_docker_engine_none_is_taken_for_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `docker` command may be there: what counts is who answers."""
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    monkeypatch.setenv("SNAPKAFKA_TEST_KAFKA", "docker")
+    with pytest.raises(BrokerUnavailableError, match="no Docker engine answers"), any_kafka():
+        pass

@@ -1,0 +1,466 @@
+"""The ledger on a real broker: found or made with safe settings, refused with others, read live past garbage."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import operator
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka import ledger as ledger_module
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import Entry, KafkaLedger, LedgerRecreatedError, topic_name
+from snapkafka.protocol.records import Bye, Closed, Hello, SentEnd
+from tests.kafka.waiting import until
+
+if TYPE_CHECKING:
+    from snapkafka.testing import Broker
+
+pytestmark = pytest.mark.kafka
+
+#: What an append may take here, and what a reader may lag behind it; both are 1-6 ms on an idle machine.
+APPEND_MS_P50_MAX = 40.0
+READ_MS_P50_MAX = 60.0
+
+
+@pytest.fixture
+def connection(kafka: Broker) -> Connection:
+    return Connection(bootstrap=kafka.bootstrap)
+
+
+@pytest.fixture
+async def admin(connection: Connection) -> AsyncIterator[KafkaTopicAdmin]:
+    made = KafkaTopicAdmin(connection)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def ledgers(connection: Connection, namespace: str) -> AsyncIterator[Callable[[], KafkaLedger]]:
+    """Makes ledgers of the test's namespace, each as another process would."""
+    made: list[KafkaLedger] = []
+
+    def make() -> KafkaLedger:
+        made.append(KafkaLedger(connection, namespace))
+        return made[-1]
+
+    yield make
+    for ledger in made:
+        await ledger.close()
+
+
+def bye(n: int) -> Bye:
+    return Bye(process=0, n=n)
+
+
+async def all_of(ledger: KafkaLedger) -> list[Entry]:
+    return [entry async for entry in ledger.read(until=await ledger.end())]
+
+
+# -- made, or found ------------------------------------------------------------------------------------------
+
+
+async def test_it_is_made_with_one_partition_and_safe_settings(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, namespace: str
+) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    topic = topic_name(namespace)
+    assert (await admin.describe_topics([topic]))[topic].partitions == 1
+    _, own = await admin.topic_settings(topic)
+    assert own["cleanup.policy"] == "delete"
+    assert own["retention.ms"] == "-1"
+    assert own["message.timestamp.type"] == "LogAppendTime"
+
+
+async def test_two_that_make_it_at_once_share_it(ledgers: Callable[[], KafkaLedger]) -> None:
+    several = [ledgers() for _ in range(4)]
+    await asyncio.gather(*(ledger.open() for ledger in several))
+    assert len({ledger.topic_id for ledger in several}) == 1
+    assert len({ledger.ledger_id for ledger in several}) == 1
+
+
+async def test_one_that_an_administrator_made_is_used_as_it_is(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, namespace: str
+) -> None:
+    topic = topic_name(namespace)
+    mine = {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "10485760"}
+    await admin.create_topic(topic, settings=mine)
+    ledger = ledgers()
+    await ledger.open()
+    assert (await admin.topic_settings(topic))[1] == mine
+    assert ledger.topic_id == (await admin.describe_topics([topic]))[topic].topic_id
+    assert await ledger.append(bye(1)) == 0
+
+
+async def test_one_that_the_broker_made_by_itself_gets_safe_settings_while_it_is_empty(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, namespace: str
+) -> None:
+    """`auto.create.topics.enable`: any client that asks for a topic makes it, with settings that are for no one."""
+    topic = topic_name(namespace)
+    await admin.create_topic(topic)
+    await ledgers().open()
+    assert (await admin.topic_settings(topic))[1]["retention.ms"] == "-1"
+
+
+async def test_a_tool_does_not_make_it(ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin) -> None:
+    ledger = ledgers()
+    with pytest.raises(LedgerUnusableError, match="there is no ledger"):
+        await ledger.open(create=False)
+    assert ledger.topic not in await admin.describe_topics()
+
+
+# -- refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("partitions", "settings", "said"),
+    [
+        (2, {}, "has 2 partitions; its order must be one"),
+        (1, {"cleanup.policy": "compact"}, "has cleanup.policy=compact"),
+        (1, {"cleanup.policy": "compact,delete", "retention.ms": "-1"}, "has cleanup.policy=compact,delete"),
+        (1, {"retention.ms": "86400000"}, "has retention.ms=86400000"),
+        (1, {"retention.ms": "-1", "retention.bytes": "1000000"}, "has retention.bytes=1000000"),
+    ],
+)
+async def test_one_that_would_lose_agreements_is_refused(
+    ledgers: Callable[[], KafkaLedger],
+    admin: KafkaTopicAdmin,
+    partitions: int,
+    settings: dict[str, str],
+    said: str,
+) -> None:
+    ledger = ledgers()
+    await admin.create_topic(ledger.topic, partitions=partitions, settings=settings)
+    with pytest.raises(LedgerUnusableError, match=said) as raised:
+        await ledger.open()
+    assert "docs/ledger.md" in raised.value.advice
+
+
+async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
+    ledgers: Callable[[], KafkaLedger],
+) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    sent = tuple(SentEnd(topic="t" * 200, partition=i, white_end=1, last_seq=1) for i in range(1_400))
+    with pytest.raises(LedgerUnusableError, match=r"a Closed of 28\d,\d+ bytes is too large"):
+        await ledger.append(Closed(process=0, n=1, epoch=1, report=0, sent=sent))
+    assert await ledger.append(bye(2)) == 0
+
+
+async def test_a_large_record_that_is_small_enough_goes_through(ledgers: Callable[[], KafkaLedger]) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    sent = tuple(SentEnd(topic="t" * 200, partition=i, white_end=1, last_seq=1) for i in range(1_200))
+    record = Closed(process=0, n=1, epoch=1, report=0, sent=sent)
+    await ledger.append(record)
+    assert [entry.record for entry in await all_of(ledger)] == [record]
+
+
+# -- read and written ----------------------------------------------------------------------------------------
+
+
+async def test_records_come_back_in_order_with_the_brokers_time(ledgers: Callable[[], KafkaLedger]) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    before = time.time() * 1000
+    written: list[Hello | Bye] = [Hello(n=1, app="shop"), bye(2), bye(3)]
+    assert [await ledger.append(record) for record in written] == [0, 1, 2]
+    entries = await all_of(ledger)
+    assert [entry.record for entry in entries] == written
+    assert all(before - 2_000 < entry.timestamp_ms < time.time() * 1000 + 2_000 for entry in entries)
+    assert [entry.offset async for entry in ledger.read(1, until=2)] == [1]
+    assert [entry async for entry in ledger.read(3, until=3)] == []
+
+
+async def test_appends_in_the_background_stand_in_the_order_of_the_calls(
+    ledgers: Callable[[], KafkaLedger],
+) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    offsets = await asyncio.gather(*(ledger.append_soon(bye(n)) for n in range(50)))
+    assert offsets == sorted(offsets)
+    assert [entry.record.n for entry in await all_of(ledger) if entry.record] == list(range(50))
+
+
+async def put_garbage(kafka: Broker, topic: str) -> int:
+    """What strangers may leave in a ledger; returns how many records of it can be seen."""
+    plain = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap)
+    zipped = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, compression_type="gzip")
+    transactional = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=f"{topic}-tx")
+    async with plain, zipped, transactional:
+        for value in (b"", b"garbage", b"\xc3\x01", b"\xc3\x01" + bytes(100)):
+            await plain.send_and_wait(topic, value, partition=0)
+        await plain.send_and_wait(topic, None, b"tombstone", partition=0)
+        await zipped.send_and_wait(topic, b"x" * 100_000, partition=0)
+        async with transactional.transaction():
+            await transactional.send_and_wait(topic, b"in a transaction", partition=0)
+    return 7
+
+
+async def test_garbage_is_counted_and_passed_over(kafka: Broker, ledgers: Callable[[], KafkaLedger]) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    await ledger.append(bye(1))
+    garbage = await put_garbage(kafka, ledger.topic)
+    await until_it_ends_at(
+        ledger, 2 + garbage
+    )  # the end of a transaction takes an offset too, a little later
+    await ledger.append(bye(2))
+    await put_garbage(kafka, ledger.topic)
+    await until_it_ends_at(ledger, 4 + 2 * garbage)
+    entries = await all_of(ledger)
+    offsets = [entry.offset for entry in entries]
+    assert offsets == sorted(set(offsets))
+    assert offsets[-1] == 3 + 2 * garbage, (
+        "whoever waits for the end of the ledger has to hear that it is reached"
+    )
+    assert [entry.record for entry in entries if entry.record] == [bye(1), bye(2)]
+    assert ledger.garbage == 2 * garbage
+
+
+async def until_it_ends_at(ledger: KafkaLedger, end: int) -> None:
+    async def ends_there() -> bool:
+        return await ledger.end() >= end
+
+    await until(ends_there)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4", "snappy", "gzip"])
+async def test_what_the_client_library_cannot_unpack_is_passed_over(
+    kafka: Broker, ledgers: Callable[[], KafkaLedger], codec: str
+) -> None:
+    """A codec that is not installed spoils a whole batch; nothing before or behind it may be lost."""
+    from confluent_kafka import Producer
+
+    ledger = ledgers()
+    await ledger.open()
+    await ledger.append(bye(1))
+    stranger = Producer({"bootstrap.servers": kafka.bootstrap, "compression.type": codec, "linger.ms": 50})
+    for _ in range(3):
+        stranger.produce(ledger.topic, b"x" * 1_000, partition=0)
+    await asyncio.to_thread(stranger.flush, 10)
+    await ledger.append(bye(2))
+    expected = [bye(1), None, None, None, bye(2)]
+    assert [entry.record for entry in await all_of(ledger)] == expected
+    assert ledger.garbage == 3
+    assert [entry.record async for entry in ledger.read(2, until=5)] == expected[2:]
+
+
+async def test_a_reader_hears_of_an_append_within_milliseconds(
+    ledgers: Callable[[], KafkaLedger], record_property: Callable[[str, object], None]
+) -> None:
+    writer, reader = ledgers(), ledgers()
+    await writer.open()
+    await reader.open()
+    heard: dict[int, float] = {}
+    news = asyncio.Condition()
+
+    async def follow() -> None:
+        async for entry in reader.read():
+            heard[entry.offset] = time.perf_counter()
+            async with news:
+                news.notify_all()
+
+    task = asyncio.ensure_future(follow())
+    appended, delivered = [], []
+    for n in range(60):
+        began = time.perf_counter()
+        offset = await writer.append(bye(n))
+        appended.append((time.perf_counter() - began) * 1000)
+        async with news:
+            await asyncio.wait_for(news.wait_for(partial(operator.contains, heard, offset)), 5)
+        delivered.append((heard[offset] - began) * 1000)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    appended.sort()
+    delivered.sort()
+    record_property("append_ms_p50", appended[30])
+    record_property("append_to_read_ms_p50", delivered[30])
+    print(
+        f"append p50 {appended[30]:.1f} ms, append to read p50 {delivered[30]:.1f} p95 {delivered[56]:.1f} ms"
+    )
+    assert appended[30] < APPEND_MS_P50_MAX
+    assert delivered[30] < READ_MS_P50_MAX
+
+
+# -- deleted and made again ----------------------------------------------------------------------------------
+
+
+async def remake(admin: KafkaTopicAdmin, ledger: KafkaLedger, other: KafkaLedger) -> None:
+    async def is_gone() -> bool:
+        return ledger.topic not in await admin.describe_topics()
+
+    await admin.delete_topics(ledger.topic)
+    await until(is_gone)
+    await other.open()
+
+
+async def read_until_it_ends(ledger: KafkaLedger, start: int) -> list[Entry]:
+    return [entry async for entry in ledger.read(start)]
+
+
+@pytest.mark.parametrize(
+    "refilled", [0, 1, 10], ids=["empty", "shorter", "longer than where the reader stands"]
+)
+async def test_a_ledger_that_was_made_again_is_noticed_by_its_readers(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, refilled: int
+) -> None:
+    old, new = ledgers(), ledgers()
+    await old.open()
+    for n in range(3):
+        await old.append(bye(n))
+    reading = asyncio.ensure_future(read_until_it_ends(old, 3))
+    await asyncio.sleep(0.5)
+    await remake(admin, old, new)
+    for n in range(refilled):
+        await new.append(bye(100 + n))
+    began = time.monotonic()
+    with pytest.raises(LedgerRecreatedError):
+        await asyncio.wait_for(reading, 20)
+    assert time.monotonic() - began < 10
+    before = old.ledger_id
+    await old.open()
+    assert old.ledger_id == new.ledger_id != before
+    assert await old.append(bye(7)) == refilled
+    assert len(await all_of(old)) == refilled + 1
+
+
+async def test_a_writer_notices_as_soon_as_it_writes_and_tells_its_readers(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
+) -> None:
+    old, new = ledgers(), ledgers()
+    await old.open()
+    for n in range(3):
+        await old.append(bye(n))
+    reading = asyncio.ensure_future(read_until_it_ends(old, 0))
+    await asyncio.sleep(0.5)
+    await remake(admin, old, new)
+    with pytest.raises(LedgerRecreatedError):
+        await old.append(bye(9))
+    with pytest.raises(LedgerRecreatedError):
+        await asyncio.wait_for(reading, 5)
+
+
+async def test_one_that_is_gone_is_noticed_and_made_again(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
+) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    await ledger.append(bye(1))
+    first = ledger.topic_id
+    reading = asyncio.ensure_future(read_until_it_ends(ledger, 0))
+    await asyncio.sleep(0.5)
+    await admin.delete_topics(ledger.topic)
+    with pytest.raises(LedgerRecreatedError):
+        await asyncio.wait_for(reading, 20)
+    await ledger.open()
+    assert ledger.topic_id != first
+    assert await ledger.append(bye(1)) == 0
+
+
+async def test_a_ledger_that_is_the_same_is_not_taken_for_another(
+    ledgers: Callable[[], KafkaLedger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from snapkafka.kafka import reader as reader_module
+
+    monkeypatch.setattr(reader_module, "WATCH_S", 0.1)
+    ledger, other = ledgers(), ledgers()
+    await ledger.open()
+    await other.open()
+    reading = asyncio.ensure_future(read_until_it_ends(ledger, 0))
+    for n in range(20):
+        await (ledger, other)[n % 2].append(bye(n))
+        await asyncio.sleep(0.05)
+    assert not reading.done()
+    reading.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await reading
+
+
+async def test_a_trimmed_ledger_is_said(ledgers: Callable[[], KafkaLedger], connection: Connection) -> None:
+    from aiokafka import TopicPartition as KafkaPartition
+    from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+
+    ledger = ledgers()
+    await ledger.open()
+    for n in range(3):
+        await ledger.append(bye(n))
+    client = AIOKafkaAdminClient(**connection.client_settings())
+    await client.start()
+    await client.delete_records({KafkaPartition(ledger.topic, 0): RecordsToDelete(before_offset=2)})
+    await client.close()
+    with pytest.raises(LedgerUnusableError, match="no record at offset 0 any more"):
+        await all_of(ledger)
+
+
+# -- a broker that is away -----------------------------------------------------------------------------------
+
+
+async def test_nobody_at_the_address_is_said_at_once(namespace: str) -> None:
+    ledger = KafkaLedger(Connection(bootstrap="127.0.0.1:1"), namespace)
+    with pytest.raises(BrokerUnavailableError, match=r"no Kafka broker answers at 127\.0\.0\.1:1"):
+        await ledger.open()
+    await ledger.close()
+
+
+async def test_one_who_takes_the_call_and_says_nothing_is_given_up_within_ten_seconds(namespace: str) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        ledger = KafkaLedger(Connection(bootstrap=f"127.0.0.1:{silent.getsockname()[1]}"), namespace)
+        began = time.monotonic()
+        with pytest.raises(BrokerUnavailableError):
+            await ledger.open()
+        assert time.monotonic() - began < 12
+        await ledger.close()
+
+
+async def test_the_ledger_outlives_a_broker_that_comes_back(namespace: str) -> None:
+    from snapkafka.testing import EmbeddedKafka
+
+    with EmbeddedKafka() as broker:
+        ledger = KafkaLedger(Connection(bootstrap=broker.bootstrap), namespace)
+        await ledger.open()
+        await ledger.append(bye(1))
+        seen: list[int] = []
+
+        async def follow() -> None:
+            async for entry in ledger.read():
+                seen.append(entry.offset)
+
+        reading = asyncio.ensure_future(follow())
+        await until(lambda: bool(seen))
+        await asyncio.to_thread(broker.kill)
+        with pytest.raises(BrokerUnavailableError):
+            await ledger.append(bye(2))
+        await asyncio.to_thread(broker.start)
+        offset = await append_when_it_can(ledger, bye(3))
+        await until(lambda: offset in seen or reading.done())
+        assert offset in seen
+        reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await reading
+        await ledger.close()
+
+
+async def append_when_it_can(ledger: KafkaLedger, record: Bye) -> int:
+    for _ in range(10):
+        with contextlib.suppress(BrokerUnavailableError):
+            return await ledger.append(record)
+        await asyncio.sleep(0.5)
+    raise AssertionError("the broker is back, and the ledger cannot be written")
+
+
+def test_the_limit_is_that_of_the_design() -> None:
+    assert ledger_module.RECORD_BYTES_MAX == 256 * 1024

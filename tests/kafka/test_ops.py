@@ -1,0 +1,169 @@
+"""The verbs and the command on a real broker, with processes that speak the protocol and do nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from snapkafka import ops
+from snapkafka.errors import (
+    LedgerUnusableError,
+    SnapshotFailedError,
+    TriggerRefusedError,
+    UnknownSnapshotError,
+)
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import KafkaLedger, topic_name
+from snapkafka.protocol.completion import Status
+from snapkafka.protocol.records import (
+    Dead,
+    Hello,
+    Trigger,
+)
+from tests.kafka.processes import process
+from tests.kafka.waiting import until
+
+if TYPE_CHECKING:
+    from snapkafka.testing import Broker
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def connection(kafka: Broker) -> Connection:
+    return Connection(bootstrap=kafka.bootstrap)
+
+
+@pytest.fixture
+async def topic(connection: Connection, topic_prefix: str) -> AsyncIterator[str]:
+    admin = KafkaTopicAdmin(connection)
+    await admin.create_topic(f"{topic_prefix}orders")
+    yield f"{topic_prefix}orders"
+    await admin.close()
+
+
+async def test_a_snapshot_from_trigger_to_show(connection: Connection, namespace: str, topic: str) -> None:
+    async with process(connection, namespace, topic) as me:
+        found = await ops.trigger(connection, namespace, snapshot_id="s", wait=True)
+        assert found.status is Status.CAPTURED
+        assert found.capture_ms is not None
+        assert 0 <= found.capture_ms < 2_000
+        again = await ops.trigger(connection, namespace, snapshot_id="s", wait=True)
+        assert again == found
+        assert [item.id for item in await ops.list_snapshots(connection, namespace)] == ["s"]
+        shown = await ops.show(connection, namespace, "s")
+        assert [row.process for row in shown.processes] == [me]
+        assert [(row.topic, row.position) for row in shown.positions] == [(topic, 0)]
+        with pytest.raises(UnknownSnapshotError):
+            await ops.show(connection, namespace, "t")
+        (trigger,) = await triggers(connection, namespace)
+        assert [(end.topic, end.end) for end in trigger.ends] == [(topic, 0)]
+
+
+async def triggers(connection: Connection, namespace: str) -> list[Trigger]:
+    ledger = KafkaLedger(connection, namespace)
+    await ledger.open(create=False)
+    found = [entry.record async for entry in ledger.read(until=await ledger.end())]
+    await ledger.close()
+    return [record for record in found if isinstance(record, Trigger)]
+
+
+async def test_many_at_once_are_all_captured(connection: Connection, namespace: str, topic: str) -> None:
+    async with process(connection, namespace, topic):
+        names = [f"s{n}" for n in range(5)]
+        found = await asyncio.gather(
+            *(ops.trigger(connection, namespace, snapshot_id=name, wait=True) for name in names)
+        )
+        assert {item.status for item in found} == {Status.CAPTURED}
+        same = await asyncio.gather(
+            *(ops.trigger(connection, namespace, snapshot_id="same", wait=True) for _ in range(3))
+        )
+        assert len({item.epoch for item in same}) == 1
+
+
+async def test_one_that_takes_too_long_fails_by_name_and_the_next_does_not_wait_for_the_dead(
+    connection: Connection, namespace: str, topic: str
+) -> None:
+    ledger = KafkaLedger(connection, namespace)
+    await ledger.open()
+    dead = await ledger.append(Hello(n=1, app="shop", host="gone", pid=1))
+    async with process(connection, namespace, topic):
+        with pytest.raises(
+            SnapshotFailedError, match=f"waited for process {dead} of app shop to cut and report"
+        ):
+            await ops.trigger(connection, namespace, ttl_ms=600, wait=True)
+        entries = [entry.record async for entry in ledger.read(until=await ledger.end())]
+        assert [record.dead for record in entries if isinstance(record, Dead)] == [dead]
+        assert (await ops.trigger(connection, namespace, wait=True)).status is Status.CAPTURED
+    await ledger.close()
+
+
+async def test_garbage_in_the_ledger_is_no_obstacle(
+    kafka: Broker, connection: Connection, namespace: str, topic: str
+) -> None:
+    async with (
+        process(connection, namespace, topic),
+        AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as stranger,
+    ):
+        for value in (b"garbage", b"\xc3\x01" + bytes(20), None):
+            await stranger.send_and_wait(topic_name(namespace), value, b"key", partition=0)
+        assert (await ops.trigger(connection, namespace, wait=True)).status is Status.CAPTURED
+        assert (await ops.read_ledger(connection, namespace)).garbage == 3
+
+
+async def test_a_namespace_where_nobody_is(connection: Connection, namespace: str) -> None:
+    with pytest.raises(LedgerUnusableError, match="no service with snapkafka has run"):
+        await ops.trigger(connection, namespace)
+    ledger = KafkaLedger(connection, namespace)
+    await ledger.open()
+    with pytest.raises(TriggerRefusedError, match="no process of any app is running"):
+        await ops.trigger(connection, namespace)
+    assert await ledger.end() == 0
+    await ledger.close()
+
+
+async def command(connection: Connection, namespace: str, *arguments: str) -> tuple[int, Any, str]:
+    """Status, JSON and standard error of the command as a process."""
+    environment = os.environ | {"SNAPKAFKA_BOOTSTRAP": connection.bootstrap, "SNAPKAFKA_NAMESPACE": namespace}
+    pipe = asyncio.subprocess.PIPE
+    done = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "snapkafka.cli", *arguments, "--json", stdout=pipe, stderr=pipe, env=environment
+    )
+    out, err = await asyncio.wait_for(done.communicate(), 60)
+    assert done.returncode is not None
+    return done.returncode, json.loads(out), err.decode()
+
+
+async def test_the_command_as_a_process(connection: Connection, namespace: str, topic: str) -> None:
+    async with process(connection, namespace, topic):
+        status, found, err = await command(connection, namespace, "trigger", "--wait", "--id", "mine")
+        assert (status, found["status"], err) == (0, "CAPTURED", "")
+        status, found, err = await command(connection, namespace, "show", "mine")
+        assert (status, found["summary"]["id"], err) == (0, "mine", "")
+        status, found, err = await command(connection, namespace, "show", "yours")
+        assert (status, found["error"]["code"]) == (5, "unknown-snapshot")
+        assert len(err.splitlines()) == 2
+
+
+async def test_show_of_a_running_snapshot_names_who_holds_it_up(
+    connection: Connection, namespace: str, topic: str
+) -> None:
+    async with process(connection, namespace, topic, closes=False) as me:
+        await ops.trigger(connection, namespace, snapshot_id="s", ttl_ms=60_000)
+
+        async def has_begun() -> bool:
+            return (await ops.show(connection, namespace, "s")).summary.status is Status.CAPTURING
+
+        await until(has_begun)
+        shown = await ops.show(connection, namespace, "s")
+        assert [wait.what for wait in shown.waits] == ["closing", "input"]
+        assert f"process {me} (shop on box, pid 7) to close" in shown.waits[0].text
+        assert shown.waits[1].topic == topic

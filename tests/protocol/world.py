@@ -1,0 +1,200 @@
+"""A world of a few processes in memory: drives `WorkerProtocol` as a driver does, one step at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from snapkafka.protocol.actions import (
+    Action,
+    AppendToLedger,
+    AskEnds,
+    ReadLedgerTo,
+    SendMarkers,
+    StartTimer,
+    TurnedRed,
+)
+from snapkafka.protocol.colours import Cause, Effect
+from snapkafka.protocol.completion import LedgerState, SnapshotView
+from snapkafka.protocol.events import (
+    CutTimed,
+    EndsSeen,
+    Event,
+    InputGiven,
+    InputsGiven,
+    Joined,
+    LedgerRead,
+    MarkerSent,
+)
+from snapkafka.protocol.records import (
+    ChangelogEnd,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    LogEnd,
+    Table,
+    TopicPartition,
+    Trigger,
+)
+from snapkafka.protocol.worker import HEAR_ALL, WorkerProtocol
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+@dataclass
+class Stored:
+    """A record in a partition, as the wire would have it."""
+
+    process: int
+    epoch: int
+    seq: int
+    marker: bool = False
+    previous: int = 0
+
+
+@dataclass
+class World:
+    """The ledger and the partitions."""
+
+    ledger: list[LedgerRecord] = field(default_factory=list)
+    logs: dict[TopicPartition, list[Stored]] = field(default_factory=dict)
+    fold: LedgerState = field(default_factory=LedgerState)
+    numbers: int = 1_000_000
+
+    def append(self, record: LedgerRecord) -> int:
+        self.ledger.append(record)
+        self.fold.apply(len(self.ledger) - 1, record)
+        return len(self.ledger) - 1
+
+    def trigger(self, name: str = "s", **options: object) -> int:
+        """Append a trigger; the epoch."""
+        self.numbers += 1
+        options.setdefault("marker_topics", ("a", "b"))
+        return self.append(Trigger(n=self.numbers, id=name, **options)) + 1  # type: ignore[arg-type]
+
+    def snapshot(self, epoch: int) -> SnapshotView:
+        return self.fold.snapshots[epoch]
+
+    def log(self, tp: TopicPartition) -> list[Stored]:
+        return self.logs.setdefault(tp, [])
+
+
+class Process:
+    """One machine and its driver; nothing happens by itself: `hear`, `flush` and `ack` are steps of the test."""
+
+    def __init__(
+        self,
+        world: World,
+        app: str,
+        inputs: tuple[TopicPartition, ...] = (),
+        *,
+        hear: frozenset[str] = HEAR_ALL,
+        classic: bool = False,
+        assign: bool = True,
+    ) -> None:
+        self.world, self.app, self.inputs = world, app, inputs
+        self.machine = WorkerProtocol(hear=hear, classic=classic)
+        self.read = 0
+        self.asked: list[Action] = []
+        self.unacked: deque[tuple[Effect, TopicPartition, int, int]] = deque()
+        self.turned: list[TurnedRed] = []
+        world.numbers += 1
+        hello = Hello(
+            n=world.numbers,
+            app=app,
+            host="host",
+            inputs=tuple(InputTopic(topic=tp.topic, partitions=1) for tp in inputs),
+            tables=(Table(name="t", changelog=f"{app}-t-changelog", partitions=1),),
+        )
+        self.feed(Joined(hello=hello))
+        world.append(hello)
+        self.catch_up()
+        if inputs and assign:
+            self.give(*inputs)
+
+    @property
+    def id(self) -> int:
+        assert self.machine.process is not None
+        return self.machine.process
+
+    @property
+    def epoch(self) -> int:
+        return self.machine.colours.epoch
+
+    def give(self, *inputs: TopicPartition, positions: dict[TopicPartition, int] | None = None) -> None:
+        """A rebalance gives these inputs."""
+        given = tuple(
+            InputGiven(tp=tp, agents=("agent",), position=(positions or {}).get(tp, 0)) for tp in inputs
+        )
+        changelog = ChangelogEnd(table="t", topic=f"{self.app}-t-changelog", partition=0, end=0)
+        self.feed(InputsGiven(generation=1, inputs=given, changelogs=(changelog,)))
+        self.catch_up()
+
+    def feed(self, event: Event) -> list[Action]:
+        actions = self.machine.handle(event)
+        self.do(actions)
+        return actions
+
+    def do(self, actions: object) -> None:
+        for action in list(actions):  # type: ignore[call-overload]
+            match action:
+                case AppendToLedger(record=record):
+                    self.asked.append(action)
+                    self.world.append(record)
+                case SendMarkers(epoch=epoch, previous=previous, tps=tps):
+                    self.asked.append(action)
+                    for tp in tps:
+                        log = self.world.log(tp)
+                        seq = self.machine.marker_stamped(tp)
+                        log.append(Stored(self.id, epoch, seq, marker=True, previous=previous))
+                        self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))
+                case AskEnds(epoch=epoch, tps=tps):
+                    ends = (
+                        LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.world.log(tp)))
+                        for tp in tps
+                    )
+                    self.feed(EndsSeen(epoch=epoch, ends=tuple(ends)))
+                case TurnedRed(epoch=epoch):
+                    self.turned.append(action)
+                    self.feed(CutTimed(epoch=epoch, us=1))
+                case StartTimer() | ReadLedgerTo() | _:
+                    self.asked.append(action)
+
+    def catch_up(self, upto: int | None = None) -> None:
+        """Read the ledger, to its end or to `upto`."""
+        while self.read < (len(self.world.ledger) if upto is None else upto):
+            self.read += 1
+            self.feed(LedgerRead(offset=self.read - 1, record=self.world.ledger[self.read - 1]))
+
+    def start(self, tp: TopicPartition, offset: int) -> Cause:
+        event = Cause("agent", tp, offset)
+        self.machine.event_started(event)
+        return event
+
+    def end(self, event: Cause) -> None:
+        self.do(self.machine.event_ended(event))
+
+    def send(self, tp: TopicPartition, event: Cause | None = None, *, ack: bool = True) -> Stored:
+        """A send enters, is stamped and appended; acknowledged now or by `ack`."""
+        effect = self.machine.send_entered(event)
+        seq = self.machine.send_stamped(effect, tp)
+        log = self.world.log(tp)
+        log.append(Stored(self.id, effect.epoch, seq))
+        self.unacked.append((effect, tp, seq, len(log) - 1))
+        self.do(self.machine.send_appended(effect))
+        if ack:
+            self.ack()
+        return log[-1]
+
+    def ack(self) -> None:
+        while self.unacked:
+            self.do(self.machine.send_acked(*self.unacked.popleft()))
+
+
+def settle(*processes: Process) -> None:
+    """Everybody reads the ledger until nothing moves."""
+    before = -1
+    while before != len(processes[0].world.ledger):
+        before = len(processes[0].world.ledger)
+        for process in processes:
+            process.catch_up()

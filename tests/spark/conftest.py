@@ -1,0 +1,16 @@
+"""One Spark session for all tests of this folder: starting one takes longer than most of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly.session import session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with session() as running:
+        yield running

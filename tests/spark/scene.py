@@ -1,0 +1,311 @@
+"""A small captured system on a real broker, played by hand: real topics, real headers, a real ledger.
+
+Two apps in a cycle. `alpha` reads `orders` (2 partitions), keeps a table `balances`, sends to `credits`; `beta` reads
+`credits` and sends back to `orders`. An older process of beta has left. What lies where is said line by line in
+`play`, so that tests can name offsets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Producer
+
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import (
+    Assigned,
+    Bye,
+    ChangelogEnd,
+    ChannelRange,
+    Closed,
+    CutReport,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    LogEnd,
+    Position,
+    SentEnd,
+    Table,
+    TopicPartition,
+    Trigger,
+)
+from snapkafka.wire import headers as wire
+
+__all__ = ["Sender", "Stage", "play"]
+
+
+@dataclass
+class Stage:
+    """The broker, the ledger, and who plays."""
+
+    bootstrap: str
+    namespace: str
+    ledger: KafkaLedger
+    producer: Producer
+    state: LedgerState = field(default_factory=LedgerState)
+    epoch: int = 0
+    captured: Captured | None = None
+
+    def topic(self, name: str) -> str:
+        return f"{self.namespace}-{name}"
+
+    def tp(self, name: str, partition: int = 0) -> TopicPartition:
+        return TopicPartition(self.topic(name), partition)
+
+    async def append(self, record: LedgerRecord) -> int:
+        offset = await self.ledger.append(record)
+        self.state.apply(offset, record)
+        return offset
+
+    def send(
+        self,
+        tp: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> int:
+        """Append a record and wait; its offset."""
+        landed: list[int] = []
+
+        def delivered(error: object, message: Any) -> None:
+            assert error is None, error
+            landed.append(message.offset())
+
+        self.producer.produce(
+            tp.topic,
+            partition=tp.partition,
+            key=key,
+            value=value,
+            headers=list(headers),
+            on_delivery=delivered,
+        )
+        self.producer.flush(10)
+        return landed[0]
+
+
+@dataclass
+class Sender:
+    """A process, as far as the log sees it."""
+
+    stage: Stage
+    process: int
+    app: str
+    n: int = 0
+    seqs: dict[TopicPartition, int] = field(default_factory=lambda: defaultdict(int))
+    ends: dict[TopicPartition, SentEnd] = field(default_factory=dict)
+
+    def header(self, tp: TopicPartition, epoch: int, seq: int) -> bytes:
+        stage = self.stage
+        return wire.stamp(stage.ledger.ledger_id, wire.tp_check(*tp), epoch, self.process, seq)
+
+    def send(
+        self,
+        tp: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        epoch: int = 0,
+        more: list[tuple[str, bytes | None]] | None = None,
+        seq: int | None = None,
+    ) -> int:
+        """A stamped record; white ones move the white end. `seq`: another than the next one (a forgery)."""
+        number = self.seqs[tp] if seq is None else seq
+        offset = self.stage.send(
+            tp, key, value, [*(more or []), (wire.HEADER, self.header(tp, epoch, number))]
+        )
+        if seq is None:
+            self.seqs[tp] += 1
+            if not self.stage.epoch or epoch < self.stage.epoch:
+                self.ends[tp] = SentEnd(
+                    topic=tp.topic, partition=tp.partition, white_end=offset + 1, last_seq=number
+                )
+        return offset
+
+    def mark(self, tp: TopicPartition) -> int:
+        """Its marker."""
+        ledger_id, check = self.stage.ledger.ledger_id, wire.tp_check(*tp)
+        header = wire.marker(ledger_id, check, self.stage.epoch, self.process, self.seqs[tp], 0)
+        self.seqs[tp] += 1
+        offset = self.stage.send(tp, wire.marker_key(self.process), None, [(wire.HEADER, header)])
+        end = self.ends.get(tp)
+        self.ends[tp] = SentEnd(
+            topic=tp.topic,
+            partition=tp.partition,
+            white_end=end.white_end if end else 0,
+            last_seq=end.last_seq if end else -1,
+            marker=offset,
+        )
+        return offset
+
+    async def tell(self, kind: type[LedgerRecord], **fields: Any) -> int:
+        self.n += 1
+        return await self.stage.append(kind(process=self.process, n=self.n, **fields))
+
+
+def play(bootstrap: str, namespace: str, *, red_received: bool = False) -> Stage:
+    """Play it up to the captured snapshot, with red traffic behind it.
+
+    Args:
+        red_received: let alpha take in a red record (orders[0] offset 8) before it cuts: what must never be.
+    """
+    return asyncio.run(_play(bootstrap, namespace, red_received))
+
+
+async def _play(bootstrap: str, namespace: str, red_received: bool) -> Stage:
+    connection = Connection(bootstrap=bootstrap)
+    ledger, admin = KafkaLedger(connection, namespace), KafkaTopicAdmin(connection)
+    await ledger.open()
+    try:
+        stage = Stage(
+            bootstrap,
+            namespace,
+            ledger,
+            Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0}),
+        )
+        for name, settings in (("orders", {}), ("credits", {}), ("balances", {"cleanup.policy": "compact"})):
+            await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
+        ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
+        old, a, b = await _join(stage, ids)
+        _white(stage, old, a, b)
+        await _cut(stage, a, b, red_received)
+        stage.captured = stage.state.captured(stage.epoch)
+        return stage
+    finally:
+        await admin.close()
+        await ledger.close()
+
+
+async def _join(stage: Stage, ids: dict[str, str]) -> tuple[Sender, Sender, Sender]:
+    orders, back, balances = (stage.topic(name) for name in ("orders", "credits", "balances"))
+
+    async def hello(app: str, n: int, topic: str, *tables: Table) -> Sender:
+        source = InputTopic(topic=topic, partitions=2, topic_id=ids[topic])
+        offset = await stage.append(Hello(n=n, app=app, host="here", pid=n, inputs=(source,), tables=tables))
+        return Sender(stage, offset, app)
+
+    table = Table(name="balances", changelog=balances, partitions=2, topic_id=ids[balances])
+    old = await hello("beta", 1, back)
+    a = await hello("alpha", 2, orders, table)
+    b = await hello("beta", 3, back)
+    await old.tell(Bye)
+    return old, a, b
+
+
+def _white(stage: Stage, old: Sender, a: Sender, b: Sender) -> None:
+    """What is sent before the cut. Offsets are in the order of the lines."""
+    orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
+    stage.send(orders, b"client", b'{"amount": 1}')  # orders 0: external, done
+    b.send(orders, b'"x"', b'{"amount": 5}')  # orders 1: done
+    b.send(orders, b'"x"', b'{"amount": 7}', more=[("trace", b"1"), ("trace", b"2")])  # orders 2: in flight
+    stage.send(orders, b"client", b'{"amount": 2}')  # orders 3: external
+    old.send(orders, None, b"left behind")  # orders 4: of a process that left, no JSON, no key: in flight
+    b.send(orders, b"\xff\xfe", b"\x80\x81")  # orders 5: no text at all, in flight
+    b.send(orders, b'"y"', None)  # orders 6: no value, in flight; b's last white one
+    copied = [("_sk", a.header(back, 0, 0))]
+    stage.send(orders, b"copied", b"header of another place", copied)  # orders 7: external
+
+    a.send(back, b'"x"', b'"a text"')  # credits 0: text, in flight
+    old.send(back, b"1", b"2")  # credits 1: started out of turn
+    a.send(back, b'"z"', b'{"amount": 3}')  # credits 2: in flight
+    a.send(stage.tp("credits", 1), b'"done"', b"1")  # credits[1] 0: done, nothing in flight there
+
+    stage.send(balances, b'"old"', b"100")  # balances 0: from before snapkafka
+    a.send(balances, b'"x"', b"10")  # 1
+    a.send(balances, b'"x"', b"11")  # 2
+    a.send(balances, b'"gone"', b"1")  # 3
+    a.send(balances, b'"gone"', None)  # 4: deleted
+    a.send(balances, b'"poison"', b"\xff")  # 5: no JSON
+    a.send(balances, b'"late"', b'{"n": 1.50}')  # 6
+
+
+async def _cut(stage: Stage, a: Sender, b: Sender, red_received: bool) -> None:
+    orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
+    for sender, topic in ((a, "orders"), (b, "credits")):
+        inputs = (stage.tp(topic, 0), stage.tp(topic, 1))
+        await sender.tell(Assigned, generation=1, inputs=inputs)
+    low = (LogEnd(topic=orders.topic, partition=0, end=2), LogEnd(topic=back.topic, partition=1, end=0))
+    trigger = Trigger(n=9, id=f"{stage.namespace}-snap", who="test", ends=low)
+    stage.epoch = await stage.append(trigger) + 1
+
+    position = 2
+    if red_received:
+        position = b.send(orders, b'"red"', b"{}", epoch=stage.epoch) + 1
+    report_a = await _report(stage, a, "orders", {0: (position, ()), 1: (0, ())})
+    marker = b.mark(orders)  # orders 8
+    a.mark(back)  # credits 3
+    a.mark(stage.tp("credits", 1))
+    # An event of a that ran at the cut writes once more in white, behind a red write.
+    a.send(balances, b'"x"', b"999", epoch=stage.epoch)  # balances 7: red
+    a.send(balances, b'"late"', b"2")  # balances 8: white
+    report_b = await _report(stage, b, "credits", {0: (0, (1,)), 1: (1, ())})
+    b.send(orders, b'"red"', b"{}", epoch=stage.epoch)  # orders 9: red
+    a.send(back, b'"red"', b"{}", epoch=stage.epoch)  # credits 4: red
+    a.send(balances, b'"red"', b"1", epoch=stage.epoch)  # balances 9: red
+
+    ends = {
+        tp: LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in _log_ends(stage, marker)
+    }
+    await a.tell(
+        Closed,
+        epoch=stage.epoch,
+        report=report_a,
+        sent=tuple(a.ends.values()),
+        changelogs=tuple(
+            ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
+            for partition, end in ((0, 9), (1, 0))
+        ),
+        input_ends=(ends[orders], ends[stage.tp("orders", 1)]),
+        recorded=(
+            ChannelRange(sender=b.process, topic=orders.topic, partition=0, start=position, end=marker),
+        ),
+        cut_us=40,
+    )
+    await b.tell(
+        Closed,
+        epoch=stage.epoch,
+        report=report_b,
+        sent=tuple(b.ends.values()),
+        input_ends=(ends[back], ends[stage.tp("credits", 1)]),
+        cut_us=50,
+    )
+
+
+def _log_ends(stage: Stage, marker: int) -> list[tuple[TopicPartition, int]]:
+    """The log ends that the receivers saw after the trigger."""
+    return [
+        (stage.tp("orders", 0), marker),
+        (stage.tp("orders", 1), 0),
+        (stage.tp("credits", 0), 3),
+        (stage.tp("credits", 1), 1),
+    ]
+
+
+async def _report(
+    stage: Stage, sender: Sender, topic: str, positions: dict[int, tuple[int, tuple[int, ...]]]
+) -> int:
+    assigned = stage.state.processes[sender.process].assigned
+    return await sender.tell(
+        CutReport,
+        epoch=stage.epoch,
+        previous=0,
+        heard="ledger",
+        assigned=assigned,
+        positions=tuple(
+            Position(
+                agent=f"{sender.app}.agent",
+                topic=stage.topic(topic),
+                partition=partition,
+                offset=offset,
+                started_above=above,
+            )
+            for partition, (offset, above) in positions.items()
+        ),
+    )

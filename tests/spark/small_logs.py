@@ -1,0 +1,297 @@
+"""Random small logs of honest senders and receivers, and every kind of damage, for holding the checks to one another.
+
+`history(random, n)` makes one small world with topics and processes of its own (`n` keeps them apart), so that many of
+them can be put together into one captured snapshot, and looked at by Spark in one go.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from snapkafka.checks import LogBounds, LogRecord
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.records import ChannelRange, Position, TopicPartition
+
+__all__ = ["EPOCH", "World", "captured", "damage", "history", "together"]
+
+EPOCH = 1_000_000
+
+
+@dataclass
+class World:
+    """What one small history leaves: its logs, and what its processes reported."""
+
+    records: list[LogRecord] = field(default_factory=list)
+    bounds: dict[TopicPartition, LogBounds] = field(default_factory=dict)
+    processes: list[ProcessCut] = field(default_factory=list)
+    inputs: list[InputCut] = field(default_factory=list)
+    senders: list[SenderEnd] = field(default_factory=list)
+    changelogs: list[ChangelogCut] = field(default_factory=list)
+    recorded: list[ChannelRange] = field(default_factory=list)
+
+
+def captured(world: World) -> Captured:
+    return Captured(
+        id="random",
+        attempt=1,
+        epoch=EPOCH,
+        type="full",
+        parent="",
+        storage="",
+        processes=tuple(world.processes),
+        inputs=tuple(world.inputs),
+        senders=tuple(world.senders),
+        changelogs=tuple(world.changelogs),
+        recorded=tuple(world.recorded),
+    )
+
+
+def together(worlds: list[World]) -> World:
+    whole = World()
+    for world in worlds:
+        for name in ("records", "processes", "inputs", "senders", "changelogs", "recorded"):
+            getattr(whole, name).extend(getattr(world, name))
+        whole.bounds.update(world.bounds)
+    return whole
+
+
+def history(rng: random.Random, n: int) -> World:
+    """Some senders, one of which may have left, writing to one or two inputs and a changelog, before and after E."""
+    world = World()
+    living = [n * 10 + i for i in range(rng.randint(1, 3))]
+    left = [n * 10 + 7] if rng.random() < 0.4 else []
+    world.processes += [ProcessCut(process=p, app=f"app{n}") for p in living]
+    world.processes += [ProcessCut(process=p, app=f"app{n}", left=True) for p in left]
+    for i in range(rng.randint(1, 2)):
+        _input(rng, world, TopicPartition(f"in{n}", i), n, living, left)
+    _changelog(rng, world, TopicPartition(f"table{n}", 0), n, living[0])
+    return world
+
+
+def _write(
+    rng: random.Random, tp: TopicPartition, living: list[int], left: list[int], size: int
+) -> list[LogRecord]:
+    """A log as honest senders leave it: white, then from some point on red; a marker where each one turns."""
+    seqs = dict.fromkeys([*living, *left], rng.randint(0, 5))
+    turned: set[int] = set()
+    lines: list[LogRecord] = []
+    offset = rng.randint(0, 3)
+    for step in range(size):
+        offset += 1 if rng.random() < 0.95 else 2  # a control record of some transaction in between
+        if rng.random() < 0.1:
+            lines.append(LogRecord(*tp, offset))  # external
+            continue
+        late = step >= size // 2
+        process = rng.choice(living if late else [*living, *left])
+        marker = late and process not in turned and rng.random() < 0.8
+        if late:
+            turned.add(process)
+        epoch = EPOCH if process in turned else rng.choice((0, 17))
+        lines.append(LogRecord(*tp, offset, process, epoch, seqs[process], marker))
+        seqs[process] += 1
+    return lines
+
+
+def _input(
+    rng: random.Random, world: World, tp: TopicPartition, n: int, living: list[int], left: list[int]
+) -> None:
+    lines = _write(rng, tp, living, left, rng.randint(0, 16))
+    end = lines[-1].offset + 1 if lines else 0
+    red_from = min((line.offset for line in lines if line.epoch >= EPOCH and not line.marker), default=end)
+    position = rng.randint(0, red_from)
+    above = (
+        tuple(sorted(rng.sample(range(position, red_from), k=min(2, red_from - position))))
+        if rng.random() < 0.3
+        else ()
+    )
+    agents = [
+        Position(agent="a", topic=tp.topic, partition=tp.partition, offset=position, started_above=above)
+    ]
+    if rng.random() < 0.3:
+        further = rng.randint(position, red_from)
+        agents.append(Position(agent="b", topic=tp.topic, partition=tp.partition, offset=further))
+    world.records += lines
+    world.bounds[tp] = LogBounds(start=0, end=end)
+    world.inputs.append(
+        InputCut(
+            app=f"app{n}",
+            topic=tp.topic,
+            topic_id="",
+            partition=tp.partition,
+            position=position,
+            low=rng.randint(0, position),
+            log_end=rng.randint(max(position, red_from), end),
+            receiver=living[0],
+            agents=tuple(agents),
+        )
+    )
+    _ends(world, tp, lines, living)
+    for sender in world.senders:
+        if (sender.topic, sender.partition) == tp and sender.marker >= 0 and rng.random() < 0.7:
+            world.recorded.append(
+                ChannelRange(
+                    sender=sender.process,
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    start=position,
+                    end=sender.marker,
+                )
+            )
+
+
+def _changelog(rng: random.Random, world: World, tp: TopicPartition, n: int, process: int) -> None:
+    lines = _write(rng, tp, [process], [], rng.randint(0, 12))
+    end = lines[-1].offset + 1 if lines else 0
+    world.records += lines
+    world.bounds[tp] = LogBounds(start=0, end=end)
+    _ends(world, tp, lines, [process])
+    white_end = max((s.white_end for s in world.senders if (s.topic, s.partition) == tp), default=0)
+    world.changelogs.append(
+        ChangelogCut(
+            app=f"app{n}",
+            table="t",
+            topic=tp.topic,
+            topic_id="",
+            partition=tp.partition,
+            end=white_end,
+            process=process,
+        )
+    )
+
+
+def _ends(world: World, tp: TopicPartition, lines: list[LogRecord], living: list[int]) -> None:
+    for process in living:
+        mine = [line for line in lines if line.process == process]
+        white = [line for line in mine if line.epoch < EPOCH and not line.marker]
+        marker = next((line.offset for line in mine if line.marker), -1)
+        if mine:
+            world.senders.append(
+                SenderEnd(
+                    process=process,
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    white_end=white[-1].offset + 1 if white else 0,
+                    last_seq=white[-1].seq if white else -1,
+                    marker=marker,
+                )
+            )
+
+
+def damage(rng: random.Random, world: World) -> World:
+    """The same world with one thing wrong with it, or two, or none."""
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        rng.choice(DAMAGES)(rng, world)
+    return world
+
+
+def _forge(rng: random.Random, world: World) -> None:
+    """A record that somebody appends, or slips in, under another's name."""
+    tp = rng.choice(list(world.bounds))
+    end = world.bounds[tp].end
+    process = rng.choice([*[cut.process for cut in world.processes], EPOCH + 5, 999_999])
+    world.records.append(
+        LogRecord(
+            *tp, end, process, rng.choice((0, EPOCH, EPOCH + 9)), rng.randint(0, 30), rng.random() < 0.2
+        )
+    )
+    world.bounds[tp] = replace(world.bounds[tp], end=end + 1)
+
+
+def _pick(rng: random.Random, world: World) -> int | None:
+    return rng.randrange(len(world.records)) if world.records else None
+
+
+def _vanish(rng: random.Random, world: World) -> None:
+    if (i := _pick(rng, world)) is not None:
+        del world.records[i]
+
+
+def _recolour(rng: random.Random, world: World) -> None:
+    if (i := _pick(rng, world)) is not None and world.records[i].process >= 0:
+        changed: dict[str, Any] = rng.choice(
+            (
+                {"epoch": rng.choice((0, EPOCH, EPOCH + 3))},
+                {"process": EPOCH + 1},
+                {"seq": rng.randint(0, 20)},
+            )
+        )
+        world.records[i] = world.records[i]._replace(**changed)
+
+
+def _swap(rng: random.Random, world: World) -> None:
+    if (i := _pick(rng, world)) is not None and (j := _pick(rng, world)) is not None:
+        one, other = world.records[i], world.records[j]
+        if min(one.seq, other.seq) < 0:
+            return  # an external record has no seq to swap
+        world.records[i], world.records[j] = one._replace(seq=other.seq), other._replace(seq=one.seq)
+
+
+def _repeat(rng: random.Random, world: World) -> None:
+    if (i := _pick(rng, world)) is not None:
+        tp = world.records[i].tp
+        end = world.bounds[tp].end
+        world.records.append(world.records[i]._replace(offset=end))
+        world.bounds[tp] = replace(world.bounds[tp], end=end + 1)
+
+
+def _trim(rng: random.Random, world: World) -> None:
+    tp = rng.choice(list(world.bounds))
+    start = rng.randint(0, world.bounds[tp].end)
+    world.bounds[tp] = replace(world.bounds[tp], start=start)
+    world.records = [record for record in world.records if record.tp != tp or record.offset >= start]
+
+
+def _move_position(rng: random.Random, world: World) -> None:
+    i = rng.randrange(len(world.inputs))
+    moved = world.inputs[i].position + rng.randint(0, 6)
+    agents = tuple(replace(agent, offset=max(agent.offset, moved)) for agent in world.inputs[i].agents)
+    world.inputs[i] = replace(world.inputs[i], position=min(a.offset for a in agents), agents=agents)
+
+
+def _recreate(rng: random.Random, world: World) -> None:
+    i = rng.randrange(len(world.inputs))
+    source = world.inputs[i]
+    world.inputs[i] = replace(source, topic_id="aa")
+    tp = TopicPartition(source.topic, source.partition)
+    world.bounds[tp] = replace(world.bounds[tp], topic_id="bb")
+
+
+def _lose_a_send(rng: random.Random, world: World) -> None:
+    """A seq that was given out and whose record never came."""
+    if (i := _pick(rng, world)) is not None and world.records[i].process >= 0:
+        lost = world.records[i]
+        world.records = [
+            r._replace(seq=r.seq + 1)
+            if r[:2] == lost[:2] and r.process == lost.process and r.seq >= lost.seq
+            else r
+            for r in world.records
+        ]
+
+
+def _receive_what_was_late(rng: random.Random, world: World) -> None:
+    """A white record after its sender's white end, below the position."""
+    i = rng.randrange(len(world.inputs))
+    source = world.inputs[i]
+    tp = TopicPartition(source.topic, source.partition)
+    end = world.bounds[tp].end
+    process = rng.choice([cut.process for cut in world.processes])
+    world.records.append(LogRecord(*tp, end, process, 0, rng.randint(0, 30)))
+    world.bounds[tp] = replace(world.bounds[tp], end=end + 1)
+    agents = tuple(replace(agent, offset=end + 1) for agent in source.agents)
+    world.inputs[i] = replace(source, position=end + 1, agents=agents)
+
+
+DAMAGES = (
+    _forge,
+    _vanish,
+    _recolour,
+    _swap,
+    _repeat,
+    _trim,
+    _move_position,
+    _recreate,
+    _lose_a_send,
+    _receive_what_was_late,
+)

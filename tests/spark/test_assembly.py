@@ -1,0 +1,277 @@
+"""Tables and checks of a small captured system, from a real broker: the rows, one by one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly import invariants, job, writing
+from snapkafka.assembly.desk import Desk
+from snapkafka.assembly.lookups import local_frame
+from snapkafka.assembly.tables import SCHEMAS
+from snapkafka.checks import CheckOutcome, Status, Verdict
+from snapkafka.checks.invariants import Invariant, load
+from snapkafka.errors import BadInputError, StorageError
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.store import LocalStore
+from snapkafka.testing import Broker
+from tests.spark.scene import Stage, play
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "manifest.schema.json").read_text())
+HOLDS = Invariant(name="few", sql="SELECT * FROM messages WHERE offset > 1000")
+BROKEN = Invariant(
+    name="no_x",
+    sql="SELECT changelog_topic AS topic, partition, changelog_offset AS offset, key FROM state WHERE key = 'x'",
+)
+
+
+@dataclass
+class Assembled:
+    stage: Stage
+    store: LocalStore
+    manifest: Manifest
+    again: Callable[..., Manifest]
+
+    @property
+    def folder(self) -> Path:
+        return self.store.root / self.manifest.id
+
+    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        folder = self.store.root / next(t.path for t in self.manifest.tables if t.name == table)
+        found = pq.read_table(folder, partitioning=None)
+        return [tuple(row[column] for column in columns or row) for row in found.to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def assembled(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Assembled:
+    stage = play(kafka.bootstrap, f"t{id(spark)}")
+    first = LocalStore(tmp_path_factory.mktemp("snapshots"))
+
+    def again(store: LocalStore = first, wanted: tuple[Invariant, ...] = (HOLDS,)) -> Manifest:
+        with Desk(Connection(bootstrap=kafka.bootstrap), stage.namespace) as desk:
+            view = desk.look(desk.captured(f"{stage.namespace}-snap"), "read_uncommitted")
+            settings = job.Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger)
+            return job.assemble(spark, view, settings, store, namespace=stage.namespace, wanted=wanted)
+
+    return Assembled(stage, first, again(), again)
+
+
+def test_state_is_the_fold_of_what_is_white(assembled: Assembled) -> None:
+    """The last white value of a key, also behind a red one; deleted keys are gone; what is no text stays bytes."""
+    rows = assembled.rows("state", "key", "value", "value_raw", "changelog_offset", "why_undecoded")
+    assert sorted(rows) == [
+        ("late", "2", b"2", 8, None),
+        ("old", "100", b"100", 0, None),
+        ("poison", None, b"\xff", 5, "value: not UTF-8"),
+        ("x", "11", b"11", 2, None),
+    ]
+    places = {row[:3] for row in assembled.rows("state", "app", "table", "partition")}
+    assert places == {("alpha", "balances", 0)}
+
+
+def test_messages_are_what_was_in_flight(assembled: Assembled) -> None:
+    topic = assembled.stage.topic
+    rows = assembled.rows(
+        "messages", "receiver_app", "topic", "offset", "sender_app", "key", "value", "why_undecoded"
+    )
+    assert sorted(rows, key=lambda row: row[:3]) == [
+        ("alpha", topic("orders"), 2, "beta", "x", '{"amount": 7}', None),
+        ("alpha", topic("orders"), 4, "beta", None, "left behind", None),
+        ("alpha", topic("orders"), 5, "beta", None, None, "key: not UTF-8; value: not UTF-8"),
+        ("alpha", topic("orders"), 6, "beta", "y", None, None),
+        ("beta", topic("credits"), 0, "alpha", "x", "a text", None),
+        ("beta", topic("credits"), 2, "alpha", "z", '{"amount": 3}', None),
+    ]
+
+
+def test_bytes_are_always_kept(assembled: Assembled) -> None:
+    raw = {row[0]: row[1:] for row in assembled.rows("messages", "offset", "key_raw", "value_raw")}
+    assert raw[4] == (None, b"left behind")
+    assert raw[5] == (b"\xff\xfe", b"\x80\x81")
+    assert raw[6] == (b'"y"', None)
+
+
+def test_no_marker_and_no_header_of_ours_shows(assembled: Assembled) -> None:
+    headers = {row[0]: dict(row[1]) for row in assembled.rows("messages", "offset", "headers")}
+    assert headers[6] == {}
+    assert b"_sk" not in b"".join(
+        path.read_bytes() for path in assembled.store.root.glob("*/messages/*.parquet")
+    ).replace(b"snapkafka", b"")
+    in_flight = {
+        row[0]: dict(row[1]) for row in assembled.rows("messages", "sender_app", "headers") if row[1]
+    }
+    assert in_flight == {"beta": {"trace": b"2"}}, "of a repeated header the last value stays"
+
+
+def test_channels_with_and_without_messages(assembled: Assembled) -> None:
+    topic, (old, a, b) = assembled.stage.topic, (0, 1, 2)
+    rows = assembled.rows(
+        "channels",
+        "sender",
+        "receiver_app",
+        "receiver",
+        "topic",
+        "partition",
+        "start_offset",
+        "end_offset",
+        "messages",
+        "bytes",
+    )
+    assert sorted(rows) == [
+        (old, "alpha", a, topic("orders"), 0, 2, 8, 1, 11),
+        (a, "beta", b, topic("credits"), 0, 0, 3, 2, 27),
+        (a, "beta", b, topic("credits"), 1, 1, 1, 0, 0),
+        (b, "alpha", a, topic("orders"), 0, 2, 7, 3, 23),
+    ]
+
+
+def test_processes_and_positions(assembled: Assembled) -> None:
+    topic = assembled.stage.topic
+    assert sorted(assembled.rows("processes", "process", "app", "left", "heard", "cut_us")) == [
+        (0, "beta", True, None, 0),
+        (1, "alpha", False, "ledger", 40),
+        (2, "beta", False, "ledger", 50),
+    ]
+    rows = assembled.rows("positions", "app", "topic", "partition", "position", "started_above", "process")
+    assert sorted(rows) == [
+        ("alpha", topic("orders"), 0, 2, [], 1),
+        ("alpha", topic("orders"), 1, 0, [], 1),
+        ("beta", topic("credits"), 0, 0, [1], 2),
+        ("beta", topic("credits"), 1, 1, [], 2),
+    ]
+
+
+def test_schemas_are_those_stated(assembled: Assembled) -> None:
+    for table in assembled.manifest.tables:
+        assert ", ".join(f"{column.name} {column.type}" for column in table.schema) == SCHEMAS[table.name]
+
+
+def test_verified_and_says_by_what(assembled: Assembled) -> None:
+    assert assembled.manifest.verdict == Verdict.VERIFIED
+    told = {check.name: check.status for check in assembled.manifest.checks}
+    assert told == {
+        "V1": "passed",
+        "V2": "passed",
+        "V3": "not-run",
+        "V4": "passed",
+        "V5": "not-run",
+        "V6 few": "passed",
+    }
+
+
+def test_manifest_fits_its_schema_and_its_files(assembled: Assembled) -> None:
+    path = assembled.store.manifest_path(assembled.manifest.id)
+    jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+    assert assembled.store.read(assembled.manifest.id) == assembled.manifest
+    for table in assembled.manifest.tables:
+        for file in table.files:
+            content = (assembled.store.root / file.path).read_bytes()
+            assert (file.bytes, file.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+        assert sum(1 for _ in assembled.rows(table.name)) == table.rows
+    assert assembled.manifest.captured == assembled.stage.captured
+
+
+def test_nothing_else_is_left_in_the_storage(assembled: Assembled) -> None:
+    files = {file.path for table in assembled.manifest.tables for file in table.files}
+    found = {
+        str(path.relative_to(assembled.store.root))
+        for path in assembled.store.root.rglob("*")
+        if path.is_file()
+    }
+    assert found == files | {f"{assembled.manifest.id}.json"}
+
+
+def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> None:
+    """The same rows and digest elsewhere; in its place the very same files."""
+    before = {path: path.stat().st_mtime_ns for path in assembled.store.root.glob("*/*/*.parquet")}
+    elsewhere = assembled.again(LocalStore(tmp_path))
+    assert elsewhere.content == assembled.manifest.content
+    assert [t.digest for t in elsewhere.tables] == [t.digest for t in assembled.manifest.tables]
+    assert assembled.again().tables == assembled.manifest.tables
+    assert {path: path.stat().st_mtime_ns for path in assembled.store.root.glob("*/*/*.parquet")} == before
+
+
+def outcomes(spark: SparkSession, assembled: Assembled, *wanted: Invariant) -> dict[str, CheckOutcome]:
+    tables = {name: writing.read_back(spark, name, assembled.folder) for name in SCHEMAS}
+    return {found.check: found for found in invariants.check(spark, wanted, tables)}
+
+
+def test_a_broken_invariant_names_the_record(spark: SparkSession, assembled: Assembled) -> None:
+    check = outcomes(spark, assembled, HOLDS, BROKEN)["V6 no_x"]
+    assert (check.status, check.found) == (Status.FAILED, 1)
+    witness = check.witnesses[0]
+    assert (witness.topic, witness.partition, witness.offset) == (assembled.stage.topic("balances"), 0, 2)
+    assert json.loads(witness.what)["key"] == "x"
+
+
+def test_a_query_that_fails_proves_nothing(spark: SparkSession, assembled: Assembled) -> None:
+    failing = Invariant(
+        name="odd", sql="SELECT CAST(value AS INT) FROM messages WHERE CAST(value AS INT) < 0"
+    )
+    check = outcomes(spark, assembled, failing)["V6 odd"]
+    assert check.status is Status.UNVERIFIABLE
+    assert "the query failed: [CAST_INVALID_INPUT]" in check.witnesses[0].what
+
+
+def test_what_is_no_sql_is_refused_before_anything_is_written(assembled: Assembled, tmp_path: Path) -> None:
+    for sql in ("SELEC 1", "SELECT * FROM nowhere", "SELECT nothing FROM state"):
+        with pytest.raises(BadInputError, match="invariant slip: "):
+            assembled.again(LocalStore(tmp_path), (Invariant(name="slip", sql=sql),))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_storage_that_breaks_leaves_no_manifest(
+    assembled: Assembled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr("snapkafka.assembly.writing.digests", full)
+    with pytest.raises(StorageError):
+        assembled.again(LocalStore(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ready_made_invariants_run(spark: SparkSession, assembled: Assembled) -> None:
+    names = ["conservation", "no_negative", "one_token", "termination", "deadlock"]
+    ring = assembled.stage.topic("credits")
+    parameters = {"table": "balances", "total": "120", "topics": ring, "message": "$.amount"}
+    found = outcomes(spark, assembled, *load(names, parameters))
+    assert {check[3:]: (one.status.value, one.found) for check, one in found.items()} == {
+        # 2 + 100 + 11 in the table, 3 in flight in credits: not the 120 that were asked for
+        "conservation": ("failed", 1),
+        "no_negative": ("passed", 0),
+        "one_token": ("failed", 2),  # two messages in flight, nobody holds it
+        "termination": ("failed", 2),
+        "deadlock": ("passed", 0),
+    }
+    assert json.loads(found["V6 conservation"].witnesses[0].what) == {
+        "expected": 120.0,
+        "found": 116.0,
+        "in_flight": 3.0,
+        "without_amount": 2,
+    }
+    (right,) = outcomes(spark, assembled, *load(names[:1], {**parameters, "total": "116"})).values()
+    assert right.status is Status.PASSED
+
+
+def test_a_circle_of_waiting_is_found(spark: SparkSession, assembled: Assembled) -> None:
+    empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
+    waits = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", None)]
+    rows = [{"app": "x", "table": "locks", "partition": 0, "key": who, "value": whom} for who, whom in waits]
+    tables = {**empty, "state": local_frame(spark, SCHEMAS["state"], rows)}
+    (found,) = invariants.check(spark, load(["deadlock"], {"table": "locks"}), tables)
+    circles = sorted(json.loads(witness.what)["circle"] for witness in found.witnesses)
+    assert circles == ["a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b -> c"]

@@ -1,0 +1,103 @@
+"""The checks in Spark and those on lists are the same checks: many small damaged logs, looked at by both."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from snapkafka.assembly import checks as in_spark
+from snapkafka.assembly.decode import STAMPS_SCHEMA
+from snapkafka.assembly.lookups import Lookups, local_frame
+from snapkafka.assembly.screen import Suspicion, first_look
+from snapkafka.checks import KINDS, CutView, Finding, LogRecord, log_checks, reading_ranges
+
+from .small_logs import EPOCH, World, captured, damage, history, together
+
+#: Small worlds looked at at once. One is a few hundred microseconds of the lists' time and nothing of Spark's.
+WORLDS = 600
+EVERYTHING = Suspicion(1, 1, 1, 1, 1)
+#: The other kinds come from the bounds of the log alone.
+_FROM_RECORDS = {kind for kind in KINDS if not kind.startswith(("recreated", "gone", "unread"))}
+#: What the first look has to see for a rule to be run that finds this kind.
+_SEEN_AS = {
+    "white-after-end": "after_end",
+    **dict.fromkeys(("disorder", "duplicate", "gap", "gap-explained", "gap-left"), "out_of_turn"),
+    **dict.fromkeys(("incomplete", "hole"), "out_of_turn"),
+    **dict.fromkeys(("red-header", "red-birth", "red-late"), "red"),
+    "recorded-differs": "differs",
+    "last-missing": "last_missing",
+}
+
+
+def _visible(view: CutView, records: list[LogRecord]) -> list[LogRecord]:
+    """The records that lie in the reading ranges."""
+    ranges = {item[:2]: item for item in reading_ranges(view)}
+    return [
+        record
+        for record in records
+        if (found := ranges.get(record[:2])) is not None and found.start <= record.offset < found.end
+    ]
+
+
+def _found_in_lists(world: World) -> list[Finding]:
+    view = CutView(captured(world), world.bounds)
+    records = _visible(view, world.records)
+    return [*log_checks.v1(view, records), *log_checks.v2(view, records), *log_checks.v4(view, records)]
+
+
+def _stamps(spark: SparkSession, world: World) -> tuple[DataFrame, Lookups]:
+    view = CutView(captured(world), world.bounds)
+    rows = [
+        {**record._asdict(), "process": record.process if record.process >= 0 else None}
+        for record in _visible(view, world.records)
+    ]
+    return local_frame(spark, STAMPS_SCHEMA, rows), Lookups(spark, view)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [random.randrange(10**9) for _ in range(2)])
+def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int) -> None:
+    rng = random.Random(seed)
+    world = together([damage(rng, history(rng, n)) for n in range(1, WORLDS + 1)])
+    expected = Counter(_found_in_lists(world))
+
+    stamps, lookups = _stamps(spark, world)
+    found = in_spark.findings(stamps, lookups, EVERYTHING).collect()
+    actual = Counter(Finding(*row) for row in found)
+
+    assert actual - expected == Counter(), f"only Spark finds these (seed {seed})"
+    assert expected - actual == Counter(), f"only the lists find these (seed {seed})"
+    # The damage is of every kind, so that agreeing means something.
+    assert {finding.kind for finding in expected} == _FROM_RECORDS, f"seed {seed}"
+
+
+@pytest.mark.spark
+def test_first_look_misses_nothing(spark: SparkSession) -> None:
+    """It sees nothing in honest logs, and something in each of those in which the checks find something."""
+    rng = random.Random(31)
+    honest = together([history(rng, n) for n in range(1, WORLDS + 1)])
+    assert first_look(*_stamps(spark, honest)) == Suspicion()
+
+    worlds = [damage(rng, history(rng, 1)) for _ in range(3000)]
+    by_kinds = {frozenset(finding.kind for finding in _found_in_lists(world)): world for world in worlds}
+    covered: set[str] = set()
+    for kinds in sorted(by_kinds, key=lambda kinds: (len(kinds), sorted(kinds))):
+        if kinds - covered:  # as few at once as there are: nothing else could have given it away
+            covered |= kinds
+            suspicion = first_look(*_stamps(spark, by_kinds[kinds]))
+            missed = {kind for kind in kinds if not getattr(suspicion, _SEEN_AS[kind])}
+            assert not missed, by_kinds[kinds]
+    assert covered == _FROM_RECORDS
+
+
+def test_honest_logs_give_no_finding() -> None:
+    """No check accuses a world in which nothing went wrong."""
+    for seed in range(2000):
+        assert _found_in_lists(history(random.Random(seed), 1)) == [], f"seed {seed}"
+
+
+def test_epoch_of_the_worlds_is_above_their_processes() -> None:
+    assert WORLDS * 10 + 9 < EPOCH

@@ -1,0 +1,104 @@
+"""What is asked of the cluster before anything is read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+from confluent_kafka import Producer
+
+from snapkafka.assembly import facts
+from snapkafka.checks import LogBounds
+from snapkafka.errors import TimedOutError
+from snapkafka.kafka.connection import Connection
+from snapkafka.testing import Broker
+from tests.spark.scene import Stage, play
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def stage(kafka: Broker) -> Stage:
+    return play(kafka.bootstrap, f"f{os.getpid()}")
+
+
+def look(stage: Stage, isolation: str) -> dict[str, LogBounds]:
+    assert stage.captured is not None
+    view = asyncio.run(facts.look(Connection(bootstrap=stage.bootstrap), stage.captured, isolation=isolation))
+    assert view.bounds is not None
+    return {str(tp): bounds for tp, bounds in view.bounds.items()}
+
+
+def test_bounds_of_every_partition_and_the_ids_of_their_topics(stage: Stage) -> None:
+    found = look(stage, "read_uncommitted")
+    assert {tp.partition("-")[2]: (bounds.start, bounds.end) for tp, bounds in found.items()} == {
+        "orders[0]": (0, 10),
+        "orders[1]": (0, 0),
+        "credits[0]": (0, 5),
+        "credits[1]": (0, 2),
+        "balances[0]": (0, 10),
+        "balances[1]": (0, 0),
+    }
+    assert stage.captured is not None
+    assert {bounds.topic_id for bounds in found.values()} == {
+        *(source.topic_id for source in stage.captured.inputs),
+        *(changelog.topic_id for changelog in stage.captured.changelogs),
+    }
+
+
+def test_read_committed_ends_where_an_open_transaction_begins(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not matter to this snapshot if that is past its ends; else it is waited for, and named."""
+    tp = stage.tp("orders")
+    producer = Producer(
+        {"bootstrap.servers": stage.bootstrap, "transactional.id": stage.namespace, "log_level": 0}
+    )
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(tp.topic, b"not yet", partition=tp.partition)
+    producer.flush(10)
+    try:
+        assert look(stage, "read_committed")[str(tp)].end == 10
+        assert look(stage, "read_uncommitted")[str(tp)].end == 11
+
+        monkeypatch.setattr(facts, "STABLE_TIMEOUT_S", 0.5)
+        monkeypatch.setattr("snapkafka.checks.CutView.closed_end", lambda self, at: 11)
+        with pytest.raises(TimedOutError, match=rf"a transaction on {tp.topic}\[0\] has been open"):
+            look(stage, "read_committed")
+    finally:
+        producer.abort_transaction(10)
+    monkeypatch.undo()
+    assert (
+        look(stage, "read_committed")[str(tp)].end == 12
+    )  # the record that was aborted, and the word that it was
+
+
+@pytest.mark.parametrize(
+    ("environ", "options"),
+    [
+        ({}, {}),
+        (
+            {
+                "SNAPKAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+                "SNAPKAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
+                "SNAPKAFKA_SASL_USERNAME": "me",
+                "SNAPKAFKA_SASL_PASSWORD": 'a"b\\c',
+                "SNAPKAFKA_SSL_CAFILE": "/ca.pem",
+            },
+            {
+                "kafka.security.protocol": "SASL_SSL",
+                "kafka.sasl.mechanism": "SCRAM-SHA-512",
+                "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+                'username="me" password="a\\"b\\\\c";',
+                "kafka.ssl.truststore.type": "PEM",
+                "kafka.ssl.truststore.location": "/ca.pem",
+            },
+        ),
+    ],
+)
+def test_credentials_of_the_environment_go_to_spark_too(
+    environ: dict[str, str], options: dict[str, str]
+) -> None:
+    assert facts.kafka_options(environ) == options

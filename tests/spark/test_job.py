@@ -1,0 +1,163 @@
+"""`python -m snapkafka.assembly`: from the ledger to a verdict in it; and everything that is refused, before Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+from snapkafka.assembly.command import main
+from snapkafka.assembly.desk import Desk, group_name
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.completion import Status
+from snapkafka.protocol.records import Abort, Trigger
+from snapkafka.testing import Broker
+from tests.spark.scene import Stage, play
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def stage(kafka: Broker) -> Stage:
+    return play(kafka.bootstrap, f"j{os.getpid()}")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Run it in this process (nothing that is refused starts Spark): status, JSON, standard error."""
+    status = main([*arguments, "--json"])
+    said = capsys.readouterr()
+    return status, json.loads(said.out), said.err
+
+
+def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path) -> None:
+    """Tables, manifest, verdict in the ledger, positions as a consumer group; a service may go on meanwhile."""
+    name = f"{stage.namespace}-snap"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "snapkafka.assembly", "--bootstrap", stage.bootstrap),
+            *("--namespace", stage.namespace, "--snapshot", name, "--storage", str(tmp_path)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{name} (epoch {stage.epoch}): VERIFIED" in done.stdout
+    assert "V1 passed, V2 passed, V4 passed; not run: V3, V5, V6" in done.stdout
+    manifest = json.loads((tmp_path / f"{name}.json").read_text())
+
+    connection = Connection(bootstrap=stage.bootstrap)
+    with Desk(connection, stage.namespace) as desk:
+        view = desk.state.snapshots[stage.epoch]
+    assert view.status is Status.COMPLETED
+    assert view.verdict is not None
+    assert (view.verdict.verdict, view.verdict.digest) == ("VERIFIED", manifest["content"])
+    assert [(check.name, check.status) for check in view.verdict.checks] == [
+        ("V1", "passed"),
+        ("V2", "passed"),
+        ("V4", "passed"),
+    ]
+    assert view.verdict.manifest == str(tmp_path / f"{name}.json")
+
+    async def committed(app: str) -> dict[Any, tuple[int, str]]:
+        admin = KafkaTopicAdmin(connection)
+        try:
+            return await admin.committed(group_name(stage.namespace, app))
+        finally:
+            await admin.close()
+
+    assert asyncio.run(committed("alpha")) == {
+        stage.tp("orders", 0): (2, name),
+        stage.tp("orders", 1): (0, name),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--snapshot", "nobody"], 5, "no snapshot 'nobody' in the ledger"),
+        ([], 2, "no snapshot is named"),
+        (["--snapshot", "{snap}"], 8, "no storage is given"),
+        (["--snapshot", "{snap}", "--storage", "{file}"], 8, "cannot be written"),
+        (["--snapshot", "{snap}", "--storage", "s3://x/y"], 8, "s3 is not supported"),
+        (["--snapshot", "{snap}", "--invariants", "conservation"], 2, "needs a value for"),
+        (["--snapshot", "{snap}", "--set", "x"], 2, "--set x is not NAME=VALUE"),
+        (["--verify-only"], 2, "no manifest is named"),
+        (["--verify-only", "--manifest", "{file}"], 2, "is not JSON"),
+        (["--verify-only", "--manifest", "{file}.not"], 2, "cannot be read"),
+    ],
+)
+def test_what_is_refused(
+    stage: Stage,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    status: int,
+    said: str,
+) -> None:
+    (tmp_path / "file").write_text("")
+    names = {"snap": f"{stage.namespace}-snap", "file": str(tmp_path / "file")}
+    where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace]
+    found, told, err = run(capsys, *where, *(argument.format(**names) for argument in arguments))
+    assert (found, told["error"]["exit_status"]) == (status, status)
+    assert said in told["error"]["message"]
+    assert err.splitlines()[0] == f"error: {told['error']['message']}"
+    assert "starting Spark" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_namespace_and_broker_are_needed(capsys: pytest.CaptureFixture[str], stage: Stage) -> None:
+    assert run(capsys, "--snapshot", "x", "--bootstrap", stage.bootstrap)[0] == 2
+    assert run(capsys, "--snapshot", "x", "--namespace", "n", "--bootstrap", "")[0] == 2
+    assert run(capsys, "--snapshot", "x", "--namespace", "n", "--bootstrap", "127.0.0.1:1")[0] == 3
+    assert run(capsys, "--snapshot", "x", "--namespace", "n", "--bootstrap", stage.bootstrap)[0] == 4
+
+
+def test_deleted_offsets_are_named(kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stage = play(kafka.bootstrap, f"g{os.getpid()}")
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap, "log_level": 0})
+    for done in admin.delete_records([KafkaPartition(*stage.tp("orders"), 5)]).values():
+        done.result()
+    where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--storage", str(tmp_path)]
+    status, told, _ = run(capsys, *where, "--snapshot", f"{stage.namespace}-snap")
+    assert status == 9
+    assert (
+        f"needs {stage.topic('orders')}[0] from offset 2 to 6, and its log now starts at 5"
+        in (told["error"]["message"])
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_failed_or_still_runs_is_not_assembled(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = play(kafka.bootstrap, f"r{os.getpid()}")
+
+    async def trigger() -> None:
+        await stage.ledger.open(create=False)
+        try:
+            epoch = await stage.append(Trigger(n=77, id="lost", ttl_ms=1)) + 1
+            await stage.append(Abort(n=78, epoch=epoch, code="ttl", reason="nobody came"))
+            await stage.append(Trigger(n=79, id="running"))
+        finally:
+            await stage.ledger.close()
+
+    asyncio.run(trigger())
+    where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--storage", str(tmp_path)]
+    status, told, _ = run(capsys, *where, "--snapshot", "lost")
+    assert (status, told["error"]["message"]) == (7, "snapshot lost failed: nobody came")
+    status, told, _ = run(capsys, *where, "--snapshot", "running")
+    assert status == 10
+    assert (
+        "is not captured yet: it waits for process 1 of app alpha to cut and report"
+        in told["error"]["message"]
+    )

@@ -1,0 +1,203 @@
+"""`assemble` and `verify` run the Spark job and pass on what it says: here a job that says what the test wants."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from snapkafka import ops
+from snapkafka.errors import (
+    BadInputError,
+    DependencyMissingError,
+    InternalError,
+    OffsetsGoneError,
+    StorageError,
+    UnknownSnapshotError,
+)
+from snapkafka.kafka.connection import Connection
+from snapkafka.ops import assembling
+
+RUNNER = CliRunner()
+HERE = Connection(bootstrap="127.0.0.1:1")
+RESULT: dict[str, Any] = {
+    "id": "mine",
+    "epoch": 7,
+    "verdict": "VERIFIED",
+    "checks": [
+        {"name": "V1", "run": True, "status": "passed", "found": 0, "witnesses": [], "noted": 0, "notes": []},
+        {
+            "name": "V2",
+            "run": True,
+            "status": "failed",
+            "found": 1,
+            "witnesses": [
+                {"topic": "t", "partition": 0, "offset": 9, "what": "is red", "process": 3, "seq": 4}
+            ],
+            "noted": 0,
+            "notes": [],
+        },
+    ],
+    "manifest": "/snaps/mine.json",
+    "content": "abc",
+    "tables": {"state": 1200, "messages": 3},
+    "seconds": {"tables": 2.5},
+    "positions_committed": True,
+    "positions_why_not": "",
+}
+
+
+class Job:
+    """A program in the place of the Spark job; `arguments` are those it was called with."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._program, self._called = folder / "job.py", folder / "called.json"
+        monkeypatch.setattr(assembling, "JOB", (sys.executable, str(self._program)))
+
+    def says(self, told: object, *, status: int = 0, lines: tuple[str, ...] = ()) -> None:
+        self._program.write_text(
+            "import json, pathlib, sys\n"
+            f"pathlib.Path({str(self._called)!r}).write_text(json.dumps(sys.argv[1:]))\n"
+            f"for line in {lines!r}: print(line, file=sys.stderr)\n"
+            f"print({told if isinstance(told, str) else json.dumps(told)!r})\n"
+            f"sys.exit({status})\n"
+        )
+
+    @property
+    def arguments(self) -> list[str]:
+        found: list[str] = json.loads(self._called.read_text())
+        return found
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    monkeypatch.setenv("SNAPKAFKA_BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setenv("SNAPKAFKA_NAMESPACE", "ns")
+    return Job(tmp_path, monkeypatch)
+
+
+async def test_results_come_back_and_progress_is_told(job: Job) -> None:
+    job.says({"snapshots": [RESULT]}, lines=("starting Spark", "mine: verifying"))
+    said: list[str] = []
+    (found,) = await ops.assemble(
+        HERE, "ns", ["mine"], storage="/snaps", invariants=["one_token"], parameters=["n=1"], say=said.append
+    )
+    assert said == ["starting Spark", "mine: verifying"]
+    assert (found.id, found.verdict, found.good, found.tables["state"]) == ("mine", "VERIFIED", True, 1200)
+    assert found.checks[1].witnesses[0].offset == 9
+    assert job.arguments == [
+        "--bootstrap",
+        "127.0.0.1:1",
+        "--namespace",
+        "ns",
+        "--snapshot",
+        "mine",
+        "--storage",
+        "/snaps",
+        "--invariants",
+        "one_token",
+        "--set",
+        "n=1",
+        "--json",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("storage", StorageError),
+        ("offsets-gone", OffsetsGoneError),
+        ("unknown-snapshot", UnknownSnapshotError),
+        ("from a later release", InternalError),
+    ],
+)
+async def test_an_error_of_the_job_is_the_same_error_here(
+    job: Job, code: str, expected: type[Exception]
+) -> None:
+    job.says({"error": {"code": code, "message": "so it is", "hint": "do this"}}, status=8)
+    with pytest.raises(expected, match="so it is") as raised:
+        await ops.assemble(HERE, "ns", ["mine"])
+    assert getattr(raised.value, "advice", "") == "do this"
+
+
+async def test_a_job_that_dies_is_said_with_its_last_words(job: Job) -> None:
+    job.says("", status=1, lines=("Traceback", "OutOfMemoryError: heap"))
+    with pytest.raises(InternalError, match="ended with status 1: OutOfMemoryError: heap"):
+        await ops.assemble(HERE, "ns", ["mine"])
+
+
+async def test_without_spark_the_extra_is_named(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembling, "find_spec", lambda name: None)
+    with pytest.raises(DependencyMissingError, match="needs Spark") as raised:
+        await ops.assemble(HERE, "ns", ["mine"])
+    assert "snapkafka[spark]" in raised.value.advice
+
+
+async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="no snapshot is named"):
+        await ops.verify(HERE, "ns")
+    with pytest.raises(UnknownSnapshotError, match="no snapshot mine in"):
+        await ops.verify(HERE, "ns", "mine", storage=str(tmp_path / "empty"))
+    with pytest.raises(BadInputError, match="no snapshot is named"):
+        await ops.assemble(HERE, "ns", [])
+
+
+async def test_verify_with_the_manifest_asks_nobody_else(job: Job) -> None:
+    job.says({"snapshots": [RESULT]})
+    await ops.verify(HERE, "", manifest="/snaps/mine.json", record=True, isolation="read_committed")
+    assert job.arguments == [
+        "--bootstrap",
+        "127.0.0.1:1",
+        "--verify-only",
+        "--manifest",
+        "/snaps/mine.json",
+        "--record",
+        "--isolation",
+        "read_committed",
+        "--json",
+    ]
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
+    from snapkafka.cli.app import app
+
+    job.says({"snapshots": [RESULT | {"verdict": "INCONSISTENT"}]}, lines=("starting Spark",))
+    result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
+    assert result.exit_code == 1, "a result that is not good has a status of its own"
+    assert "INCONSISTENT" in result.stdout
+    assert "t[0] offset 9: is red" in result.stdout
+    assert "state 1,200" in result.stdout
+    assert "/snaps/mine.json" in result.stdout
+    assert "starting Spark" in result.stderr
+
+
+def test_verify_says_the_same_as_data(job: Job) -> None:
+    from snapkafka.cli.app import app
+
+    job.says({"snapshots": [RESULT]})
+    result = RUNNER.invoke(app, ["verify", "--manifest", "/snaps/mine.json", "--json"])
+    assert result.exit_code == 0
+    (found,) = json.loads(result.stdout)["snapshots"]
+    assert found["good"] is True
+    assert found["checks"][1]["witnesses"][0]["offset"] == 9
+
+
+def test_unwritable_storage_has_its_status(job: Job) -> None:
+    from snapkafka.cli.app import app
+
+    told = {
+        "code": "storage",
+        "message": "storage /snaps cannot be written: Permission denied",
+        "hint": "check",
+    }
+    job.says({"error": told}, status=8)
+    result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
+    assert result.exit_code == 8
+    assert "error: storage /snaps cannot be written" in result.stderr

@@ -1,0 +1,360 @@
+"""V1, V2 and V4 on a log that a person can hold in the head, each rule broken once; and what follows from it.
+
+Epoch 100. Process 1 lives, 2 has left, 200 was born later. Process 1 sent seq 0 to 4 to `in`[0], offsets 0 to 4, and
+its marker at 5; the receiver stood at 2. At offset 6 it sends in red. Every test says what it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.checks import (
+    KINDS,
+    WITNESSES_MAX,
+    CheckOutcome,
+    CutView,
+    Finding,
+    LogBounds,
+    LogRecord,
+    ReadRange,
+    Status,
+    Verdict,
+    Witness,
+    bounds_findings,
+    decide,
+    log_checks,
+    outcome,
+    reading_ranges,
+    require_offsets,
+)
+from snapkafka.errors import OffsetsGoneError
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.records import ChannelRange, Position, TopicPartition
+
+EPOCH = 100
+TP = TopicPartition("in", 0)
+STATE = TopicPartition("table", 0)
+INPUT = InputCut(app="app", topic="in", topic_id="t1", partition=0, position=2, low=1, log_end=6, receiver=1)
+CAPTURED = Captured(
+    id="snap",
+    attempt=1,
+    epoch=EPOCH,
+    type="full",
+    parent="",
+    storage="",
+    processes=(ProcessCut(process=1, app="app"), ProcessCut(process=2, app="app", left=True)),
+    inputs=(INPUT,),
+    senders=(
+        SenderEnd(process=1, topic="in", partition=0, white_end=5, last_seq=4, marker=5),
+        SenderEnd(process=1, topic="table", partition=0, white_end=3, last_seq=2),
+    ),
+    changelogs=(
+        ChangelogCut(app="app", table="t", topic="table", topic_id="t2", partition=0, end=3, process=1),
+    ),
+    recorded=(ChannelRange(sender=1, topic="in", partition=0, start=2, end=5),),
+)
+LOG = [
+    *(LogRecord("in", 0, offset, 1, 0, offset) for offset in range(5)),
+    LogRecord("in", 0, 5, 1, EPOCH, 5, marker=True),
+    LogRecord("in", 0, 6, 1, EPOCH, 6),
+    *(LogRecord("table", 0, offset, 1, 0, offset) for offset in range(3)),
+]
+BOUNDS = {
+    TP: LogBounds(start=0, end=7, topic_id="t1"),
+    STATE: LogBounds(start=0, end=3, topic_id="t2"),
+}
+
+
+def found(
+    log: list[LogRecord], captured: Captured = CAPTURED, bounds: dict[TopicPartition, LogBounds] = BOUNDS
+) -> list[tuple[str, int]]:
+    """(kind, offset) of all findings in the log."""
+    view = CutView(captured, bounds)
+    findings = [*log_checks.v1(view, log), *log_checks.v2(view, log), *log_checks.v4(view, log)]
+    return sorted((finding.kind, finding.offset) for finding in findings)
+
+
+def with_input(**changes: object) -> Captured:
+    return replace(CAPTURED, inputs=(replace(INPUT, **changes),))  # type: ignore[arg-type]
+
+
+def test_a_sound_log_gives_nothing() -> None:
+    assert found(LOG) == []
+
+
+# -- V1 ------------------------------------------------------------------------------------------------------
+
+
+def test_v1_white_after_the_white_end() -> None:
+    assert found([*LOG, LogRecord("in", 0, 7, 1, 0, 7)]) == [("white-after-end", 7)]
+
+
+def test_v1_white_where_the_process_closed_none() -> None:
+    other = replace(CAPTURED, senders=CAPTURED.senders[1:], recorded=())
+    assert ("white-after-end", 0) in found(LOG[:5], other)
+
+
+def test_v1_white_behind_red_is_white() -> None:
+    """An event still ran at the cut: red records stand before its last send, and the header tells them apart."""
+    log = [*LOG[:5], LogRecord("in", 0, 5, 1, EPOCH, 5), LogRecord("in", 0, 6, 1, 0, 6)]
+    ends = (replace(CAPTURED.senders[0], white_end=7, last_seq=6, marker=7), CAPTURED.senders[1])
+    assert found(log, replace(CAPTURED, senders=ends, recorded=())) == []
+
+
+def test_v1_gap_without_a_missing_offset_condemns() -> None:
+    log = [record._replace(seq=record.seq + (record.offset >= 3)) for record in LOG[:5]]
+    ends = (replace(CAPTURED.senders[0], last_seq=5), CAPTURED.senders[1])
+    assert found(log, replace(CAPTURED, senders=ends)) == [("gap", 3), ("incomplete", 3)]
+
+
+def test_v1_gap_with_a_missing_offset_is_unverifiable() -> None:
+    assert found([record for record in LOG if record[:3] != ("in", 0, 3)]) == [
+        ("gap-explained", 4),
+        ("hole", 3),
+    ]
+
+
+def test_v1_gap_below_the_position_is_not_one_in_flight() -> None:
+    assert found([record for record in LOG if record[:3] != ("in", 0, 1)]) == [("gap-explained", 2)]
+
+
+def test_v1_gap_of_a_process_that_left() -> None:
+    log = [LogRecord("in", 0, 0, 2, 0, 0), LogRecord("in", 0, 1, 2, 0, 2)]
+    assert found(log, replace(CAPTURED, senders=(), recorded=())) == [("gap-left", 1)]
+
+
+def test_v1_compaction_of_a_changelog_is_for_v3_to_judge() -> None:
+    assert found([record for record in LOG if record[:3] != ("table", 0, 1)]) == []
+
+
+def test_v1_disorder() -> None:
+    swapped = {("in", 2): 3, ("in", 3): 2}
+    log = [record._replace(seq=swapped.get((record.topic, record.seq), record.seq)) for record in LOG]
+    assert found(log) == [("disorder", 3)]
+
+
+def test_v1_a_repeat_is_a_note() -> None:
+    log = [*LOG[:3], LogRecord("in", 0, 3, 1, 0, 2), *(r._replace(offset=r.offset + 1) for r in LOG[3:6])]
+    ends = (replace(CAPTURED.senders[0], white_end=6, marker=6), CAPTURED.senders[1])
+    assert found(log, replace(CAPTURED, senders=ends, recorded=())) == [("duplicate", 3)]
+
+
+def test_v1_what_is_red_may_have_gaps() -> None:
+    """A red send that failed is none of this snapshot's."""
+    assert found([*LOG, LogRecord("in", 0, 7, 1, EPOCH, 20)]) == []
+
+
+# -- V2 ------------------------------------------------------------------------------------------------------
+
+
+def test_v2_red_by_header() -> None:
+    log = [record._replace(epoch=EPOCH) if record[:3] == ("in", 0, 1) else record for record in LOG]
+    assert found(log) == [("red-header", 1)]
+
+
+def test_v2_red_by_birth() -> None:
+    assert found([LogRecord("in", 0, 1, 200, 0, 0), *LOG[2:]]) == [("red-birth", 1)]
+
+
+def test_v2_red_by_r8() -> None:
+    """White by its header, but after its sender's white end: nobody has it in flight, and somebody has received it."""
+    log = [*LOG[:5], LogRecord("in", 0, 6, 1, 0, 9)]
+    assert found(log, with_input(position=7, log_end=7)) == [
+        ("recorded-differs", 2),
+        ("recorded-differs", 3),
+        ("recorded-differs", 4),
+        ("red-late", 6),
+        ("white-after-end", 6),
+    ]
+
+
+def test_v2_red_by_r8_of_a_process_that_left() -> None:
+    log = [*LOG[:5], LogRecord("in", 0, 6, 2, 0, 0)]
+    captured = replace(with_input(position=7, log_end=6), recorded=())
+    assert found(log, captured) == [("red-late", 6)]
+
+
+def test_v2_started_out_of_turn_is_received_too() -> None:
+    agent = Position(agent="a", topic="in", partition=0, offset=2, started_above=(6,))
+    assert found(LOG, with_input(agents=(agent,))) == [("red-header", 6)]
+
+
+def test_v2_of_two_agents_one_that_received_is_enough() -> None:
+    slow = Position(agent="a", topic="in", partition=0, offset=2)
+    fast = Position(agent="b", topic="in", partition=0, offset=7)
+    assert found(LOG, with_input(agents=(slow, fast))) == [("red-header", 6)]
+
+
+def test_v2_a_marker_is_no_message() -> None:
+    assert found(LOG, replace(with_input(position=6), recorded=())) == []
+
+
+# -- V4 ------------------------------------------------------------------------------------------------------
+
+
+def test_v4_the_last_white_record_is_missing() -> None:
+    log = [record for record in LOG if record[:3] != ("in", 0, 4)]
+    assert found(log) == [("last-missing", 4)]
+
+
+def test_v4_another_record_in_its_place() -> None:
+    log = [record._replace(process=-1) if record[:3] == ("in", 0, 4) else record for record in LOG]
+    assert found(log) == [("last-missing", 4)]
+
+
+def test_v4_nothing_in_flight_nothing_missing() -> None:
+    captured = replace(with_input(position=5), recorded=())
+    assert found([record for record in LOG if record[:3] != ("in", 0, 4)], captured) == []
+
+
+def test_v4_the_receiver_recorded_less() -> None:
+    short = replace(CAPTURED, recorded=(ChannelRange(sender=1, topic="in", partition=0, start=2, end=4),))
+    assert found(LOG, short) == [("recorded-differs", 4)]
+
+
+def test_v4_the_recorded_range_may_end_behind_the_last_white_record() -> None:
+    log = [*LOG[:5], LogRecord("in", 0, 5), *(r._replace(offset=r.offset + 1) for r in LOG[5:7])]
+    longer = replace(CAPTURED, recorded=(ChannelRange(sender=1, topic="in", partition=0, start=2, end=6),))
+    assert found(log, longer) == []
+
+
+# -- the log's bounds ----------------------------------------------------------------------------------------
+
+
+def test_ranges_are_those_that_matter_and_a_tail() -> None:
+    view = CutView(CAPTURED, BOUNDS)
+    assert reading_ranges(view) == [ReadRange("in", 0, 1, 7), ReadRange("table", 0, 0, 3)]
+    assert reading_ranges(view, tail_max=0) == [ReadRange("in", 0, 1, 6), ReadRange("table", 0, 0, 3)]
+
+
+def test_ranges_of_an_empty_and_of_a_trimmed_partition() -> None:
+    bounds = BOUNDS | {STATE: LogBounds(start=3, end=3, topic_id="t2"), TP: LogBounds(start=4, end=7)}
+    assert reading_ranges(CutView(CAPTURED, bounds)) == [ReadRange("in", 0, 4, 7)]
+
+
+def bounds_of(captured: Captured, changed: LogBounds) -> list[tuple[str, int]]:
+    bounds = {tp: changed if tp == TP else BOUNDS[tp] for tp in BOUNDS}
+    found, counts = bounds_findings(CutView(captured, bounds))
+    assert counts.total() == len(found)
+    return [(finding.kind, finding.offset) for finding in found]
+
+
+def test_gone_in_flight_is_said_offset_by_offset() -> None:
+    living = replace(CAPTURED, processes=CAPTURED.processes[:1])
+    trimmed = LogBounds(start=4, end=7, topic_id="t1")
+    assert bounds_of(living, trimmed) == [("unread", 1), ("gone", 2), ("gone", 3)]
+    with pytest.raises(
+        OffsetsGoneError, match=r"needs in\[0\] from offset 2 to 4, and its log now starts at 4"
+    ):
+        require_offsets(CutView(living, BOUNDS | {TP: trimmed}))
+
+
+def test_gone_below_the_position_leaves_the_receipt_unseen() -> None:
+    trimmed = LogBounds(start=2, end=7, topic_id="t1")
+    assert bounds_of(CAPTURED, trimmed) == [("unread", 1)]
+    require_offsets(CutView(CAPTURED, BOUNDS | {TP: trimmed}))
+
+
+def test_gone_where_only_one_that_left_could_have_sent() -> None:
+    trimmed = LogBounds(start=6, end=7, topic_id="t1")
+    captured = replace(with_input(position=5), recorded=())
+    assert bounds_of(captured, trimmed) == [("unread", 1), ("gone-left", 5)]
+    require_offsets(CutView(captured, BOUNDS | {TP: trimmed}))
+
+
+def test_external_input_that_is_gone_is_no_channel() -> None:
+    captured = replace(CAPTURED, processes=CAPTURED.processes[:1], senders=(), recorded=())
+    trimmed = LogBounds(start=6, end=7, topic_id="t1")
+    assert bounds_of(replace(captured, inputs=(replace(INPUT, low=2),)), trimmed) == []
+
+
+def test_a_changelog_that_is_eaten_is_not_assembled() -> None:
+    eaten = BOUNDS | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
+    with pytest.raises(OffsetsGoneError, match=r"changelog of table t"):
+        require_offsets(CutView(CAPTURED, eaten))
+    require_offsets(CutView(CAPTURED, BOUNDS | {STATE: LogBounds(start=3, end=9, topic_id="t2")}))
+
+
+@pytest.mark.parametrize(
+    "now", [LogBounds(start=0, end=7, topic_id="other"), LogBounds(start=0, end=1, topic_id="t1"), None]
+)
+def test_a_topic_made_anew_proves_nothing(now: LogBounds | None) -> None:
+    bounds = {tp: found for tp, found in (BOUNDS | {TP: now}).items() if found is not None}
+    view = CutView(CAPTURED, bounds)
+    assert [finding.kind for finding in bounds_findings(view)[0]] == [
+        "recreated-V1",
+        "recreated-V2",
+        "recreated-V4",
+    ]
+    assert reading_ranges(view) == [ReadRange("table", 0, 0, 3)]
+    assert found(LOG, CAPTURED, bounds) == []
+    with pytest.raises(OffsetsGoneError):
+        require_offsets(view)
+
+
+# -- outcomes and verdicts -----------------------------------------------------------------------------------
+
+
+def outcome_of(*kinds: str) -> CheckOutcome:
+    findings = [Finding(kind, "in", 0, offset) for offset, kind in enumerate(kinds)]
+    return outcome("V1", findings, {kind: kinds.count(kind) for kind in kinds})
+
+
+def test_a_failure_outweighs_what_could_not_be_seen() -> None:
+    both = outcome_of("gap-explained", "gap", "duplicate")
+    assert (both.status, both.found, both.noted) == (Status.FAILED, 1, 1)
+    assert [witness.offset for witness in both.witnesses] == [1]
+    assert outcome_of("gap-explained").status is Status.UNVERIFIABLE
+
+
+def test_notes_accuse_nobody() -> None:
+    noted = outcome_of("duplicate")
+    assert (noted.status, noted.found, noted.noted) == (Status.PASSED, 0, 1)
+    assert outcome_of() == CheckOutcome(check="V1", status=Status.PASSED)
+
+
+def test_findings_of_other_checks_are_not_ours() -> None:
+    assert outcome("V2", [Finding("gap", "in", 0, 1)], {"gap": 1}).status is Status.PASSED
+
+
+def test_so_many_witnesses_are_kept_and_all_are_counted() -> None:
+    many = outcome_of(*["gap"] * 50)
+    assert (many.found, len(many.witnesses)) == (50, WITNESSES_MAX)
+    assert [witness.offset for witness in many.witnesses] == list(range(WITNESSES_MAX))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_sentence(kind: str) -> None:
+    witness = Witness.of(Finding(kind, "in", 3, 4, 5, 6, "app", 7, 8))
+    assert "{" not in witness.what
+    assert str(witness).startswith(f"{KINDS[kind].check}: in[3]@4: ")
+
+
+def passed(*checks: str) -> list[CheckOutcome]:
+    return [CheckOutcome(check=check, status=Status.PASSED) for check in checks]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "make"),
+    [
+        (Verdict.VERIFIED, lambda: decide(passed("V1", "V2", "V4"))),
+        (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide(passed("V1"), replays=1)),
+        (Verdict.VERIFIED_OPEN, lambda: decide(passed("V1"), open_groups=["g"])),
+        (Verdict.UNVERIFIABLE, lambda: decide([])),
+        (Verdict.UNVERIFIABLE, lambda: decide([*passed("V1"), outcome_of("gap-explained")], replays=1)),
+        (Verdict.INCONSISTENT, lambda: decide([outcome_of("gap-explained"), outcome_of("gap")])),
+    ],
+)
+def test_verdicts(verdict: Verdict, make: Callable[[], Verdict]) -> None:
+    assert make() is verdict
+
+
+def test_only_verified_is_good() -> None:
+    assert {verdict for verdict in Verdict if verdict.good} == {
+        Verdict.VERIFIED,
+        Verdict.VERIFIED_WITH_REPLAYS,
+        Verdict.VERIFIED_OPEN,
+    }

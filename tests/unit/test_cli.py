@@ -1,0 +1,243 @@
+"""The command: what it prints, what it says of errors, and its exit statuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from snapkafka.cli import app as commands
+from snapkafka.cli.tables import duration
+from snapkafka.errors import BrokerUnavailableError, all_errors
+from snapkafka.protocol.records import CheckResult, Verdict
+from tests.fakes import FakeCluster, Worker
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """What the command finds at any address."""
+    for name in ("SNAPKAFKA_BOOTSTRAP", "SNAPKAFKA_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+    made = FakeCluster()
+    monkeypatch.setattr(commands, "connect", lambda bootstrap: made)
+    return made
+
+
+def call(*arguments: str, env: dict[str, str] | None = None) -> Result:
+    return RUNNER.invoke(commands.app, list(arguments), env={"SNAPKAFKA_NAMESPACE": "ns"} | (env or {}))
+
+
+def as_json(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+# -- what it says --------------------------------------------------------------------------------------------
+
+
+def test_trigger_wait_says_how_long_it_took_and_what_to_do_next(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    result = call("trigger", "--wait", "--id", "mine")
+    assert result.exit_code == 0, result.output
+    assert "snapshot mine  epoch 3  CAPTURED  in 2 ms; nothing waited for it" in result.stdout
+    assert "snapkafka assemble mine" in result.stdout
+
+
+def test_trigger_says_the_same_as_data(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    result = call(
+        "trigger", "--wait", "--id", "mine", "--storage", "/snaps", "--json", "--apps", "shop, shop"
+    )
+    found = as_json(result)
+    assert found["id"] == "mine"
+    assert found["status"] == "CAPTURED"
+    assert found["capture_ms"] == 2
+    assert found["storage"] == "/snaps"
+    assert found["who"]
+    assert result.stderr == ""
+
+
+def test_trigger_without_wait_returns_at_once(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
+    result = call("trigger", "--id", "mine")
+    assert result.exit_code == 0
+    assert "INITIATED" in result.stdout
+    assert "snapkafka show mine" in result.stdout
+
+
+def test_list_is_a_table(cluster: FakeCluster) -> None:
+    assert "no snapshot yet" in call("list").stdout
+    Worker(cluster.the_ledger, "shop", "orders")
+    call("trigger", "--wait", "--id", "good")
+    checks = (CheckResult(name="V1", status="passed"),)
+    cluster.the_ledger.put(
+        Verdict(n=77, epoch=3, verdict="VERIFIED", checks=checks, manifest="/snaps/good.json")
+    )
+    Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    call("trigger", "--wait", "--id", "[bad]", "--ttl", "100")
+    lines = [line for line in call("list").stdout.splitlines() if line.strip()]
+    assert "COMPLETED" in lines[2]
+    assert "VERIFIED" in lines[2]
+    assert "[bad]" in lines[3]
+    assert "not captured within 100 ms" in lines[3]
+    found = as_json(call("list", "--json"))
+    assert [(item["id"], item["status"]) for item in found["snapshots"]] == [
+        ("good", "COMPLETED"),
+        ("[bad]", "FAILED"),
+    ]
+
+
+def test_show_of_a_running_one(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    Worker(cluster.the_ledger, "tills", "sales", reports=False)
+    call("trigger", "--id", "mine")
+    shown = call("show", "mine").stdout
+    assert "it waits for (given up 5.0 s after the trigger)" in shown
+    assert "process 0 (shop on box, pid 7) to close" in shown
+    assert "the cut of input sales[0] by process 2 (tills on box, pid 7)" in shown
+    found = as_json(call("show", "mine", "--json"))
+    assert [wait["what"] for wait in found["waits"]] == ["closing", "report", "input", "input"]
+
+
+def test_show_of_a_captured_one(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", partitions=50)
+    call("trigger", "--wait", "--id", "mine")
+    shown = call("show", "mine").stdout
+    assert "captured in 2 ms" in shown
+    assert "90 us" in shown
+    assert "orders[0]" in shown
+    assert "... and 10 more" in shown
+    found = as_json(call("show", "mine", "--json"))
+    assert len(found["positions"]) == 50
+    assert found["captured"]["inputs"][0]["position"] == 10
+
+
+def test_show_of_a_failed_one_names_the_culprit(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    call("trigger", "--wait", "--id", "mine", "--ttl", "100")
+    shown = call("show", "mine").stdout
+    assert "failed (ttl): not captured within 100 ms: waited for process 0 of app shop to close" in shown
+
+
+# -- errors --------------------------------------------------------------------------------------------------
+
+
+def said_in_one_line_with_advice(result: Result, status: int, *words: str) -> None:
+    assert result.exit_code == status, result.output
+    error, advice, *rest = result.stderr.splitlines()
+    assert error.startswith("error: ")
+    assert all(word in error for word in words), error
+    assert advice.startswith("       ")
+    assert advice.strip()
+    assert rest == []
+
+
+def test_an_unknown_snapshot(cluster: FakeCluster) -> None:
+    said_in_one_line_with_advice(call("show", "nope"), 5, "no snapshot 'nope'")
+
+
+def test_no_app_has_joined(cluster: FakeCluster) -> None:
+    said_in_one_line_with_advice(call("trigger"), 6, "no process of any app is running")
+
+
+def test_a_snapshot_that_fails(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    result = call("trigger", "--wait", "--id", "mine", "--ttl", "100")
+    said_in_one_line_with_advice(result, 7, "snapshot mine failed", "process 0 of app shop")
+
+
+def test_no_ledger(cluster: FakeCluster) -> None:
+    cluster.the_ledger.exists = False
+    said_in_one_line_with_advice(call("list"), 4, "there is no ledger")
+
+
+def test_no_broker(cluster: FakeCluster) -> None:
+    cluster.the_ledger.failure = BrokerUnavailableError("no Kafka broker answers at broker:9092")
+    said_in_one_line_with_advice(call("list"), 3, "no Kafka broker answers")
+
+
+def test_no_namespace(cluster: FakeCluster) -> None:
+    said_in_one_line_with_advice(call("list", env={"SNAPKAFKA_NAMESPACE": ""}), 2, "no namespace is given")
+
+
+def test_garbage_in_the_ledger_is_no_error(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    cluster.the_ledger.put(None)
+    assert call("trigger", "--wait").exit_code == 0
+    assert call("list").exit_code == 0
+
+
+def test_an_error_is_data_too(cluster: FakeCluster) -> None:
+    result = call("show", "nope", "--json")
+    assert as_json(result)["error"] == {
+        "code": "unknown-snapshot",
+        "message": "no snapshot 'nope' in the ledger",
+        "hint": "`snapkafka list` shows those there are",
+        "exit_status": 5,
+    }
+    assert result.stderr.startswith("error: no snapshot")
+
+
+def test_markup_in_names_is_no_markup(cluster: FakeCluster) -> None:
+    assert "no snapshot '[red]'" in call("show", "[red]").stderr
+
+
+def test_a_bug_of_ours_is_none_of_the_statuses_that_mean_something(cluster: FakeCluster) -> None:
+    cluster.the_ledger.failure = RuntimeError("oops")
+    result = call("list")
+    assert result.exit_code == 70
+    assert "a bug of snapkafka" in result.stderr
+
+
+def test_a_wrong_option_has_the_status_of_bad_input(cluster: FakeCluster) -> None:
+    assert call("list", "--nonsense").exit_code == 2
+
+
+# -- as a process --------------------------------------------------------------------------------------------
+
+
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": "", "COLUMNS": "200"}
+    command = [sys.executable, "-m", "snapkafka.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+
+
+def test_a_broker_that_is_not_there_is_said_at_once_and_by_nobody_else() -> None:
+    done = process("list", "--bootstrap", "127.0.0.1:1", "--namespace", "ns")
+    assert done.returncode == 3
+    error, advice = done.stderr.splitlines()
+    assert error == "error: no Kafka broker answers at 127.0.0.1:1: could not connect"
+    assert "--bootstrap" in advice
+
+
+def test_an_address_is_needed() -> None:
+    done = process("list", "--namespace", "ns", "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["message"] == "no broker is given"
+
+
+def test_help_has_the_exit_statuses() -> None:
+    shown = process("--help").stdout
+    for cls in all_errors():
+        assert f"{cls.exit_status}  {cls.code}" in shown
+    assert "7 snapshot-failed" in " ".join(process("trigger", "--help").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (3, "3 ms"),
+        (999, "999 ms"),
+        (1_500, "1.5 s"),
+        (600_000, "10 min"),
+        (36_000_000, "10 h"),
+        (864e6, "10 days"),
+    ],
+)
+def test_durations_are_said_as_people_do(ms: float, said: str) -> None:
+    assert duration(ms) == said

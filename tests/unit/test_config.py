@@ -1,0 +1,57 @@
+"""Settings are checked as a whole, and all that is wrong is said at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from snapkafka.config import HEAR_ALL, Config
+from snapkafka.errors import BadInputError, InstallError
+from snapkafka.protocol.worker import HEAR_ALL as HEAR_ALL_OF_THE_MACHINE
+
+
+def test_the_defaults_are_good() -> None:
+    config = Config(namespace="shop")
+    config.validate()
+    assert config.hear == HEAR_ALL == HEAR_ALL_OF_THE_MACHINE
+
+
+@pytest.mark.parametrize("given", ["markers", ["markers"], ("markers",), {"markers"}, frozenset({"markers"})])
+def test_hear_may_be_one_or_any_collection(given: Any) -> None:
+    config = Config(namespace="shop", hear=given)
+    config.validate()
+    assert config.hear == frozenset({"markers"})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("namespace", "", "no namespace is given"),
+        ("namespace", None, "no namespace is given"),
+        ("namespace", "two words", "cannot be part of a topic's name"),
+        ("namespace", "a/b", "cannot be part of a topic's name"),
+        ("namespace", "x" * 151, "cannot be part of a topic's name"),
+        ("hear", [], "hear is empty"),
+        ("hear", "rumours", "hear has rumours; it may have headers, ledger, markers"),
+        ("hear", 7, "hear has 7"),
+        ("classic", 1, "classic is 1; it can be True or False"),
+        ("cause", "yes", "cause is 'yes'"),
+        ("enabled", None, "enabled is None"),
+        ("ttl_ms", 99, "ttl_ms is 99; it can be 100 to 86400000"),
+        ("ttl_ms", "5 s", "ttl_ms is '5 s'"),
+        ("ttl_ms", True, "ttl_ms is True"),
+    ],
+)
+def test_each_setting_is_looked_at(setting: str, value: Any, said: str) -> None:
+    config = Config(**{"namespace": "shop", setting: value})
+    with pytest.raises(InstallError, match=said):
+        config.validate()
+    assert len(config.problems()) == 1
+
+
+def test_all_errors_are_said_at_once() -> None:
+    config = Config(namespace="", hear=frozenset(), classic="no", ttl_ms=0)  # type: ignore[arg-type]
+    with pytest.raises(BadInputError) as raised:
+        config.validate(BadInputError)
+    assert all(word in raised.value.message for word in ("namespace", "hear", "classic", "ttl_ms"))

@@ -1,0 +1,76 @@
+"""How to reach a cluster, and how its failures are named."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka import errors
+
+from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
+from snapkafka.kafka.connection import Connection, translated
+
+HERE = Connection(bootstrap="broker:9092")
+
+
+def test_settings_are_those_of_any_aiokafka_client() -> None:
+    connection = Connection(bootstrap="one:9092, two:9093", security={"sasl_mechanism": "PLAIN"})
+    settings = connection.client_settings()
+    assert settings["bootstrap_servers"] == ["one:9092", "two:9093"]
+    assert settings["sasl_mechanism"] == "PLAIN"
+
+
+@pytest.mark.parametrize("bootstrap", ["", "broker:port", "broker:9092,", ":9092", "kafka://broker:9092/"])
+def test_what_is_no_address_is_said(bootstrap: str) -> None:
+    with pytest.raises(BadInputError, match="no address of a broker"):
+        Connection(bootstrap=bootstrap)
+
+
+def test_credentials_come_from_the_environment_and_are_not_shown() -> None:
+    environ = {
+        "SNAPKAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "SNAPKAFKA_SASL_MECHANISM": "SCRAM-SHA-256",
+        "SNAPKAFKA_SASL_USERNAME": "ann",
+        "SNAPKAFKA_SASL_PASSWORD": "secret",
+    }
+    connection = Connection.from_environment("broker:9092", environ)
+    settings = connection.client_settings()
+    assert settings["security_protocol"] == "SASL_PLAINTEXT"
+    assert settings["sasl_plain_username"] == "ann"
+    assert settings["sasl_plain_password"] == "secret"
+    assert "secret" not in repr(connection)
+
+
+def test_a_certificate_that_is_not_there_is_said() -> None:
+    environ = {"SNAPKAFKA_SECURITY_PROTOCOL": "SSL", "SNAPKAFKA_SSL_CAFILE": "/no/such/file.pem"}
+    with pytest.raises(BadInputError, match="SNAPKAFKA_SSL_CAFILE"):
+        Connection.from_environment("broker:9092", environ)
+    del environ["SNAPKAFKA_SSL_CAFILE"]
+    assert Connection.from_environment("broker:9092", environ).client_settings()["ssl_context"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (errors.KafkaConnectionError("refused"), BrokerUnavailableError),
+        (errors.RequestTimedOutError(), BrokerUnavailableError),
+        (errors.KafkaTimeoutError(), BrokerUnavailableError),
+        (TimeoutError(), BrokerUnavailableError),
+        (ConnectionRefusedError(), BrokerUnavailableError),
+        (errors.AuthenticationFailedError(), BrokerUnavailableError),
+        (errors.TopicAuthorizationFailedError("t"), LedgerUnusableError),
+        (errors.UnknownError("odd\nindeed"), LedgerUnusableError),
+        (ValueError("SASL_SSL without user"), BadInputError),
+        (BadInputError("ours"), BadInputError),
+    ],
+)
+def test_failures_of_the_client_get_our_names_in_one_line(
+    raised: Exception, expected: type[SnapkafkaError]
+) -> None:
+    with pytest.raises(expected) as told, translated(HERE, "read the ledger"):
+        raise raised
+    assert "\n" not in told.value.message
+    assert told.value.advice
+
+
+def test_bugs_of_ours_keep_their_names() -> None:
+    with pytest.raises(AssertionError), translated(HERE, "read the ledger"):
+        raise AssertionError

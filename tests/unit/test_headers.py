@@ -1,0 +1,151 @@
+"""The `_sk` header (design, section 4)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from snapkafka.protocol.records import NOBODY
+from snapkafka.wire import headers
+from snapkafka.wire.headers import HEADER, Stamp
+
+U16 = st.integers(0, 0xFFFF)
+U32 = st.integers(0, 0xFFFF_FFFF)
+U40 = st.integers(0, headers.MAX_40)
+LEDGER, CHECK = 0x1234, headers.tp_check("transfers", 3)
+
+
+@given(U16, U16, U32, U32, U40)
+def test_a_stamp_comes_back(ledger: int, check: int, epoch: int, process: int, seq: int) -> None:
+    raw = headers.stamp(ledger, check, epoch, process, seq)
+    assert len(raw) == 18
+    assert headers.read(raw, ledger, check) == Stamp(epoch, process, seq)
+
+
+@given(U16, U16, U32, U32, U40, U16, U16, U40)
+def test_a_stamp_with_its_cause_comes_back(
+    ledger: int, check: int, epoch: int, process: int, seq: int, topic: int, partition: int, offset: int
+) -> None:
+    raw = headers.stamp_with_cause(ledger, check, epoch, process, seq, topic, partition, offset)
+    assert len(raw) == 27
+    expected = Stamp(epoch, process, seq, cause=(topic, partition, offset))
+    assert headers.read(raw, ledger, check) == expected
+
+
+@given(U16, U16, U32, U32, U40, U32)
+def test_a_marker_comes_back(
+    ledger: int, check: int, epoch: int, process: int, seq: int, previous: int
+) -> None:
+    raw = headers.marker(ledger, check, epoch, process, seq, previous)
+    assert len(raw) == 22
+    assert headers.read(raw, ledger, check) == Stamp(epoch, process, seq, marker=True, previous=previous)
+
+
+def test_the_bytes_are_those_of_the_design() -> None:
+    """Version+flags (1), ledger id (2), topic-partition check (2), epoch (4), process (4), seq (5); cause: topic check
+    (2), partition (2), offset (5). Big-endian."""
+    plain = "10 0102 0304 05060708 090a0b0c 0d0e0f1011"
+    assert headers.stamp(0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011) == bytes.fromhex(plain)
+    caused = "12 0102 0304 05060708 090a0b0c 0d0e0f1011 1213 1415 161718191a"
+    assert headers.stamp_with_cause(
+        0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011, 0x1213, 0x1415, 0x161718191A
+    ) == bytes.fromhex(caused)
+    marker = "11 0102 0304 05060708 090a0b0c 0d0e0f1011 12131415"
+    assert headers.marker(0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011, 0x12131415) == bytes.fromhex(
+        marker
+    )
+
+
+def test_the_checks_are_those_that_spark_computes_with_crc32() -> None:
+    assert headers.tp_check("transfers", 3) == 0x3DEB  # crc32("transfers:3") is 06be3deb
+    assert headers.topic_check("transfers") == 0x3918  # 802a3918
+    assert headers.ledger_id(bytes(range(16))) == 0xE288  # cecee288
+
+
+@given(U32, U32, U40, U40)
+def test_bytes_compare_as_numbers_do(epoch: int, process: int, one: int, other: int) -> None:
+    first, second = (headers.stamp(LEDGER, CHECK, epoch, process, seq) for seq in (one, other))
+    assert (first < second) == (one < other)
+
+
+# -- external records ----------------------------------------------------------------------------------------
+
+
+@given(st.text(max_size=20), st.integers(0, 1000), st.integers(0, 1000))
+def test_a_header_copied_to_another_partition_is_external(topic: str, here: int, there: int) -> None:
+    """Event.forward, group_by, Kafka Streams and Connect copy headers."""
+    raw = headers.stamp(LEDGER, headers.tp_check(topic, here), 7, 8, 9)
+    assume(headers.tp_check(topic, here) != headers.tp_check(topic, there))
+    assert headers.read(raw, LEDGER, headers.tp_check(topic, there)) is None
+    assert headers.read(raw, LEDGER, headers.tp_check(topic, here)) is not None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        headers.stamp(LEDGER, CHECK, 7, 8, 9),
+        headers.stamp_with_cause(LEDGER, CHECK, 7, 8, 9, 1, 2, 3),
+        headers.marker(LEDGER, CHECK, 7, 8, 9, 6),
+    ],
+    ids=["plain", "with cause", "marker"],
+)
+def test_every_kind_is_external_under_another_ledger_partition_version_flag_or_length(raw: bytes) -> None:
+    assert headers.read(raw, LEDGER, CHECK) is not None
+    assert headers.read(raw, LEDGER ^ 1, CHECK) is None  # a ledger that was deleted and made again
+    assert headers.read(raw, LEDGER, CHECK ^ 1) is None
+    assert headers.read(bytes([raw[0] + 0x10]) + raw[1:], LEDGER, CHECK) is None  # version 2
+    assert headers.read(bytes([raw[0] ^ 3]) + raw[1:], LEDGER, CHECK) is None  # says to be another kind
+    assert headers.read(bytes([raw[0] | 4]) + raw[1:], LEDGER, CHECK) is None  # a flag of a later release
+    assert headers.read(raw[:-1], LEDGER, CHECK) is None
+    assert headers.read(raw + b"\x00", LEDGER, CHECK) is None
+
+
+@given(st.binary(max_size=40))
+def test_no_bytes_whatever_raise(raw: bytes) -> None:
+    headers.read(raw, LEDGER, CHECK)
+
+
+# -- limits --------------------------------------------------------------------------------------------------
+
+
+def test_nobody_never_stamps() -> None:
+    with pytest.raises(AssertionError):
+        headers.stamp(LEDGER, CHECK, 1, NOBODY, 0)
+    with pytest.raises(AssertionError):
+        headers.stamp_with_cause(LEDGER, CHECK, 1, NOBODY, 0, 1, 2, 3)
+    with pytest.raises(AssertionError):
+        headers.marker(LEDGER, CHECK, 1, NOBODY, 0, 0)
+
+
+@pytest.mark.parametrize(("partition", "offset"), [(0x1_0000, 5), (5, 1 << 40)])
+def test_a_cause_that_does_not_fit_is_left_out(partition: int, offset: int) -> None:
+    raw = headers.stamp_with_cause(LEDGER, CHECK, 7, 8, 9, 1, partition, offset)
+    assert headers.read(raw, LEDGER, CHECK) == Stamp(7, 8, 9)
+
+
+# -- among other headers -------------------------------------------------------------------------------------
+
+MINE = headers.stamp(LEDGER, CHECK, 7, 8, 9)
+
+
+@pytest.mark.parametrize("shape", [list, tuple, dict])
+def test_it_is_found_among_others_and_taken_out(shape: type) -> None:
+    given = shape([("a", b"1"), (HEADER, MINE), ("b", b"2")])
+    assert headers.find(given) == MINE
+    assert headers.without_header(given) == [("a", b"1"), ("b", b"2")]
+
+
+@pytest.mark.parametrize("given", [None, [], (), {}, [("a", b"1")], [(HEADER, None)]])
+def test_it_is_not_found_where_it_is_not(given: object) -> None:
+    assert headers.find(given) is None
+
+
+def test_of_several_the_last_counts_and_all_are_taken_out() -> None:
+    given = [(HEADER, b"copied"), ("a", b"1"), (HEADER, MINE)]
+    assert headers.find(given) == MINE
+    assert headers.without_header(given) == [("a", b"1")]
+
+
+def test_the_key_of_a_marker_names_its_sender() -> None:
+    assert headers.marker_key(42) == b"_sk:42"

@@ -1,0 +1,78 @@
+"""Invariants are found, and their parameters filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from snapkafka.checks.invariants import Invariant, load, ready_made
+from snapkafka.errors import BadInputError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "b.sql").write_text("SELECT * FROM state WHERE value > ${most}")
+    (tmp_path / "a.sql").write_text("SELECT '${name:nobody}' WHERE ${most} < 0")
+    (tmp_path / "notes.txt").write_text("no SQL")
+    return tmp_path
+
+
+def test_a_folder_is_read_in_order_and_filled_in(folder: Path) -> None:
+    assert load([str(folder)], {"most": "10"}) == (
+        Invariant(name="a", sql="SELECT 'nobody' WHERE 10 < 0"),
+        Invariant(name="b", sql="SELECT * FROM state WHERE value > 10"),
+    )
+
+
+def test_a_file_and_a_name_will_do(folder: Path) -> None:
+    found = load([str(folder / "b.sql"), "termination"], {"most": "1", "topics": "x,y"})
+    assert [one.name for one in found] == ["b", "termination"]
+    assert "'x,y'" in found[1].sql
+
+
+def test_the_same_twice_is_one(folder: Path) -> None:
+    assert len(load([str(folder), str(folder / "a.sql")], {"most": "1"})) == 2
+
+
+def test_none_are_asked_for() -> None:
+    assert load([], {}) == ()
+
+
+def test_each_ready_made_one_says_what_it_wants() -> None:
+    assert ready_made() == ("conservation", "deadlock", "no_negative", "one_token", "termination")
+    for name in ready_made():
+        (found,) = load([name], {}) if name == "termination" else load([name], _some(name))
+        assert "${" not in found.sql
+        assert found.sql.startswith("--")
+
+
+def _some(name: str) -> dict[str, str]:
+    more = {"conservation": {"total": "1"}, "one_token": {"topics": "ring"}}.get(name, {})
+    return {"table": "t", **more}
+
+
+@pytest.mark.parametrize(
+    ("where", "parameters", "said"),
+    [
+        ("{folder}", {}, "invariant a needs a value for most"),
+        ("{folder}", {"most": "1", "mots": "2"}, "no invariant has a parameter mots"),
+        ("{folder}", {"most": "1'; DROP"}, "quotes, backslashes and semicolons"),
+        ("{folder}/nothing", {}, "there are no invariants at"),
+        ("conservatoin", {}, "there are no invariants at conservatoin"),
+    ],
+)
+def test_a_slip_is_named(folder: Path, where: str, parameters: dict[str, str], said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        load([where.format(folder=folder)], parameters)
+
+
+def test_a_folder_without_sql_is_a_slip(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=r"holds no \*\.sql"):
+        load([str(tmp_path)], {})
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "x.sql").write_bytes(b"\xff")
+    with pytest.raises(BadInputError, match="cannot be read"):
+        load([str(tmp_path)], {})

@@ -1,0 +1,189 @@
+"""The verbs, on a cluster in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.errors import (
+    BadInputError,
+    LedgerUnusableError,
+    SnapshotFailedError,
+    TriggerRefusedError,
+    UnknownSnapshotError,
+)
+from snapkafka.protocol.completion import Status
+from snapkafka.protocol.records import Abort, Dead, Trigger
+from tests.fakes import FakeCluster, Worker
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def records(cluster: FakeCluster, kind: type) -> list[object]:
+    return [entry.record for entry in cluster.the_ledger.entries if isinstance(entry.record, kind)]
+
+
+# -- trigger -------------------------------------------------------------------------------------------------
+
+
+async def test_a_snapshot_is_captured_when_everybody_has_closed(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    Worker(cluster.the_ledger, "tills", "sales", partitions=2)
+    told: list[ops.Progress] = []
+    found = await ops.trigger(cluster, "ns", snapshot_id="s", who="ann", wait=True, progress=told.append)
+    assert (found.id, found.status, found.epoch) == ("s", Status.CAPTURED, 5)
+    assert found.capture_ms == 4  # of the ledger's own clock: two reports, two closings
+
+
+async def test_the_same_id_again_answers_with_the_same_snapshot(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    first = await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
+    again = await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
+    other = await ops.trigger(cluster, "ns", snapshot_id="t", wait=True)
+    assert again == first
+    assert other.epoch > first.epoch
+    assert len(records(cluster, Trigger)) == 2
+
+
+async def test_of_two_at_once_the_first_in_the_ledger_counts(cluster: FakeCluster) -> None:
+    """The same client-given id: the first `Trigger` of an id in the ledger is the snapshot (R1)."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    ledger = cluster.the_ledger
+    append = ledger.append
+
+    async def overtaken(record: Trigger) -> int:
+        ledger.put(Trigger(n=99, id=record.id))
+        return await append(record)
+
+    ledger.append = overtaken  # type: ignore[assignment,method-assign]
+    found = await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
+    assert found.epoch == 3
+    assert len(records(cluster, Trigger)) == 2
+
+
+async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(cluster: FakeCluster) -> None:
+    """R12: a snapshot not captured in `ttl_ms` is aborted by whoever notices, who appends `Dead(p)`, so that the next
+    one does not wait for it. One that has reported is alive."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    slow = Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    silent = Worker(cluster.the_ledger, "audit", "sales", reports=False)
+    with pytest.raises(
+        SnapshotFailedError, match=r"not captured within 100 ms: waited for process \d+ of app tills"
+    ):
+        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True)
+    (abort,) = records(cluster, Abort)
+    assert isinstance(abort, Abort)
+    assert abort.code == "ttl"
+    assert f"process {slow.process}" in abort.culprit
+    assert [dead.dead for dead in records(cluster, Dead) if isinstance(dead, Dead)] == [silent.process]
+
+
+async def test_progress_says_what_is_waited_for_and_for_how_long(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    told: list[ops.Progress] = []
+    with pytest.raises(SnapshotFailedError):
+        await ops.trigger(cluster, "ns", ttl_ms=400, wait=True, progress=told.append)
+    assert told[-1].waited_ms >= 300
+    assert told[-1].needed == 2
+    assert "process 0 (shop on box, pid 7) to close" in told[-1].waits[0].text
+
+
+async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeCluster) -> None:
+    worker = Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    with pytest.raises(SnapshotFailedError):
+        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True)
+    with pytest.raises(SnapshotFailedError, match="not captured within 100 ms"):
+        await ops.trigger(cluster, "ns", snapshot_id="s")
+    worker._closes = True
+    retried = await ops.trigger(cluster, "ns", snapshot_id="s", retry=True, wait=True)
+    assert (retried.attempt, retried.status) == (2, Status.CAPTURED)
+    assert await ops.trigger(cluster, "ns", snapshot_id="s", retry=True) == retried
+    with pytest.raises(BadInputError, match="retry"):
+        await ops.trigger(cluster, "ns", retry=True)
+
+
+async def test_without_an_app_a_trigger_is_refused_and_leaves_nothing(cluster: FakeCluster) -> None:
+    with pytest.raises(TriggerRefusedError):
+        await ops.trigger(cluster, "ns")
+    assert cluster.the_ledger.entries == []
+
+
+async def test_garbage_in_the_ledger_is_counted_and_passed_over(cluster: FakeCluster) -> None:
+    cluster.the_ledger.put(None)
+    Worker(cluster.the_ledger, "shop", "orders")
+    cluster.the_ledger.put(None)
+    found = await ops.trigger(cluster, "ns", wait=True)
+    assert found.status is Status.CAPTURED
+    assert (await ops.read_ledger(cluster, "ns")).garbage == 2
+
+
+# -- list and show -------------------------------------------------------------------------------------------
+
+
+async def test_list_has_every_snapshot_in_order(cluster: FakeCluster) -> None:
+    assert await ops.list_snapshots(cluster, "ns") == ()
+    Worker(cluster.the_ledger, "shop", "orders")
+    for name in ("one", "two"):
+        await ops.trigger(cluster, "ns", snapshot_id=name, wait=True)
+    assert [item.id for item in await ops.list_snapshots(cluster, "ns")] == ["one", "two"]
+
+
+async def test_show_of_a_running_one_says_what_it_waits_for_and_for_how_long(cluster: FakeCluster) -> None:
+    """Which input, which sender, for how long."""
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    Worker(cluster.the_ledger, "tills", "sales", reports=False)
+    started = await ops.trigger(cluster, "ns", snapshot_id="s")
+    found = await ops.show(cluster, "ns", "s", clock=lambda: started.triggered_ms + 250)
+    assert found.summary.status is Status.CAPTURING
+    assert [(wait.what, wait.app, wait.waited_ms) for wait in found.waits] == [
+        ("closing", "shop", 249),  # since its report, a millisecond after the trigger
+        ("report", "tills", 250),
+        ("input", "shop", 250),
+        ("input", "tills", 250),
+    ]
+    assert found.waits[3].text == "the cut of input sales[0] by process 2 (tills on box, pid 7)"
+    assert found.captured is None
+
+
+async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", partitions=2)
+    await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
+    found = await ops.show(cluster, "ns", "s")
+    (process,) = found.processes
+    assert (process.app, process.heard, process.cut_us) == ("shop", "ledger", 90)
+    assert (process.reported_ms, process.closed_ms) == (1, 2)
+    assert [(row.partition, row.position, row.log_end, row.unread) for row in found.positions] == [
+        (0, 10, 12, 2),
+        (1, 10, 12, 2),
+    ]
+    assert found.captured is not None
+    assert found.captured.epoch == found.summary.epoch
+
+
+async def test_a_snapshot_is_found_by_id_first_then_by_epoch(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    first = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
+    await ops.trigger(cluster, "ns", snapshot_id=str(first.epoch), wait=True)
+    assert (await ops.show(cluster, "ns", "one")).summary == first
+    assert (await ops.show(cluster, "ns", str(first.epoch))).summary.epoch > first.epoch
+
+
+@pytest.mark.parametrize("name", ["nothing", "4711", ""])
+async def test_an_unknown_snapshot_is_said(cluster: FakeCluster, name: str) -> None:
+    with pytest.raises(UnknownSnapshotError, match="no snapshot"):
+        await ops.show(cluster, "ns", name)
+
+
+async def test_without_a_ledger_nothing_is_made(cluster: FakeCluster) -> None:
+    cluster.the_ledger.exists = False
+    with pytest.raises(LedgerUnusableError, match="there is no ledger"):
+        await ops.list_snapshots(cluster, "ns")
+
+
+@pytest.mark.parametrize("namespace", ["", "two words"])
+async def test_a_namespace_is_needed(cluster: FakeCluster, namespace: str) -> None:
+    with pytest.raises(BadInputError, match="namespace"):
+        await ops.list_snapshots(cluster, namespace)

@@ -1,0 +1,166 @@
+"""The way out of a Faust app, with a producer that only remembers: markers, order, colours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from snapkafka.drivers.faust.outgoing import Outgoing
+from snapkafka.drivers.faust.stamps import Stamps
+from snapkafka.protocol.actions import Action, AppendToLedger, SendMarkers
+from snapkafka.protocol.events import CutTimed, EndsSeen, Event, Joined, LedgerRead
+from snapkafka.protocol.records import Closed, Hello, LedgerRecord, Trigger
+from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.wire import headers as wire
+
+
+class Producer:
+    """Faust's producer, as far as `Outgoing` knows it. `hold` keeps appends waiting, as a full batch does."""
+
+    def __init__(self) -> None:
+        self.log: list[wire.Stamp] = []
+        self.buffer = SimpleNamespace(put=lambda fut: None)
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+    async def send(
+        self, topic: str, key: Any, value: Any, partition: int, timestamp: Any, headers: Any, **more: Any
+    ) -> asyncio.Future[Any]:
+        await self.hold.wait()
+        stamp = wire.read(wire.find(headers) or b"", 7, wire.tp_check(topic, partition))
+        assert stamp is not None
+        self.log.append(stamp)
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        done.set_result(SimpleNamespace(offset=len(self.log) - 1))
+        return done
+
+
+class Driver:
+    """What `Outgoing` needs of a driver, with a ledger that is a list."""
+
+    def __init__(self) -> None:
+        self.machine = WorkerProtocol()
+        self.stamps = Stamps(self.machine, with_cause=True)
+        self.stamps.ledger_id = 7
+        self.ledger: list[LedgerRecord] = []
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.producer = Producer()
+        self.outgoing = Outgoing(self, self.producer)  # type: ignore[arg-type]
+        hello = Hello(n=1, app="p")
+        self.feed(Joined(hello=hello))
+        self.append(hello)
+
+    def append(self, record: LedgerRecord) -> None:
+        self.ledger.append(record)
+        self.feed(LedgerRead(offset=len(self.ledger) - 1, record=record))
+
+    def feed(self, event: Event) -> None:
+        self.do(self.machine.handle(event))
+
+    def do(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            if isinstance(action, SendMarkers):
+                self.outgoing.send_markers(action)
+            elif isinstance(action, AppendToLedger):
+                self.append(action.record)
+        for epoch in list(self.machine.cuts):
+            cut = self.machine.cuts[epoch]
+            if cut.cut_us is None:
+                self.feed(CutTimed(epoch=epoch, us=1))
+                self.feed(EndsSeen(epoch=epoch, ends=()))
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        return task
+
+    def trigger(self, name: str) -> int:
+        epoch = len(self.ledger) + 1
+        self.append(Trigger(n=epoch + 100, id=name, marker_topics=("t",)))
+        return epoch
+
+    async def settle(self) -> None:
+        await asyncio.gather(*self.tasks)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def closed(self) -> list[int]:
+        return [record.epoch for record in self.ledger if isinstance(record, Closed)]
+
+
+async def send(driver: Driver) -> None:
+    await driver.outgoing.send("t", b"k", b"v", 0, None, None)
+
+
+async def test_two_snapshots_at_the_same_moment_both_get_their_markers() -> None:
+    """The second cut came while the first one's markers were still due, and took their place: it never closed."""
+    driver = Driver()
+    await send(driver)
+    driver.producer.hold.clear()  # the partition is busy: no marker can leave yet
+    busy = driver.spawn(send(driver))
+    await asyncio.sleep(0)
+    first, second = driver.trigger("first"), driver.trigger("second")
+    driver.producer.hold.set()
+    await busy
+    await driver.settle()
+    markers = [(stamp.previous, stamp.epoch) for stamp in driver.producer.log if stamp.marker]
+    assert markers == [(0, first), (first, second)]
+    assert sorted(driver.closed()) == [first, second]
+
+
+async def test_a_red_send_never_overtakes_a_marker_that_is_due() -> None:
+    """R7: each marker enters its partition before the first red record there."""
+    driver = Driver()
+    await send(driver)
+    epoch = driver.trigger("now")
+    red = driver.spawn(send(driver))
+    await driver.settle()
+    await red
+    assert [(stamp.marker, stamp.epoch) for stamp in driver.producer.log] == [
+        (False, 0),
+        (True, epoch),
+        (False, epoch),
+    ]
+    assert [stamp.seq for stamp in driver.producer.log] == [0, 1, 2]
+
+
+async def test_an_existing_header_is_overwritten_never_added_to() -> None:
+    """Design, section 4: an existing `_sk` is overwritten (`Event.forward` and others copy headers)."""
+    driver = Driver()
+    seen: list[Any] = []
+    inner = driver.outgoing._send
+
+    async def remember(*args: Any, headers: Any, **more: Any) -> Any:
+        seen.append(headers)
+        return await inner(*args, headers=headers, **more)
+
+    driver.outgoing._send = remember
+    await driver.outgoing.send("t", b"k", b"v", 0, None, {"_sk": b"copied", "mine": b"1"})
+    (headers,) = seen
+    assert [name for name, _ in headers] == ["mine", "_sk"]
+    assert headers[1][1] != b"copied"
+
+
+async def test_an_append_that_fails_uses_up_no_seq() -> None:
+    """A gap in the seqs would accuse a healthy log (V1)."""
+    driver = Driver()
+    inner = driver.outgoing._send
+
+    async def fail(*args: Any, **more: Any) -> Any:
+        raise RuntimeError("the batch is full")
+
+    await send(driver)
+    driver.outgoing._send = fail
+    for _ in range(2):
+        try:
+            await send(driver)
+        except RuntimeError:
+            continue
+        raise AssertionError("the app must see its own failure")
+    driver.outgoing._send = inner
+    await send(driver)
+    await driver.settle()
+    assert [stamp.seq for stamp in driver.producer.log] == [0, 1]
+    assert not driver.machine.colours.busy

@@ -1,0 +1,121 @@
+"""Snapshots in a local directory: whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from snapkafka import manifest as manifests
+from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka.manifest import FileEntry, Manifest
+from snapkafka.store import LocalStore, open_store
+from tests.unit.test_manifest import example
+
+
+def publish(store: LocalStore, content: str = "c", text: str = "rows", snapshot_id: str = "one") -> Manifest:
+    """A snapshot with one table of one file."""
+    with store.staging(snapshot_id) as folder:
+        (folder / "state").mkdir()
+        (folder / "state" / "part-00000.parquet").write_text(text)
+        file = FileEntry(path=f"{snapshot_id}/state/part-00000.parquet", bytes=len(text), sha256="")
+        table = dataclasses.replace(example().tables[0], path=f"{snapshot_id}/state", files=(file,))
+        manifest = dataclasses.replace(example(), id=snapshot_id, content=content, tables=(table,))
+        return store.publish(manifest, folder)
+
+
+def test_what_was_published_is_read_and_listed(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "new")
+    store.check_writable()
+    published = publish(store)
+    assert store.read("one") == published
+    assert store.list() == [published]
+    assert (tmp_path / "new" / "one" / "state" / "part-00000.parquet").read_text() == "rows"
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["one", "one.json"]
+
+
+def test_paths_and_uris_are_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / "a place"
+    assert open_store(str(folder)).root == open_store(folder.as_uri()).root == folder
+    assert open_store(folder.as_uri()).uri == folder.as_uri()
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/x", "hdfs://n/x", "file://elsewhere/x", ""])
+def test_a_place_that_cannot_be_used_is_refused(uri: str) -> None:
+    with pytest.raises(StorageError):
+        open_store(uri)
+
+
+def test_unwritable_is_said_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be written"):
+        LocalStore(tmp_path / "file" / "below").check_writable()
+
+
+def test_a_failure_half_way_leaves_nothing(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+
+    def fail() -> None:
+        with store.staging("one") as folder:
+            (folder / "state").mkdir()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+    assert store.list() == []
+
+
+def test_what_a_killed_assembly_leaves_is_not_listed(tmp_path: Path) -> None:
+    """The tables have been moved, the manifest not yet written."""
+    store = LocalStore(tmp_path)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one.tmp-ab").mkdir()
+    (tmp_path / "one.json.tmp-cd").write_text("{")
+    assert store.list() == []
+    with pytest.raises(UnknownSnapshotError):
+        store.read("one")
+    publish(store)  # and the next one is not hindered
+    assert [manifest.id for manifest in store.list()] == ["one"]
+
+
+def test_the_same_rows_again_leave_the_files_alone(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    publish(store, text="rows")
+    again = publish(store, text="rows, written in another order")
+    assert (tmp_path / "one" / "state" / "part-00000.parquet").read_text() == "rows"
+    assert again.tables[0].files[0].bytes == len("rows")
+
+
+def test_other_rows_replace_the_old(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    publish(store, content="c", text="rows")
+    publish(store, content="d", text="others")
+    assert (tmp_path / "one" / "state" / "part-00000.parquet").read_text() == "others"
+    assert store.read("one").content == "d"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one.json"]
+
+
+def test_lost_tables_are_written_again(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    publish(store)
+    (tmp_path / "one" / "state" / "part-00000.parquet").unlink()
+    publish(store, text="rows")
+    assert (tmp_path / "one" / "state" / "part-00000.parquet").read_text() == "rows"
+
+
+def test_listed_in_the_order_of_epochs(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for number, name in enumerate(("c", "a", "b")):
+        manifest = dataclasses.replace(publish(store, snapshot_id=name), epoch=number)
+        store.manifest_path(name).write_text(manifests.dump(manifest))
+    (tmp_path / "other.json").write_text('{"not": "ours"}')
+    assert [manifest.id for manifest in store.list()] == ["c", "a", "b"]
+
+
+def test_a_broken_manifest_is_said(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    (tmp_path / "one.json").write_text("{")
+    with pytest.raises(BadInputError, match=r"one\.json is not JSON"):
+        store.read("one")

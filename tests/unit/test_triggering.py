@@ -1,0 +1,150 @@
+"""What the author of a trigger looks at first (R1, pre-flight; markers are poison for those who do not know them)."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, TriggerRefusedError
+from snapkafka.kafka import triggering
+from snapkafka.kafka.triggering import compose_trigger, knows_markers, made_id
+from snapkafka.manifest import file_stem
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import Bye, Hello, InputTopic, LogEnd, Retire, TopicPartition, Trigger
+from tests.fakes import FakeAdmin, FakeGroup
+
+ORDERS = (InputTopic(topic="orders", partitions=2),)
+
+
+def state_of(*records: object) -> LedgerState:
+    state = LedgerState()
+    for offset, record in enumerate(records):
+        state.apply(offset, record)  # type: ignore[arg-type]
+    return state
+
+
+SHOP = Hello(n=1, app="shop", inputs=ORDERS)
+
+
+async def test_ends_are_those_of_the_inputs_before_the_trigger() -> None:
+    """R1: it carries, where it may read them, the end offsets of the inputs (no red record lies below)."""
+    admin = FakeAdmin(ends={TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 0})
+    trigger = await compose_trigger(admin, state_of(SHOP), snapshot_id="s", who="ann", ttl_ms=700)
+    assert trigger.ends == (
+        LogEnd(topic="orders", partition=0, end=5),
+        LogEnd(topic="orders", partition=1, end=0),
+    )
+    assert (trigger.id, trigger.attempt, trigger.who, trigger.ttl_ms) == ("s", 1, "ann", 700)
+
+
+@pytest.mark.parametrize("failure", [LedgerUnusableError("no right"), BrokerUnavailableError("away")])
+async def test_without_rights_a_trigger_has_neither_ends_nor_markers(failure: Exception) -> None:
+    trigger = await compose_trigger(FakeAdmin(failure=failure), state_of(SHOP))
+    assert trigger.ends == ()
+    assert trigger.marker_topics == ()
+
+
+async def test_a_cluster_that_is_slow_to_look_at_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triggering, "LOOK_S", 0.02)
+    trigger = await compose_trigger(FakeAdmin(delay_s=5), state_of(SHOP))
+    assert (trigger.ends, trigger.marker_topics) == ((), ())
+
+
+# -- markers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("groups", "knowing", "marked"),
+    [
+        ([], (), ("orders",)),
+        ([FakeGroup("shop", frozenset({"orders"}))], (), ("orders",)),
+        ([FakeGroup("shop", frozenset({"orders"})), FakeGroup("bi", frozenset({"orders"}))], (), ()),
+        (
+            [FakeGroup("shop", frozenset({"orders"})), FakeGroup("bi", frozenset({"orders"}))],
+            ("bi",),
+            ("orders",),
+        ),
+        ([FakeGroup("bi", frozenset({"clicks"}))], (), ("orders",)),
+        ([FakeGroup("share", None)], (), ()),
+        ([FakeGroup("share", None)], ("share",), ("orders",)),
+        ([FakeGroup("snapkafka.ns.shop", frozenset({"orders"}), ())], (), ("orders",)),
+    ],
+    ids=[
+        "nobody reads",
+        "who reads said Hello",
+        "another reads too",
+        "another reads and is allow-listed",
+        "another reads something else",
+        "what it reads cannot be told",
+        "what it reads cannot be told, allow-listed",
+        "positions of an earlier snapshot",
+    ],
+)
+async def test_markers_go_only_where_every_group_knows_them(
+    groups: list[FakeGroup], knowing: tuple[str, ...], marked: tuple[str, ...]
+) -> None:
+    trigger = await compose_trigger(FakeAdmin(known_groups=groups), state_of(SHOP), knowing=knowing)
+    assert trigger.marker_topics == marked
+
+
+def test_a_group_with_a_member_that_has_not_joined_does_not_know_markers() -> None:
+    """In a roll-out one worker has snapkafka and the next does not yet."""
+    half = FakeGroup("shop", frozenset({"orders"}), ("one", "two"))
+    assert not knows_markers(state_of(SHOP), half)
+    assert knows_markers(state_of(SHOP, Hello(n=2, app="shop", inputs=ORDERS)), half)
+    assert not knows_markers(state_of(SHOP, Hello(n=2, app="shop", inputs=ORDERS), Bye(process=0, n=1)), half)
+    stopped = FakeGroup("shop", frozenset({"orders"}), ())
+    assert knows_markers(state_of(SHOP, Bye(process=0, n=1)), stopped)
+    assert not knows_markers(state_of(), stopped)
+
+
+# -- refusals ------------------------------------------------------------------------------------------------
+
+
+async def test_without_a_process_there_is_nothing_to_snapshot() -> None:
+    for state in (state_of(), state_of(SHOP, Bye(process=0, n=1))):
+        with pytest.raises(TriggerRefusedError, match="no process of any app is running"):
+            await compose_trigger(FakeAdmin(), state)
+
+
+async def test_an_app_that_never_joined_is_named() -> None:
+    with pytest.raises(TriggerRefusedError, match="no app tills has joined") as raised:
+        await compose_trigger(FakeAdmin(), state_of(SHOP), apps=["tills", "shop"])
+    assert "shop" in raised.value.advice
+
+
+async def test_an_app_without_topics_is_named() -> None:
+    with pytest.raises(TriggerRefusedError, match="idle reads no topic"):
+        await compose_trigger(FakeAdmin(), state_of(Hello(n=1, app="idle")))
+
+
+async def test_too_many_at_once_are_refused() -> None:
+    running = [Trigger(n=10 + i, id=f"s{i}") for i in range(triggering.RUNNING_MAX)]
+    with pytest.raises(TriggerRefusedError, match="16 snapshots are running"):
+        await compose_trigger(FakeAdmin(), state_of(SHOP, *running))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"type": "partial"}, "type 'partial' is unknown"),
+        ({"ttl_ms": 0}, "0 ms"),
+        ({"snapshot_id": "x" * 201}, "is no name"),
+        ({"snapshot_id": "a\nb"}, "is no name"),
+    ],
+)
+async def test_arguments_that_make_no_sense_are_said(options: dict[str, object], said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        await compose_trigger(FakeAdmin(), state_of(SHOP), **options)  # type: ignore[arg-type]
+
+
+async def test_retired_apps_are_not_asked_for_ends() -> None:
+    admin = FakeAdmin(ends={TopicPartition("orders", 0): 5, TopicPartition("clicks", 0): 6})
+    gone = Hello(n=2, app="gone", inputs=(InputTopic(topic="clicks", partitions=1),))
+    state = state_of(SHOP, gone, Bye(process=1, n=1), Retire(n=3, app="gone"))
+    assert [end.topic for end in (await compose_trigger(admin, state)).ends] == ["orders"]
+
+
+def test_made_ids_differ_and_name_files() -> None:
+    made = {made_id() for _ in range(20)}
+    assert len(made) > 15
+    assert all(file_stem(name) == name for name in made)
