@@ -146,7 +146,7 @@ class Lookups:
                 "app": source.app,
                 "start": item.start,
                 "end": item.end,
-                "position": source.position,
+                "position": source.noted,
                 "white_end": self.view.white_end(item.sender, TopicPartition(item.topic, item.partition)),
             }
             for item, source in self.view.recorded()

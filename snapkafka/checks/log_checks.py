@@ -170,7 +170,7 @@ def _recorded(view: CutView, log: dict[TopicPartition, list[LogRecord]]) -> Iter
         white_end = view.white_end(item.sender, tp)
         for record in log.get(tp, ()):
             in_recorded = item.start <= record.offset < item.end
-            in_derived = source.position <= record.offset < white_end
+            in_derived = source.noted <= record.offset < white_end
             if record.process == item.sender and view.white_stamped(record) and in_recorded != in_derived:
                 yield Finding(
                     "recorded-differs",

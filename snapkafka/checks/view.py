@@ -157,7 +157,7 @@ class CutView:
             tp = TopicPartition(item.topic, item.partition)
             sources = self.inputs.get(tp, [])
             if self.living(item.sender) and sources and tp not in self.recreated:
-                yield item, min(sources, key=lambda source: (abs(source.position - item.start), source.app))
+                yield item, min(sources, key=lambda source: (abs(source.noted - item.start), source.app))
 
     def _recreated(self) -> Iterable[TopicPartition]:
         if self.bounds is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .records import Heard, LedgerRecord, TopicPartition
+from .records import Heard, LedgerRecord, Table, TopicPartition
 
 __all__ = [
     "Action",
     "AppendToLedger",
     "AskEnds",
+    "AskStopped",
     "ReadLedgerTo",
     "SayHello",
     "SendMarkers",
@@ -53,10 +54,22 @@ class SendMarkers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskEnds:
-    """Ask the broker for the log ends of these inputs; they come back as `EndsSeen`."""
+    """Ask the broker for the log ends of these inputs, for report number `report`; they come back as `EndsSeen`."""
+
+    report: int
+    tps: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskStopped:
+    """Ask the broker where an app that does not run stands: the committed offsets of its group (where there is none,
+    what its reset policy means), the ends of its changelogs and of its inputs. It comes back as `StoppedSeen`."""
 
     epoch: int
-    tps: tuple[TopicPartition, ...]
+    app: str
+    asked_at: int
+    inputs: tuple[TopicPartition, ...]
+    tables: tuple[Table, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,4 +87,6 @@ class SayHello:
     void: int
 
 
-Action = SayHello | TurnedRed | AppendToLedger | ReadLedgerTo | SendMarkers | AskEnds | StartTimer
+Action = (
+    SayHello | TurnedRed | AppendToLedger | ReadLedgerTo | SendMarkers | AskEnds | AskStopped | StartTimer
+)

@@ -8,13 +8,14 @@ but the broker.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .records import ChannelRange, Closed, CutReport, Heard, Position, Running, TopicPartition
+from .records import ChannelRange, Heard, Position, Running, TopicPartition, TornEvent
 
 if TYPE_CHECKING:
-    from .completion import LedgerState, SnapshotView
+    from .completion import LedgerState
+    from .snapshots import Part, SnapshotView
 
 __all__ = ["Captured", "ChangelogCut", "InputCut", "ProcessCut", "SenderEnd", "gather"]
 
@@ -45,8 +46,11 @@ class ProcessCut:
 class InputCut:
     """One input (app, topic-partition): where its reader stood.
 
-    `position`: the least of the agents' positions, first offset not started. `low`: reading may start here: below it
-    lies no red record (R1). `log_end`: log end that the receiver saw after the trigger (R8). `receiver`: the process.
+    `position`: the least of the agents' positions, first offset that is not processed. `noted`: what it was at the
+    cut; it lies lower than that where an event was torn later (R6), for then `agents` say that one was not started,
+    and those above it were. `low`: reading may start here: below it
+    lies no red record (R1). `log_end`: log end that the receiver saw after the trigger (R8). `receiver`: the process
+    that cut it. `torn`: events that were started, and count as not processed all the same (R6).
     """
 
     app: str
@@ -54,10 +58,12 @@ class InputCut:
     topic_id: str
     partition: int
     position: int
+    noted: int
     low: int
     log_end: int
     receiver: int
     agents: tuple[Position, ...] = ()
+    torn: tuple[TornEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +109,20 @@ class Captured:
     changelogs: tuple[ChangelogCut, ...]
     recorded: tuple[ChannelRange, ...] = ()
 
+    @property
+    def replays(self) -> int:
+        """Events that a restore runs again although effects of theirs are in the state: torn ones, and inputs whose
+        readers were replaying (each of these counts once)."""
+        replaying = (p for source in self.inputs for p in source.agents if p.replay_until > p.offset)
+        return sum(len(source.torn) for source in self.inputs) + sum(1 for _ in replaying)
+
 
 def gather(state: LedgerState, epoch: int) -> Captured:
     """The vector of offsets of the captured snapshot of `epoch`, from what the ledger says of it."""
     snapshot = state.snapshots[epoch]
     assert snapshot.captured_at is not None, "asked of captured snapshots only"
     trigger = snapshot.trigger
-    reports = {p: report for p, (_, report) in snapshot.reports.items() if p in snapshot.closed}
-    closings = {p: closed for p, (_, closed) in snapshot.closed.items()}
+    parts = list(snapshot.parts())
     return Captured(
         id=trigger.id,
         attempt=trigger.attempt,
@@ -119,9 +131,11 @@ def gather(state: LedgerState, epoch: int) -> Captured:
         parent=trigger.parent,
         storage=trigger.storage,
         processes=tuple(
-            _process_cut(state, snapshot, p) for p in sorted(snapshot.closed.keys() | snapshot.left)
+            _process_cut(state, snapshot, p)
+            for p in sorted(snapshot.closed.keys() | snapshot.left)
+            if p in state.processes
         ),
-        inputs=tuple(_input_cuts(state, snapshot, reports, closings)),
+        inputs=tuple(_input_cuts(state, snapshot, parts)),
         senders=tuple(
             SenderEnd(
                 process=p,
@@ -131,11 +145,16 @@ def gather(state: LedgerState, epoch: int) -> Captured:
                 last_seq=sent.last_seq,
                 marker=sent.marker,
             )
-            for p, closed in sorted(closings.items())
+            for p, (_, closed) in sorted(snapshot.closed.items())
             for sent in closed.sent
         ),
-        changelogs=tuple(_changelog_cuts(state, closings)),
-        recorded=tuple(item for _, closed in sorted(closings.items()) for item in closed.recorded),
+        changelogs=tuple(_changelog_cuts(state, snapshot, parts)),
+        recorded=tuple(
+            item
+            for part in parts
+            for item in part.closed.recorded
+            if snapshot.claims.get((_app(state, part), TopicPartition(item.topic, item.partition))) == part.at
+        ),
     )
 
 
@@ -159,42 +178,75 @@ def _process_cut(state: LedgerState, snapshot: SnapshotView, process: int) -> Pr
     )
 
 
-def _input_cuts(
-    state: LedgerState, snapshot: SnapshotView, reports: dict[int, CutReport], closings: dict[int, Closed]
-) -> Iterator[InputCut]:
+def _app(state: LedgerState, part: Part) -> str:
+    return part.report.app or state.app_of(part.process)
+
+
+def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -> Iterator[InputCut]:
+    """The inputs, each as the report cut it that claimed it first; in the order of apps and partitions."""
     low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
-    for process, report in sorted(reports.items()):
-        log_end = {(end.topic, end.partition): end.end for end in closings[process].input_ends}
-        topic_ids = {source.topic: source.topic_id for source in state.processes[process].hello.inputs}
-        for tp in sorted({TopicPartition(p.topic, p.partition) for p in report.positions}):
-            agents = tuple(p for p in report.positions if (p.topic, p.partition) == tp)
+    cuts = []
+    for part in parts:
+        app = _app(state, part)
+        log_end = {(end.topic, end.partition): end.end for end in part.closed.input_ends}
+        for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
+            if snapshot.claims.get((app, tp)) != part.at:
+                continue
+            torn = tuple(t for t in part.closed.torn if (t.topic, t.partition) == tp)
+            noted = [p for p in part.report.positions if (p.topic, p.partition) == tp]
+            agents = tuple(_without(p, {t.offset for t in torn if t.agent == p.agent}) for p in noted)
             position = min(p.offset for p in agents)
-            yield InputCut(
-                app=state.app_of(process),
-                topic=tp.topic,
-                topic_id=topic_ids.get(tp.topic, ""),
-                partition=tp.partition,
-                position=position,
-                low=min(position, low.get(tp, 0)),
-                log_end=log_end.get(tp, position),
-                receiver=process,
-                agents=agents,
+            cuts.append(
+                InputCut(
+                    app=app,
+                    topic=tp.topic,
+                    topic_id=_topic_ids(state, app).get(tp.topic, ""),
+                    partition=tp.partition,
+                    position=position,
+                    noted=min(p.offset for p in noted),
+                    low=min(position, low.get(tp, 0)),
+                    log_end=log_end.get(tp, position),
+                    receiver=part.process,
+                    agents=agents,
+                    torn=torn,
+                )
             )
+    yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
 
 
-def _changelog_cuts(state: LedgerState, closings: dict[int, Closed]) -> Iterator[ChangelogCut]:
-    for process, closed in sorted(closings.items()):
-        tables = {table.name: table for table in state.processes[process].hello.tables}
-        for end in closed.changelogs:
+def _without(position: Position, torn: set[int]) -> Position:
+    """Where an agent stands if these events count as not processed (R6)."""
+    torn = {offset for offset in torn if offset < position.offset}
+    if not torn:
+        return position
+    first = min(torn)
+    above = {*range(first, position.offset), *position.started_above} - torn
+    return replace(position, offset=first, started_above=tuple(sorted(above)))
+
+
+def _topic_ids(state: LedgerState, app: str) -> dict[str, str]:
+    """Kafka's ids of the input topics of an app, as its latest process knew them."""
+    hellos = (view.hello for view in state.processes.values() if view.hello.app == app)
+    return {source.topic: source.topic_id for hello in hellos for source in hello.inputs}
+
+
+def _changelog_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -> Iterator[ChangelogCut]:
+    for part in parts:
+        app = _app(state, part)
+        hellos = [view.hello for view in state.processes.values() if view.hello.app == app]
+        tables = {table.name: table for hello in hellos for table in hello.tables}
+        for end in part.closed.changelogs:
+            if snapshot.claims.get((app, TopicPartition(end.topic, end.partition)), part.at) != part.at:
+                continue
             table = tables[end.table]
             yield ChangelogCut(
-                app=state.app_of(process),
+                app=app,
                 table=end.table,
                 topic=end.topic,
                 topic_id=table.topic_id,
                 partition=end.partition,
                 end=end.end,
-                process=process,
+                process=part.process,
                 key_codec=table.key_codec,
                 value_codec=table.value_codec,
             )

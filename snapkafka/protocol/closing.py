@@ -53,5 +53,6 @@ def closed(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Closed:
         changelogs=tuple(colours.changelog_ends(cut.epoch, cut.changelogs)),
         input_ends=cut.ends,
         recorded=tuple(cut.recorded),
+        torn=tuple(cut.torn),
         cut_us=cut.cut_us,
     )

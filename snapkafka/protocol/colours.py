@@ -27,7 +27,7 @@ class Cause(NamedTuple):
 
 
 class Torn(NamedTuple):
-    """An event of colour `epoch` met the work of a later colour `by` in `table` (R6)."""
+    """An event of colour `epoch` met the work of a later colour `by` in `table` (empty: in a reply), and took it."""
 
     event: Cause
     epoch: int
@@ -103,9 +103,8 @@ class Colours:
         self.running: dict[Cause, int] = {}
         self.sent: dict[TopicPartition, Sent] = {}
         self._tallies: dict[int, _Tally] = {epoch: _Tally()}
-        self._written: dict[
-            tuple[str, object], int
-        ] = {}  # table key -> latest colour that wrote it, while it matters
+        #: Table key -> latest colour that wrote it, while it matters.
+        self._written: dict[tuple[str, object], int] = {}
 
     def turn(self, epoch: int) -> None:
         """Events that start from now on have the colour `epoch`."""
@@ -126,26 +125,48 @@ class Colours:
         if epoch is not None:
             self._tallies[epoch].running -= 1
             if self.tearing and epoch != self.epoch:
-                self.tearing = any(t.running for colour, t in self._tallies.items() if colour != self.epoch)
-                if not self.tearing:
-                    self._written.clear()
+                self._settle_tearing()
 
     def running_white(self) -> Iterator[Running]:
         for agent, tp, offset in self.running:
             yield Running(agent=agent, topic=tp.topic, partition=tp.partition, offset=offset)
 
-    def touch(self, event: Cause, table: str, key: object, *, write: bool) -> Torn | None:
-        """R6: an event that touches a key written by a later colour stops being white there.
+    def touch(self, event: Cause | None, table: str, key: object, *, write: bool) -> Torn | None:
+        """R6: an event that touches a key written by a later colour stops being of its own there.
 
-        Needs to be asked only while `tearing`: otherwise there is nobody whose colour could be crossed.
+        Needs to be asked only while `tearing`: otherwise there is nobody whose colour could be crossed. `event` is None
+        for what is written outside any event, in the colour of the process.
         """
-        epoch = self.running.get(event, self.epoch)
+        epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
         by = self._written.get((table, key), -1)
-        if by > epoch:
-            return Torn(event, epoch, by, table)
-        if write and epoch == self.epoch:
-            self._written[table, key] = epoch
-        return None
+        torn = None
+        if event is not None and by > epoch:
+            torn = self.tear(event, by, table)
+            epoch = by
+        if write and self.tearing:
+            self._written[table, key] = max(by, epoch)
+        return torn
+
+    def received(self, table: str, key: object, epoch: int) -> None:
+        """A key was written by a record of another process (a global table): who touches it takes in that colour."""
+        if self.tearing:
+            self._written[table, key] = max(epoch, self._written.get((table, key), -1))
+
+    def tear(self, event: Cause, by: int, table: str = "") -> Torn | None:
+        """R6: a running event takes in something of the later colour `by`, and goes on in that."""
+        epoch = self.running.get(event, by)
+        if epoch >= by:
+            return None
+        self.running[event] = by
+        self._tallies[epoch].running -= 1
+        self._tallies.setdefault(by, _Tally()).running += 1
+        self._settle_tearing()
+        return Torn(event, epoch, by, table)
+
+    def _settle_tearing(self) -> None:
+        self.tearing = any(t.running for colour, t in self._tallies.items() if colour != self.epoch)
+        if not self.tearing:
+            self._written.clear()
 
     # -- sends ------------------------------------------------------------------------------------------------
 

@@ -6,150 +6,78 @@ same offset holds the same state, so nobody has to be asked, and nobody has to b
     Trigger ──> capturing ──every expected input cut, every required sender closed──> captured ──Verdict──> completed
                     └──Abort, a required sender lost, an input moved under it───────> failed
 
-What comes first stands: a late `Abort` does not undo a capture, a late `Closed` does not mend a failure.
+What comes first stands: a late `Abort` does not undo a capture, a late `Closed` does not mend a failure, and of two
+cuts of one input the first counts.
+
+Who owns an input is what the latest `Assigned` says. It also says until when somebody may cut it: an input that a
+process already red for E has read can be cut for E only by that process, where it started (R10), or never.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from .records import (
     NOBODY,
     Abort,
     Assigned,
     Bye,
+    Checkpoint,
     Closed,
     CutReport,
     Dead,
     Hello,
     LedgerRecord,
+    Pause,
     Retire,
     TopicPartition,
     Trigger,
     Verdict,
 )
+from .snapshots import Failure, Input, Owner, ProcessView, SnapshotView, Status, Waiting
 
 if TYPE_CHECKING:
     from .captured import Captured
 
 __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Waiting"]
 
-#: An input: the app that reads it, and where.
-Input = tuple[str, TopicPartition]
-
-
-class Status(StrEnum):
-    """The words for outcomes (design, section 9)."""
-
-    INITIATED = "INITIATED"
-    CAPTURING = "CAPTURING"
-    CAPTURED = "CAPTURED"
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why a snapshot failed: a stable code, a sentence, and who held it up."""
-
-    code: str
-    reason: str
-    culprit: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """One thing that a running snapshot still waits for: an input to be cut, or a sender to report or to close."""
-
-    what: str  # "input", "report" or "closing"
-    process: int = NOBODY
-    app: str = ""
-    topic: str = ""
-    partition: int = -1
-
-    def __str__(self) -> str:
-        who = f"process {self.process} of app {self.app}" if self.process != NOBODY else f"app {self.app}"
-        match self.what:
-            case "input":
-                return f"the cut of input {self.topic}[{self.partition}] by {who}"
-            case "report":
-                return f"{who} to cut and report"
-            case _:
-                return f"{who} to close: its white events, sends and markers are not all done"
-
-
-@dataclass(slots=True, kw_only=True)
-class ProcessView:
-    """What the ledger says of one process."""
-
-    process: int
-    hello: Hello
-    assigned: int = -1
-    inputs: tuple[TopicPartition, ...] = ()
-    left: int | None = None  # ledger offset of its Bye or Dead
-    dead: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"process {self.process} ({self.hello.app} on {self.hello.host}, pid {self.hello.pid})"
-
-
-@dataclass(slots=True, kw_only=True)
-class SnapshotView:
-    """What the ledger says of one snapshot, so far."""
-
-    epoch: int
-    trigger: Trigger
-    required: frozenset[int]
-    left: frozenset[int]  # processes in scope that had left before the trigger
-    expected: set[Input]
-    reports: dict[int, tuple[int, CutReport]] = field(default_factory=dict)
-    closed: dict[int, tuple[int, Closed]] = field(default_factory=dict)
-    captured_at: int | None = None  # ledger offset of the record that completed it
-    failure: Failure | None = None
-    failed_at: int | None = None
-    verdict: Verdict | None = None
-
-    @property
-    def open(self) -> bool:
-        """Neither captured nor failed yet."""
-        return self.captured_at is None and self.failure is None
-
-    @property
-    def status(self) -> Status:
-        if self.failure is not None:
-            return Status.FAILED
-        if self.captured_at is not None:
-            return Status.CAPTURED if self.verdict is None else Status.COMPLETED
-        return Status.CAPTURING if self.reports else Status.INITIATED
-
-    def cut_inputs(self) -> set[TopicPartition]:
-        """Every partition named in a report that landed (closed or not)."""
-        return {
-            TopicPartition(position.topic, position.partition)
-            for _, report in self.reports.values()
-            for position in report.positions
-        }
+#: A process that only takes part remembers so many decided snapshots, and so many processes that left: a record of an
+#: older one counts as external (only positions matter there), and no epoch so old comes as news.
+KEEP_DECIDED: Final = 64
+KEEP_LEFT: Final = 1000
+#: Repeats of records without an author are recognised among so many.
+KEEP_NUMBERS: Final = 4096
+#: An author's records may overtake each other by so many.
+KEEP_ABOVE: Final = 256
 
 
 class LedgerState:
-    """The fold. Feed it every record in the order of the ledger; repeats and strangers are dropped."""
+    """The fold. Feed it every record in the order of the ledger; repeats and strangers are dropped.
 
-    def __init__(self) -> None:
+    Args:
+        history: remember every snapshot, for tools that list them. Without, memory is bounded, whatever the ledger
+            holds.
+        start: where the ledger begins. Where older records have gone, everything waits for a `Checkpoint`.
+    """
+
+    def __init__(self, *, history: bool = True, start: int = 0) -> None:
         self.end = 0  # one past the last ledger offset that was applied
         self.processes: dict[int, ProcessView] = {}
         self.snapshots: dict[int, SnapshotView] = {}
         self.open: dict[int, SnapshotView] = {}  # those neither captured nor failed
         self.by_id: dict[tuple[str, int], int] = {}
-        self.retired: set[str] = set()
-        self.owners: dict[
-            Input, tuple[int, int]
-        ] = {}  # input -> (ledger offset of its latest Assigned, process)
+        self.retired: dict[str, int] = {}  # app -> ledger offset of its Retire
+        self.owners: dict[Input, Owner] = {}
         self.highest_epoch = 0
-        self._seen: set[tuple[int, int]] = set()
+        self.paused = False
+        self._history = history
+        self._epochs: dict[int, None] = {}
+        self._seen: dict[int, _Numbers] = {}
+        self._seen_nobody: dict[int, None] = {}
+        self._start = start
+        #: What was read of a ledger whose beginning is gone, until its checkpoint is whole; None: nothing is missing.
+        self._held: list[tuple[int, LedgerRecord | None]] | None = [] if start else None
 
     # -- feeding ----------------------------------------------------------------------------------------------
 
@@ -160,12 +88,16 @@ class LedgerState:
         """
         assert offset >= self.end, "the ledger is read in its order"
         self.end = offset + 1
-        if record is None or (record.process, record.n) in self._seen:
+        if self._held is not None:
+            self._held.append((offset, record))
+            if isinstance(record, Checkpoint):
+                self._resume(self._held, record)
             return
-        self._seen.add((record.process, record.n))
+        if record is None or self._repeated(record):
+            return
         match record:
             case Hello():
-                self.processes[offset] = ProcessView(process=offset, hello=record)
+                self.processes[offset] = ProcessView(process=offset, hello=record, epoch=self.highest_epoch)
             case Assigned():
                 self._assigned(offset, record)
             case Trigger():
@@ -176,7 +108,8 @@ class LedgerState:
                 self._close(offset, record)
             case Abort():
                 failure = Failure(code=record.code, reason=record.reason, culprit=record.culprit)
-                self._fail(offset, self.snapshots.get(record.epoch), failure)
+                if record.epoch in self.open:
+                    self._fail(offset, self.open[record.epoch], failure)
             case Dead():
                 self._leave(offset, record.dead, dead=True)
             case Bye():
@@ -187,16 +120,58 @@ class LedgerState:
                 snapshot = self.snapshots.get(record.epoch)
                 if snapshot is not None and snapshot.captured_at is not None:
                     snapshot.verdict = record
+            case Pause():
+                self._pause(offset, paused=record.paused)
+            case Checkpoint():
+                pass  # for those who start here
+
+    @property
+    def whole(self) -> bool:
+        """Is nothing missing? False: the beginning of the ledger is gone, and no checkpoint stands for it yet."""
+        return self._held is None
+
+    def _resume(self, held: list[tuple[int, LedgerRecord | None]], last: Checkpoint) -> None:
+        """With the last chunk of a checkpoint: what it kept, then what was read since it was taken."""
+        chunks = {
+            record.part: record
+            for _, record in held
+            if isinstance(record, Checkpoint)
+            and (record.n - record.part, record.upto) == (last.n - last.part, last.upto)
+        }
+        if len(chunks) < last.parts or last.upto < self._start:
+            return
+        end, self.end, self._held = self.end, 0, None
+        for part in sorted(chunks):
+            for kept in chunks[part].kept:
+                self.apply(kept.offset, kept.record)
+        self.highest_epoch = max(self.highest_epoch, last.highest_epoch)
+        for offset, record in held:
+            if offset >= last.upto:
+                self.apply(offset, record)
+        self.end = end
+
+    def _repeated(self, record: LedgerRecord) -> bool:
+        if record.process != NOBODY:
+            return self._seen.setdefault(record.process, _Numbers()).repeats(record.n)
+        if record.n in self._seen_nobody:
+            return True
+        self._seen_nobody[record.n] = None
+        _bound(self._seen_nobody, KEEP_NUMBERS)
+        return False
 
     # -- asking -----------------------------------------------------------------------------------------------
 
     def is_epoch(self, epoch: int) -> bool:
         """Is there a `Trigger` at `epoch` - 1, the first of its (id, attempt)? Else it is no epoch (R1, R2)."""
-        return epoch in self.snapshots
+        return epoch in self._epochs
 
     def living(self) -> Iterator[ProcessView]:
         """Processes that said `Hello` and neither `Bye` nor were `Dead`."""
         return (view for view in self.processes.values() if view.left is None)
+
+    def owner(self, item: Input) -> int:
+        """The process that an input was last given to, `NOBODY` if to none."""
+        return self.owners[item].process if item in self.owners else NOBODY
 
     def waiting(self, epoch: int) -> list[Waiting]:
         """What the snapshot of `epoch` still waits for, most telling first; empty when it is captured."""
@@ -205,10 +180,24 @@ class LedgerState:
             Waiting(what="closing" if p in snapshot.reports else "report", process=p, app=self.app_of(p))
             for p in sorted(snapshot.required - snapshot.closed.keys())
         ]
-        for app, (topic, partition) in sorted(snapshot.expected - self._counted_inputs(snapshot)):
-            owner = self.owners.get((app, TopicPartition(topic, partition)), (-1, NOBODY))[1]
+        for app, (topic, partition) in sorted(snapshot.expected - snapshot.counted()):
+            owner = self.owner((app, TopicPartition(topic, partition)))
             waits.append(Waiting(what="input", process=owner, app=app, topic=topic, partition=partition))
         return waits
+
+    def uncut(self, epoch: int) -> set[Input]:
+        """The inputs that no report has cut yet for the open snapshot of `epoch`."""
+        snapshot = self.open[epoch]
+        return snapshot.expected - snapshot.claims.keys()
+
+    def stopped_apps(self, epoch: int) -> list[str]:
+        """Apps in the scope of the open snapshot of `epoch` of which no process lives (R10)."""
+        alive = {view.hello.app for view in self.living()}
+        return sorted(app for app in self.open[epoch].apps if app not in alive and app not in self.retired)
+
+    def last_hello(self, app: str) -> Hello:
+        """What the youngest process of an app said of it."""
+        return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process).hello
 
     def input_topics(self) -> set[str]:
         """Every topic that some living app named as an input."""
@@ -220,15 +209,44 @@ class LedgerState:
 
         return gather(self, epoch)
 
+    def app_of(self, process: int) -> str:
+        """The app that a process belongs to."""
+        return self.processes[process].hello.app
+
     # -- one record each --------------------------------------------------------------------------------------
 
     def _assigned(self, offset: int, record: Assigned) -> None:
         view = self.processes.get(record.process)
-        if view is None:
+        if view is None or view.left is not None:
             return
-        view.assigned, view.inputs = offset, record.inputs
-        for tp in record.inputs:
-            self.owners[view.hello.app, tp] = (offset, record.process)
+        app = view.hello.app
+        view.assigned = offset
+        mine = []
+        for tp in (*record.inputs, *record.changelogs):
+            last = self.owners.get((app, tp))
+            if last is not None and last.generation > record.generation and self._lives(last.process):
+                continue  # who wakes up late is not the owner any more, whatever it says
+            before = max(last.before, last.red) if last is not None else 0
+            self.owners[app, tp] = Owner(offset, record.process, record.generation, before, view.epoch)
+            mine.append(tp)
+        view.inputs = tuple(tp for tp in record.inputs if tp in mine)
+        for snapshot in list(self.open.values()):
+            self._moved_on(offset, snapshot, app, view.inputs)
+
+    def _moved_on(
+        self, offset: int, snapshot: SnapshotView, app: str, inputs: Iterable[TopicPartition]
+    ) -> None:
+        """Inputs came to a new reader: some are named for the first time, for some it is too late to be cut."""
+        if app not in snapshot.apps:
+            return
+        for tp in inputs:
+            snapshot.expected.add((app, tp))
+            if (app, tp) not in snapshot.claims and self.owners[app, tp].before >= snapshot.epoch:
+                reason = (
+                    f"input {tp} of app {app} was read by a process that had turned red, and moved on uncut"
+                )
+                self._fail(offset, snapshot, Failure(code="input-moved", reason=reason, culprit=str(tp)))
+                return
 
     def _trigger(self, offset: int, record: Trigger) -> None:
         key = (record.id, record.attempt)
@@ -239,47 +257,80 @@ class LedgerState:
             view for view in self.processes.values() if not record.apps or view.hello.app in record.apps
         ]
         living = [view for view in in_scope if view.left is None]
-        self.by_id[key] = epoch
-        self.highest_epoch = epoch
-        self.snapshots[epoch] = self.open[epoch] = SnapshotView(
+        apps_alive = {view.hello.app for view in living}
+        last_hello = {view.hello.app: view for view in in_scope if self._unretired(view)}
+        hellos = living + [view for app, view in last_hello.items() if app not in apps_alive]
+        snapshot = SnapshotView(
             epoch=epoch,
             trigger=record,
             required=frozenset(view.process for view in living),
             left=frozenset(view.process for view in in_scope if view.left is not None),
-            expected=self._expected_inputs(in_scope, living),
+            expected={
+                (view.hello.app, TopicPartition(source.topic, partition))
+                for view in hellos
+                for source in view.hello.inputs
+                for partition in range(source.partitions)
+            },
+            apps={
+                app: frozenset(s.topic for view in hellos if view.hello.app == app for s in view.hello.inputs)
+                for app in {view.hello.app for view in hellos}
+            },
         )
-
-    def _expected_inputs(self, in_scope: list[ProcessView], living: list[ProcessView]) -> set[Input]:
-        """Topics x partitions of the living apps, and of stopped ones that are not retired (their last `Hello`)."""
-        apps_alive = {view.hello.app for view in living}
-        last_hello = {view.hello.app: view for view in in_scope if view.hello.app not in self.retired}
-        hellos = living + [view for app, view in last_hello.items() if app not in apps_alive]
-        return {
-            (view.hello.app, TopicPartition(source.topic, partition))
-            for view in hellos
-            for source in view.hello.inputs
-            for partition in range(source.partitions)
-        }
+        self.by_id[key] = epoch
+        self.snapshots[epoch] = self.open[epoch] = snapshot
+        if self.paused:
+            reason = "snapshots are paused in this namespace"
+            self._fail(offset, snapshot, Failure(code="paused", reason=reason))
+            return
+        self.highest_epoch = epoch
+        self._epochs[epoch] = None
+        if not self._history:
+            _bound(self._epochs, KEEP_NUMBERS)
 
     def _report(self, offset: int, record: CutReport) -> None:
         view = self.processes.get(record.process)
-        if view is None:
+        if view is None or view.left is not None:
             return
-        moved = [
-            tp
-            for tp in {TopicPartition(p.topic, p.partition) for p in record.positions}
-            if self.owners.get((view.hello.app, tp), (-1, NOBODY))[0] != record.assigned
-        ]
-        for snapshot in self._served(record.previous, record.epoch):
+        app = record.app or view.hello.app
+        inputs = {TopicPartition(p.topic, p.partition) for p in record.positions}
+        if not record.supplement:
+            view.epoch = max(view.epoch, record.epoch)
+            self._reads_red(record, app, inputs)
+        moved = {
+            tp for tp in inputs if (app, tp) in self.owners and self.owners[app, tp].offset > record.assigned
+        }
+        if moved and record.supplement:
+            return  # R9: void. Who has the input now cuts it itself, or it was too late
+        for snapshot in [s for e, s in self.open.items() if record.previous < e <= record.epoch]:
             if moved:
                 # R9: inputs moved away (or even came back) before the report landed; it is void.
                 reason = f"input {min(moved)} moved while {view.name} was reporting its cut"
-                self._fail(
-                    offset, snapshot, Failure(code="input-moved", reason=reason, culprit=str(min(moved)))
-                )
-            elif record.process not in snapshot.reports:
-                snapshot.reports[record.process] = (offset, record)
+                failure = Failure(code="input-moved", reason=reason, culprit=str(min(moved)))
+                self._fail(offset, snapshot, failure)
+            elif record.supplement or record.process not in snapshot.reports:
+                if record.supplement:
+                    snapshot.supplements[offset] = record
+                else:
+                    snapshot.reports[record.process] = (offset, record)
+                for tp in (*inputs, *record.changelogs):
+                    if self._before(app, tp, record.process) < snapshot.epoch:
+                        snapshot.claims.setdefault((app, tp), offset)
                 self._complete(offset, snapshot)
+
+    def _reads_red(self, record: CutReport, app: str, inputs: set[TopicPartition]) -> None:
+        """What the author of a report reads from here on, it reads in red; what was taken from it just then, not."""
+        for (owner_app, tp), owner in self.owners.items():
+            if (owner_app, owner.process) == (app, record.process) and (
+                tp in inputs or owner.offset > record.assigned
+            ):
+                self.owners[app, tp] = owner._replace(red=max(owner.red, record.epoch))
+
+    def _before(self, app: str, tp: TopicPartition, process: int) -> int:
+        """The highest epoch that somebody other than `process` was red for while it read `tp`."""
+        owner = self.owners.get((app, tp))
+        if owner is None:
+            return 0
+        return owner.before if owner.process == process else max(owner.before, owner.red)
 
     def _close(self, offset: int, record: Closed) -> None:
         for snapshot in list(self.open.values()):
@@ -287,15 +338,29 @@ class LedgerState:
             # R4: a report counts only with its Closed, and a Closed only with the report that it names.
             if report is not None and report[0] == record.report and record.process not in snapshot.closed:
                 snapshot.closed[record.process] = (offset, record)
-                self._complete(offset, snapshot)
+            elif snapshot.supplements.get(record.report, _NO_REPORT).process == record.process:
+                snapshot.supplements_closed.setdefault(record.report, (offset, record))
+            else:
+                continue
+            for sent in record.sent:
+                for app, topics in snapshot.apps.items():
+                    if sent.topic in topics and sent.white_end:
+                        # a partition that nobody had named: white lies in it, so somebody has to cut it
+                        snapshot.expected.add((app, TopicPartition(sent.topic, sent.partition)))
+            self._complete(offset, snapshot)
 
     def _leave(self, offset: int, process: int, *, dead: bool) -> None:
         view = self.processes.get(process)
         if view is None or view.left is not None:
             return
         view.left, view.dead = offset, dead
+        self._seen.pop(process, None)
         for snapshot in list(self.open.values()):
-            if process in snapshot.required - snapshot.closed.keys():
+            unclosed = snapshot.supplements.keys() - snapshot.supplements_closed.keys()
+            if process in snapshot.required - snapshot.closed.keys() or any(
+                snapshot.supplements[at].process == process and at in snapshot.claims.values()
+                for at in unclosed
+            ):
                 # R12: nobody closes for somebody else.
                 how = "was lost" if dead else "stopped"
                 failure = Failure(
@@ -304,40 +369,81 @@ class LedgerState:
                     culprit=f"process {process}",
                 )
                 self._fail(offset, snapshot, failure)
+        if not self._history:
+            left = [view.process for view in self.processes.values() if view.left is not None]
+            for old in left[:-KEEP_LEFT]:
+                del self.processes[old]
 
     def _retire(self, offset: int, app: str) -> None:
-        self.retired.add(app)
-        apps_alive = {view.hello.app for view in self.living()}
+        self.retired[app] = offset
+        alive = {view.hello.app for view in self.living()}
         for snapshot in list(self.open.values()):
-            if app not in apps_alive:
+            if app not in alive:
                 snapshot.expected = {item for item in snapshot.expected if item[0] != app}
                 self._complete(offset, snapshot)
 
+    def _pause(self, offset: int, *, paused: bool) -> None:
+        self.paused = paused
+        for snapshot in list(self.open.values()) if paused else ():
+            self._fail(offset, snapshot, Failure(code="paused", reason="snapshots were paused meanwhile"))
+
     # -- deciding ---------------------------------------------------------------------------------------------
-
-    def _served(self, previous: int, epoch: int) -> list[SnapshotView]:
-        """One cut serves all open snapshots in (previous, epoch] (R2)."""
-        return [view for e, view in self.open.items() if previous < e <= epoch]
-
-    def _counted_inputs(self, snapshot: SnapshotView) -> set[Input]:
-        return {
-            (self.app_of(p), TopicPartition(position.topic, position.partition))
-            for p in snapshot.closed
-            for position in snapshot.reports[p][1].positions
-        }
 
     def _complete(self, offset: int, snapshot: SnapshotView) -> None:
         if not snapshot.open or not snapshot.required <= snapshot.closed.keys():
             return
-        if snapshot.expected <= self._counted_inputs(snapshot):
+        if snapshot.expected <= snapshot.counted():
             snapshot.captured_at = offset
-            del self.open[snapshot.epoch]
+            self._decided(snapshot)
 
-    def _fail(self, offset: int, snapshot: SnapshotView | None, failure: Failure) -> None:
-        if snapshot is not None and snapshot.open:
+    def _fail(self, offset: int, snapshot: SnapshotView, failure: Failure) -> None:
+        if snapshot.open:
             snapshot.failure, snapshot.failed_at = failure, offset
-            del self.open[snapshot.epoch]
+            self._decided(snapshot)
 
-    def app_of(self, process: int) -> str:
-        """The app that a process belongs to."""
-        return self.processes[process].hello.app
+    def _decided(self, snapshot: SnapshotView) -> None:
+        del self.open[snapshot.epoch]
+        if self._history:
+            return
+        decided = [epoch for epoch in self.snapshots if epoch not in self.open]
+        for epoch in decided[:-KEEP_DECIDED]:
+            trigger = self.snapshots.pop(epoch).trigger
+            del self.by_id[trigger.id, trigger.attempt]
+
+    # -- small questions --------------------------------------------------------------------------------------
+
+    def _lives(self, process: int) -> bool:
+        view = self.processes.get(process)
+        return view is not None and view.left is None
+
+    def _unretired(self, view: ProcessView) -> bool:
+        return self.retired.get(view.hello.app, -1) < view.process
+
+
+class _Numbers:
+    """The numbers of one author that were seen: all up to `low`, and some above."""
+
+    __slots__ = ("above", "low")
+
+    def __init__(self) -> None:
+        self.low = 0
+        self.above: set[int] = set()
+
+    def repeats(self, n: int) -> bool:
+        if n <= self.low or n in self.above:
+            return True
+        self.above.add(n)
+        if len(self.above) > KEEP_ABOVE:
+            self.low = min(self.above) - 1  # what is missing there was never written
+        while self.low + 1 in self.above:
+            self.low += 1
+            self.above.remove(self.low)
+        return False
+
+
+def _bound(ordered: dict[int, None], size: int) -> None:
+    while len(ordered) > size:
+        del ordered[next(iter(ordered))]
+
+
+_NO_REPORT = CutReport(process=NOBODY, n=0, epoch=0, previous=0, heard="ledger", assigned=-1, positions=())

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 
 from .colours import Colours
 from .events import InputGiven
-from .records import ChangelogEnd, ChannelRange, CutReport, Heard, LogEnd, Position, TopicPartition
+from .records import (
+    ChangelogEnd,
+    ChannelRange,
+    CutReport,
+    Heard,
+    LogEnd,
+    Position,
+    TopicPartition,
+    TornEvent,
+)
 
 __all__ = ["OpenCut", "Positions", "take_cut"]
 
@@ -25,20 +34,24 @@ class Positions:
         self._given: dict[TopicPartition, InputGiven] = {}
         self._replay_until: dict[TopicPartition, int] = {}
 
-    def give(self, inputs: Iterable[InputGiven]) -> None:
-        """A new assignment. Where an input is set back behind what we had started, its effects happen twice (R10)."""
+    def give(self, inputs: Iterable[InputGiven]) -> list[TopicPartition]:
+        """A new assignment. Where an input is set back behind what was started once, its effects happen twice (R10).
+
+        Returns:
+            the inputs on which events were started since `take`, before they were ours (the ledger was too slow).
+        """
         self._given = {given.tp: given for given in inputs}
-        since = self._next  # what was started since `take`, where the ledger was slower than the first event
+        since = self._next
         self._next = {
             (agent, tp): max(given.position, since.get((agent, tp), 0))
             for tp, given in self._given.items()
             for agent in given.agents
         }
-        self._replay_until = {
-            tp: until
-            for tp, until in self._replay_until.items()
-            if tp in self._given and until > self._given[tp].position
+        until = {
+            tp: max(self._replay_until.get(tp, 0), given.replay_until) for tp, given in self._given.items()
         }
+        self._replay_until = {tp: end for tp, end in until.items() if end > self._given[tp].position}
+        return sorted({tp for _, tp in since if tp in self._given})
 
     def take(self) -> None:
         """No inputs until the next assignment; what was started is remembered."""
@@ -54,18 +67,30 @@ class Positions:
     def inputs(self) -> tuple[TopicPartition, ...]:
         return tuple(sorted(self._given))
 
-    def replaying(self) -> TopicPartition | None:
-        """An input whose reader has not yet passed again what was already started once."""
-        for (_, tp), offset in self._next.items():
-            if offset < self._replay_until.get(tp, 0):
-                return tp
-        return None
-
     def note(self) -> tuple[Position, ...]:
+        """Where every agent stands now."""
         return tuple(
-            Position(agent=agent, topic=tp.topic, partition=tp.partition, offset=offset)
+            self._position(agent, tp, offset)
             for (agent, tp), offset in sorted(self._next.items())
             if tp in self._given
+        )
+
+    def where_given(self, tps: Iterable[TopicPartition]) -> tuple[Position, ...]:
+        """Where these inputs started: the cut of R10."""
+        return tuple(
+            self._position(agent, tp, self._given[tp].position)
+            for tp in sorted(tps)
+            for agent in sorted(self._given[tp].agents)
+        )
+
+    def _position(self, agent: str, tp: TopicPartition, offset: int) -> Position:
+        until = self._replay_until.get(tp, 0)
+        return Position(
+            agent=agent,
+            topic=tp.topic,
+            partition=tp.partition,
+            offset=offset,
+            replay_until=until if until > offset else 0,
         )
 
 
@@ -84,6 +109,7 @@ class OpenCut:
     markers: dict[TopicPartition, int] = field(default_factory=dict)
     ends: tuple[LogEnd, ...] | None = None
     recorded: list[ChannelRange] = field(default_factory=list)
+    torn: list[TornEvent] = field(default_factory=list)
     cut_us: int | None = None
 
     def serves(self, epoch: int) -> bool:
@@ -92,7 +118,15 @@ class OpenCut:
 
 
 def take_cut(
-    colours: Colours, positions: Positions, *, process: int, n: int, epoch: int, heard: Heard, assigned: int
+    colours: Colours,
+    positions: Positions,
+    *,
+    process: int,
+    n: int,
+    epoch: int,
+    heard: Heard,
+    assigned: int,
+    changelogs: tuple[ChangelogEnd, ...] = (),
 ) -> tuple[OpenCut, CutReport]:
     """R3: note positions, note what runs, turn the colour. After this line the process is red for `epoch`."""
     assert epoch > colours.epoch, "epochs of a process only rise"
@@ -106,10 +140,12 @@ def take_cut(
         assigned=assigned,
         positions=noted,
         running=tuple(colours.running_white()),
+        changelogs=tuple(sorted(TopicPartition(end.topic, end.partition) for end in changelogs)),
     )
     colours.turn(epoch)
     starts: dict[TopicPartition, int] = {}
     for position in noted:
         tp = TopicPartition(position.topic, position.partition)
         starts[tp] = min(position.offset, starts.get(tp, position.offset))
-    return OpenCut(epoch=epoch, previous=report.previous, report_n=n, starts=starts), report
+    cut = OpenCut(epoch=epoch, previous=report.previous, report_n=n, starts=starts, changelogs=changelogs)
+    return cut, report

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, TopicPartition
+from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, Position, TopicPartition
 
 __all__ = [
+    "CameBack",
     "ChannelEnded",
     "CutTimed",
     "EndsSeen",
@@ -22,8 +23,10 @@ __all__ = [
     "MarkerSent",
     "RecordMet",
     "StopAsked",
+    "StoppedSeen",
     "TimerExpired",
     "TriggerAppended",
+    "WentAbsent",
 ]
 
 
@@ -81,11 +84,15 @@ class ChannelEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputGiven:
-    """One input of an assignment: who reads it, from which offset (the first not started)."""
+    """One input of an assignment: who reads it, from which offset (the first not started).
+
+    `replay_until`: what was recovered holds effects of events up to there (exclusive; 0: of none past the position).
+    """
 
     tp: TopicPartition
     agents: tuple[str, ...]
     position: int
+    replay_until: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +129,21 @@ class MarkerFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndsSeen:
-    """The log ends of the inputs, asked for after the cut for `epoch`."""
+    """The log ends of the inputs of the report numbered `report`, asked for after its cut."""
+
+    report: int
+    ends: tuple[LogEnd, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedSeen:
+    """Where an app that does not run stands: what its group committed, and the ends of its changelogs and inputs."""
 
     epoch: int
+    app: str
+    asked_at: int
+    positions: tuple[Position, ...]
+    changelogs: tuple[ChangelogEnd, ...]
     ends: tuple[LogEnd, ...]
 
 
@@ -141,6 +160,16 @@ class TimerExpired:
     """The time to live of the snapshot of `epoch` is over."""
 
     epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WentAbsent:
+    """From here on the process takes in and sends without the machine being asked (R15)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CameBack:
+    """The machine is asked again, for everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +190,10 @@ Event = (
     | MarkerSent
     | MarkerFailed
     | EndsSeen
+    | StoppedSeen
     | CutTimed
     | TimerExpired
+    | WentAbsent
+    | CameBack
     | StopAsked
 )

@@ -21,20 +21,24 @@ __all__ = [
     "ChangelogEnd",
     "ChannelRange",
     "CheckResult",
+    "Checkpoint",
     "Closed",
     "CutReport",
     "Dead",
     "Heard",
     "Hello",
     "InputTopic",
+    "Kept",
     "LedgerRecord",
     "LogEnd",
+    "Pause",
     "Position",
     "Retire",
     "Running",
     "SentEnd",
     "Table",
     "TopicPartition",
+    "TornEvent",
     "Trigger",
     "Verdict",
 ]
@@ -43,7 +47,8 @@ __all__ = [
 NOBODY: Final = -1
 
 #: How a process learnt of the snapshot that it cut for; `trigger` is the process that asked for it itself.
-Heard = Literal["trigger", "ledger", "marker", "header", "assigned"]
+#: (`stopped`: it cut for an app that does not run).
+Heard = Literal["trigger", "ledger", "marker", "header", "assigned", "stopped"]
 
 
 class TopicPartition(NamedTuple):
@@ -80,13 +85,15 @@ class Table:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """Where `agent` stands in an input: `offset` is the first offset not started; `started_above` lists those beyond
-    it that have been started all the same (agents with concurrency)."""
+    it that have been started all the same (agents with concurrency). `replay_until`: the effects of earlier readers'
+    events at offsets in [`offset`, `replay_until`) may be in the state already (R10); 0: of none."""
 
     agent: str
     topic: str
     partition: int
     offset: int
     started_above: tuple[int, ...] = ()
+    replay_until: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +104,22 @@ class Running:
     topic: str
     partition: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TornEvent:
+    """A white event that met the work of a red one (of epoch `met`) and went on in red from there (R6).
+
+    Its input counts as not processed, though what it did before is white: a restore runs it again. `table` is where
+    it met the red work, empty for a reply.
+    """
+
+    agent: str
+    topic: str
+    partition: int
+    offset: int
+    met: int
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,12 +196,17 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """A process was given these inputs, all it has now; it reads the ledger up to here before running them (R9)."""
+    """A process was given these inputs, all it has now; it reads the ledger up to here before running them (R9).
+
+    `changelogs`: the table partitions that came with them. `generation`: of the consumer group; what a process says of
+    an older one, when it wakes up late, moves nothing.
+    """
 
     process: int
     n: int
     generation: int
     inputs: tuple[TopicPartition, ...]
+    changelogs: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +238,9 @@ class CutReport:
 
     `assigned` is the ledger offset of the `Assigned` it was made under (-1: no inputs yet); if that is no longer the
     latest for every input named, the report is void (R9).
+
+    A supplement is the cut of inputs where they start: they came, uncut, to a process that was red already (R10), or
+    belong to `app`, which does not run. `changelogs` are the table partitions that came with them.
     """
 
     process: int
@@ -220,6 +251,9 @@ class CutReport:
     assigned: int
     positions: tuple[Position, ...]
     running: tuple[Running, ...] = ()
+    supplement: bool = False
+    app: str = ""
+    changelogs: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +269,7 @@ class Closed:
     input_ends: tuple[LogEnd, ...] = ()
     recorded: tuple[ChannelRange, ...] = ()
     cut_us: int = 0
+    torn: tuple[TornEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,4 +323,50 @@ class Verdict:
     digest: str = ""
 
 
-LedgerRecord = Hello | Assigned | Trigger | CutReport | Closed | Abort | Dead | Bye | Retire | Verdict
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """No snapshots until further notice (`paused`), or again from here on: an off switch without a restart (R15)."""
+
+    process: int = NOBODY
+    n: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A record of the ledger that still matters, and the offset where it stood."""
+
+    offset: int
+    record: LedgerRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The ledger below `upto`, as far as it still matters: who starts here needs nothing older.
+
+    A chunk of `parts`, numbered from 0; the fold is complete with the last one.
+    """
+
+    process: int = NOBODY
+    n: int
+    upto: int
+    highest_epoch: int
+    part: int = 0
+    parts: int = 1
+    kept: tuple[Kept, ...] = ()
+
+
+LedgerRecord = (
+    Hello
+    | Assigned
+    | Trigger
+    | CutReport
+    | Closed
+    | Abort
+    | Dead
+    | Bye
+    | Retire
+    | Verdict
+    | Pause
+    | Checkpoint
+)

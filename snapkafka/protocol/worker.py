@@ -17,8 +17,10 @@ Several cuts can be open at once; each closes by itself. What decides, in the or
 * *Must I cut?* If the epoch is believed and above mine. `hear` can forbid a source of news, for tests and for proof;
   the rule "take in nothing red while white" holds under any of them.
 * *May I close?* `closing.ready`.
-* *Is what I would report true?* If something cannot be reported truly yet (a torn event, an input that moved or that
-  is being replayed), the snapshot is aborted by name; nothing of it stands in the way of the next one.
+* *Whose inputs do I cut?* Mine at my own cut; what came to me uncut after it, where it starts (`moves`, R10); those of
+  an app that does not run, if my id is the smallest.
+* *Is what I would report true?* If the process did anything without this machine (R15), or has work under way from an
+  earlier life, the snapshot is aborted by name; nothing of it stands in the way of the next one.
 
 The methods with plain arguments are the hot path of a service; `handle` is for all that happens less often.
 """
@@ -29,12 +31,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from . import closing
-from .actions import Action, AppendToLedger, AskEnds, ReadLedgerTo, SayHello, StartTimer, TurnedRed
-from .colours import Cause, Colours, Effect
+from . import closing, moves
+from .actions import (
+    Action,
+    AppendToLedger,
+    AskEnds,
+    AskStopped,
+    ReadLedgerTo,
+    SayHello,
+    StartTimer,
+    TurnedRed,
+)
+from .colours import Cause, Colours, Effect, Torn
 from .completion import LedgerState, Waiting
 from .cut import OpenCut, Positions, take_cut
 from .events import (
+    CameBack,
     ChannelEnded,
     CutTimed,
     EndsSeen,
@@ -49,9 +61,12 @@ from .events import (
     MarkerSent,
     RecordMet,
     StopAsked,
+    StoppedSeen,
     TimerExpired,
     TriggerAppended,
+    WentAbsent,
 )
+from .moves import OpenSupplement
 from .records import (
     Abort,
     Assigned,
@@ -63,6 +78,7 @@ from .records import (
     Heard,
     Hello,
     TopicPartition,
+    TornEvent,
     Trigger,
 )
 
@@ -86,18 +102,21 @@ class WorkerProtocol:
         assert hear and hear <= HEAR_ALL, "hear is a part of ledger, markers, headers"
         self.hear = hear
         self.classic = classic
-        self.ledger = LedgerState()
+        self.ledger = LedgerState(history=False)
         self.process: int | None = None
+        self.absent = False
         self.colours = Colours()
         self.positions = Positions()
         self.cuts: dict[int, OpenCut] = {}
+        self.supplements: list[OpenSupplement] = []
         self.assigned = -1  # ledger offset of our latest Assigned
         self._past: list[Colours] = []  # earlier lives that still have something on its way
         self._hello_n: int | None = None
         self._own_triggers: set[int] = set()
         self._given: InputsGiven | None = None
         self._given_n = -1
-        self._recovered: InputsGiven | None = None  # the assignment that is ours, once its Assigned is read
+        self._ours: InputsGiven | None = None  # the assignment that is ours, once its Assigned is read
+        self._tables: tuple[ChangelogEnd, ...] = ()  # as recovered with it
         self._written_before: dict[TopicPartition, int] = {}  # ends of what earlier lives wrote
         self._aborted: set[int] = set()  # epochs we have aborted and not yet read back
         self._n = 0
@@ -117,13 +136,31 @@ class WorkerProtocol:
                 past.end(event)
         return self._advance() if self.cuts else _NOTHING
 
-    def table_touched(self, event: Cause, table: str, key: object, *, write: bool) -> Sequence[Action]:
-        """A running event reads or writes a table key; to be called only while `colours.tearing` (R6)."""
-        torn = self.colours.touch(event, table, key, write=write)
+    def table_touched(self, event: Cause | None, table: str, key: object, *, write: bool) -> Sequence[Action]:
+        """A running event reads or writes a table key; to be called only while `colours.tearing` (R6).
+
+        `event` is None for what is written outside any event.
+        """
+        return self._torn(self.colours.touch(event, table, key, write=write))
+
+    def key_received(self, table: str, key: object, epoch: int) -> None:
+        """A key changes by what another process wrote (a global table), in its colour; the record itself was met."""
+        self.colours.received(table, key, epoch)
+
+    def reply_taken(self, event: Cause, epoch: int) -> Sequence[Action]:
+        """A running event takes in a reply of this colour; the record itself was met (R6)."""
+        return self._torn(self.colours.tear(event, epoch))
+
+    def _torn(self, torn: Torn | None) -> Sequence[Action]:
+        """R6: for every open cut that it crossed, the event counts as not processed; it goes on in red."""
         if torn is None:
             return _NOTHING
-        what = f"event {event.tp}@{event.offset} of agent {event.agent} was white and met red work in table {table}"
-        return self._abort_open(torn.epoch, torn.by, "torn-event", what, f"agent {event.agent}, {event.tp}")
+        (agent, (topic, partition), offset), epoch, by, table = torn
+        event = TornEvent(agent=agent, topic=topic, partition=partition, offset=offset, met=by, table=table)
+        for cut in self.cuts.values():
+            if epoch < cut.epoch <= by:
+                cut.torn.append(event)
+        return self._advance()
 
     def send_entered(self, event: Cause | None) -> Effect:
         """A send enters here, wherever it leaves later (R5)."""
@@ -198,7 +235,7 @@ class WorkerProtocol:
             case ChannelEnded():
                 return self._channel_ended(event)
             case LedgerRecreated():
-                self.ledger = LedgerState()
+                self.ledger = LedgerState(history=False)
                 return self._new_life()
             case Joined():
                 self._hello_n = event.hello.n
@@ -210,6 +247,7 @@ class WorkerProtocol:
                 return self._inputs_given(event)
             case InputsTaken():
                 self.positions.take()
+                self._tables = ()
                 return []
             case MarkerSent():
                 cut = self.cuts.get(event.epoch)
@@ -221,9 +259,21 @@ class WorkerProtocol:
                 what = f"the marker for {event.tp} could not be sent: {event.reason}"
                 return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
             case EndsSeen():
-                if event.epoch in self.cuts:
-                    self.cuts[event.epoch].ends = event.ends
+                for cut in self.cuts.values():
+                    if cut.report_n == event.report:
+                        cut.ends = event.ends
+                for open_supplement in self.supplements:
+                    if open_supplement.report.n == event.report:
+                        open_supplement.ends = event.ends
                 return self._advance()
+            case StoppedSeen():
+                return self._stopped_seen(event)
+            case WentAbsent():
+                self.absent = True
+                return [] if self.process is None else self._contaminated()
+            case CameBack():
+                self.absent = False
+                return [] if self.process is None else self._contaminated()
             case CutTimed():
                 if event.epoch in self.cuts:
                     self.cuts[event.epoch].cut_us = event.us
@@ -250,14 +300,22 @@ class WorkerProtocol:
                 return self._triggered(event.offset + 1, trigger)
             case Assigned() as assigned if assigned.process == self.process and assigned.n == self._given_n:
                 return self._assigned(event.offset)
-            case CutReport() as report if report.process == self.process and report.epoch in self.cuts:
-                self.cuts[report.epoch].report = event.offset
+            case CutReport() as report if report.process == self.process:
+                self._report_read(event.offset, report)
             case Dead() as dead if dead.dead == self.process:
                 return self._new_life()
             case _:
                 pass
         self._drop_decided()
-        return self._advance() if self.cuts else []
+        return self._advance()
+
+    def _report_read(self, offset: int, report: CutReport) -> None:
+        for cut in self.cuts.values():
+            if cut.report_n == report.n:
+                cut.report = offset
+        for open_supplement in self.supplements:
+            if open_supplement.report.n == report.n:
+                open_supplement.at = offset
 
     def _recognised(self, offset: int) -> list[Action]:
         """R11: our id is the offset of our Hello, our epoch the highest trigger below it."""
@@ -265,15 +323,28 @@ class WorkerProtocol:
         self.process = offset
         if self.ledger.highest_epoch > self.colours.epoch:
             self.colours.turn(self.ledger.highest_epoch)
-        return [] if self._given is None else self._append_assigned(self._given)
+        actions = self._contaminated() if self.absent else []
+        return actions if self._given is None else [*actions, *self._append_assigned(self._given)]
+
+    def _contaminated(self) -> list[Action]:
+        """R15: what went on without the machine may have mixed the colours of every snapshot that is open now."""
+        highest = self.ledger.highest_epoch
+        actions = self._abort_open(
+            0, highest, "contaminated", f"{self._name} was absent meanwhile", self._name
+        )
+        if highest > self.colours.epoch:
+            self.colours.turn(highest)
+        return actions
 
     def _triggered(self, epoch: int, trigger: Trigger) -> list[Action]:
         own = trigger.n in self._own_triggers
         self._own_triggers.discard(trigger.n)
-        timer = StartTimer(epoch=epoch, ttl_ms=trigger.ttl_ms)
-        if not own and "ledger" not in self.hear:
-            return [timer]
-        return [*self._cut(epoch, "trigger" if own else "ledger"), timer]
+        if self.absent:
+            return self._contaminated()
+        actions: list[Action] = []
+        if own or "ledger" in self.hear:
+            actions = self._cut(epoch, "trigger" if own else "ledger")
+        return [*actions, *self._ask_stopped(epoch), StartTimer(epoch=epoch, ttl_ms=trigger.ttl_ms)]
 
     def _new_life(self) -> list[Action]:
         """Our id is void, because we read our own `Dead` (R12) or because the ledger is a new one: join again before
@@ -282,6 +353,8 @@ class WorkerProtocol:
             return []
         void, self.process = self.process, None
         self.cuts.clear()
+        self.supplements.clear()
+        self._tables = ()
         self._past.append(self.colours)
         self.colours = Colours(self.ledger.highest_epoch)
         self.assigned = -1
@@ -296,13 +369,12 @@ class WorkerProtocol:
         self._past = [past for past in self._past if past.busy]
 
     def _changelogs_now(self) -> tuple[ChangelogEnd, ...]:
-        """What was recovered with the inputs, and what earlier lives wrote since."""
-        recovered = self._recovered.changelogs if self._recovered is not None else ()
+        """What was recovered with our inputs, and what earlier lives wrote since."""
         return tuple(
             replace(
                 end, end=max(end.end, self._written_before.get(TopicPartition(end.topic, end.partition), 0))
             )
-            for end in recovered
+            for end in self._tables
         )
 
     def _drop_decided(self) -> None:
@@ -311,8 +383,10 @@ class WorkerProtocol:
         for epoch, cut in list(self.cuts.items()):
             if not self._wanted(cut):
                 del self.cuts[epoch]
+        if self.supplements:
+            self.supplements = [item for item in self.supplements if self._wanted(item)]
 
-    def _wanted(self, cut: OpenCut) -> bool:
+    def _wanted(self, cut: OpenCut | OpenSupplement) -> bool:
         return any(cut.serves(epoch) for epoch in self.ledger.open if epoch not in self._aborted)
 
     # -- cutting ----------------------------------------------------------------------------------------------
@@ -340,7 +414,7 @@ class WorkerProtocol:
     def _cut(self, epoch: int, heard: Heard) -> list[Action]:
         if self.process is None or epoch <= self.colours.epoch:
             return []
-        replaying, previous = self.positions.replaying(), self.colours.epoch
+        previous = self.colours.epoch
         self._settle_past()
         cut, report = take_cut(
             self.colours,
@@ -350,25 +424,17 @@ class WorkerProtocol:
             epoch=epoch,
             heard=heard,
             assigned=self.assigned,
+            changelogs=self._changelogs_now(),
         )
         turned = TurnedRed(epoch=epoch, previous=previous, heard=heard)
         if not self._wanted(cut):
             return [turned]
         if self._past:
-            what = f"process {self.process} still has work under way from before it was taken for dead"
-            return [
-                turned,
-                *self._abort_open(previous, epoch, "contaminated", what, f"process {self.process}"),
-            ]
-        if replaying is not None:
-            what = (
-                f"input {replaying} is being replayed after a rebalance: its effects are in the state already"
-            )
-            return [turned, *self._abort_open(previous, epoch, "replay", what, str(replaying))]
-        cut.changelogs = self._changelogs_now()
+            what = f"{self._name} still has work under way from before it was taken for dead"
+            return [turned, *self._abort_open(previous, epoch, "contaminated", what, self._name)]
         self.cuts[epoch] = cut
         tps = self.positions.inputs()
-        asked = [AskEnds(epoch=epoch, tps=tps)] if tps else []
+        asked = [AskEnds(report=report.n, tps=tps)] if tps else []
         if not tps:
             cut.ends = ()
         return [turned, *self._ask_markers(cut), AppendToLedger(record=report), *asked]
@@ -391,6 +457,10 @@ class WorkerProtocol:
                 record = closing.closed(cut, self.colours, process=self.process, n=self._next_n())
                 actions.append(AppendToLedger(record=record))
                 del self.cuts[epoch]
+        for item in list(self.supplements):
+            if (closed := item.closed(self._n + 1)) is not None:
+                actions.append(AppendToLedger(record=replace(closed, n=self._next_n())))
+                self.supplements.remove(item)
         if actions and not self.cuts:
             self.colours.forget(self.colours.epoch)
         return actions
@@ -399,6 +469,7 @@ class WorkerProtocol:
 
     def _inputs_given(self, event: InputsGiven) -> list[Action]:
         self._given = event
+        self._tables = ()
         self.positions.take()
         return [] if self.process is None else self._append_assigned(event)
 
@@ -410,33 +481,87 @@ class WorkerProtocol:
             n=self._given_n,
             generation=given.generation,
             inputs=tuple(sorted(item.tp for item in given.inputs)),
+            changelogs=tuple(sorted(TopicPartition(end.topic, end.partition) for end in given.changelogs)),
         )
         return [AppendToLedger(record=record)]
 
     def _assigned(self, offset: int) -> list[Action]:
-        """R9: the ledger is read up to our `Assigned`: the inputs are ours, and we are as red as any of them."""
+        """R9: the ledger is read up to our `Assigned`: the inputs are ours, and we are as red as any of them was."""
         assert self._given is not None
         self.assigned = offset
-        if self._recovered is not self._given:
-            self._recovered = self._given
+        if self._ours is not self._given:
+            self._ours = self._given
             self._written_before.clear()
-        self.positions.give(self._given.inputs)
-        mine = set(self.positions.inputs())
-        red = [
-            e for e, s in self.ledger.snapshots.items() if e > self.colours.epoch and mine & s.cut_inputs()
-        ]
-        actions = self._cut(max(red), "assigned") if red else []
-        for epoch, snapshot in list(self.ledger.open.items()):
-            uncut = sorted(mine - snapshot.cut_inputs())
-            if uncut and epoch <= self.colours.epoch:
-                what = f"input {uncut[0]} came to process {self.process} after that had turned red"
-                actions += self._abort_open(epoch - 1, epoch, "input-moved", what, str(uncut[0]))
+        app = self.ledger.app_of(self._me)
+        self._tables = tuple(
+            end
+            for end in self._given.changelogs
+            if self.ledger.owner((app, TopicPartition(end.topic, end.partition))) == self.process
+        )
+        mine = [item for item in self._given.inputs if self.ledger.owner((app, item.tp)) == self.process]
+        early = self.positions.give(mine)
+        tps = self.positions.inputs()
+        red = moves.red_before(self.ledger, app, tps)
+        actions = self._cut(red, "assigned") if red else []
+        for epoch, uncut in moves.came_uncut(self.ledger, app, tps, self.colours.epoch).items():
+            if epoch in self._aborted:
+                continue
+            if early:
+                what = f"{self._name} ran events of {early[0]} before the ledger had told it whose it was"
+                actions += self._abort_open(epoch - 1, epoch, "contaminated", what, str(early[0]))
+            else:
+                actions += self._supplement(epoch, uncut)
         return actions
+
+    def _supplement(self, epoch: int, uncut: list[TopicPartition]) -> list[Action]:
+        """R10: these inputs came uncut to a process that is red for `epoch`; they are cut where they start."""
+        item = moves.supplement(
+            process=self._me,
+            n=self._next_n(),
+            epoch=epoch,
+            assigned=self.assigned,
+            positions=self.positions.where_given(uncut),
+            changelogs=self._changelogs_now(),
+        )
+        self.supplements.append(item)
+        return [AppendToLedger(record=item.report), AskEnds(report=item.report.n, tps=tuple(uncut))]
+
+    def _ask_stopped(self, epoch: int) -> list[Action]:
+        """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
+        snapshot = self.ledger.open.get(epoch)
+        if snapshot is None or self.process != min(snapshot.required, default=None):
+            return []
+        actions: list[Action] = []
+        for app in self.ledger.stopped_apps(epoch):
+            hello = self.ledger.last_hello(app)
+            inputs = tuple(sorted(tp for owner, tp in self.ledger.uncut(epoch) if owner == app))
+            actions.append(
+                AskStopped(
+                    epoch=epoch, app=app, asked_at=self.ledger.end - 1, inputs=inputs, tables=hello.tables
+                )
+            )
+        return actions
+
+    def _stopped_seen(self, event: StoppedSeen) -> list[Action]:
+        if self.process is None or event.epoch not in self.ledger.open:
+            return []
+        item = moves.supplement(
+            process=self.process,
+            n=self._next_n(),
+            epoch=event.epoch,
+            assigned=event.asked_at,
+            positions=event.positions,
+            changelogs=event.changelogs,
+            app=event.app,
+        )
+        item.ends = event.ends
+        self.supplements.append(item)
+        return [AppendToLedger(record=item.report)]
 
     @property
     def inputs_ready(self) -> bool:
         """Have the latest inputs been announced and the ledger read up to there?"""
-        return self._given is None or self._recovered is self._given
+        return self._given is None or self._ours is self._given
 
     # -- failing by name --------------------------------------------------------------------------------------
 
@@ -466,6 +591,10 @@ class WorkerProtocol:
                 actions.append(AppendToLedger(record=abort))
         self._drop_decided()
         return actions
+
+    @property
+    def _name(self) -> str:
+        return f"process {self.process}"
 
     @property
     def _me(self) -> int:

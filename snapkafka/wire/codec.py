@@ -157,6 +157,8 @@ def _is_record(kind: Any) -> bool:
 @cache
 def _plain_of(kind: Any) -> Convert:
     """Turns a value of this type into dicts, lists and atoms."""
+    if kind == LedgerRecord:
+        return encode  # a record within a record (Checkpoint)
     if _is_record(kind):
         fields = [(name, _plain_of(hint)) for name, hint in _hints(kind).items()]
         return lambda value: {name: convert(getattr(value, name)) for name, convert in fields}
@@ -169,11 +171,13 @@ def _plain_of(kind: Any) -> Convert:
 @cache
 def _typed_of(kind: Any) -> Convert:
     """Turns dicts, lists and atoms back into a value of this type."""
+    if kind == LedgerRecord:
+        return decode
     if _is_record(kind):
         fields = [(name, _typed_of(hint)) for name, hint in _hints(kind).items()]
         return lambda value: kind(**{name: convert(value[name]) for name, convert in fields})
     if typing.get_origin(kind) is tuple:
         item = _typed_of(typing.get_args(kind)[0])
         return lambda value: tuple(item(element) for element in value)
-    assert kind in (int, str) or typing.get_origin(kind) is typing.Literal, f"no Avro type for {kind}"
+    assert kind in (int, str, bool) or typing.get_origin(kind) is typing.Literal, f"no Avro type for {kind}"
     return lambda value: value

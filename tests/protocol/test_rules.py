@@ -6,19 +6,35 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol.actions import ReadLedgerTo, SendMarkers
+from snapkafka.protocol.actions import AskStopped, ReadLedgerTo, SendMarkers
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.events import (
+    CameBack,
     ChannelEnded,
     InputsTaken,
     LedgerRecreated,
     MarkerMet,
     RecordMet,
     StopAsked,
+    StoppedSeen,
     TimerExpired,
     TriggerAppended,
+    WentAbsent,
 )
-from snapkafka.protocol.records import Abort, Closed, CutReport, Dead, Retire, Trigger, Verdict
+from snapkafka.protocol.records import (
+    Abort,
+    ChangelogEnd,
+    Closed,
+    CutReport,
+    Dead,
+    LogEnd,
+    Pause,
+    Position,
+    Retire,
+    TopicPartition,
+    Trigger,
+    Verdict,
+)
 
 from .world import A, B, Process, World, settle
 
@@ -213,12 +229,14 @@ def test_r5_a_send_has_the_colour_of_its_event_whenever_it_leaves(
     assert (late.epoch, late.cause) == (epoch, None), "a task that outlives its event"
 
 
-def test_r6_a_torn_event_aborts_by_name(world: World, pair: tuple[Process, Process]) -> None:
-    """R6: a white event that would take in something red (a table key written by a red event since the cut)."""
-    p, _ = pair
+def test_r6_a_torn_event_is_listed_and_goes_on_in_red(world: World, pair: tuple[Process, Process]) -> None:
+    """R6: a white event that would take in something red (a table key written by a red event since the cut) stops
+    being white there. It is listed as torn: for every open cut its input counts as not processed."""
+    p, q = pair
     white = p.start(A, 0)
+    before = p.send(B, white)
     epoch = world.trigger()
-    p.catch_up()
+    settle(p, q)
     red = p.start(A, 1)
     assert p.machine.colours.tearing
     p.do(p.machine.table_touched(red, "t", "k", write=True))
@@ -226,13 +244,64 @@ def test_r6_a_torn_event_aborts_by_name(world: World, pair: tuple[Process, Proce
     assert world.snapshot(epoch).open
     p.do(p.machine.table_touched(white, "t", "k", write=False))
     p.do(p.machine.table_touched(white, "t", "k", write=True))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.code == "torn-event"
-    assert "agent agent" in failure.culprit
-    assert len(records(p, Abort)) == 1, "said once"
+    assert not p.machine.colours.white_running(epoch), "nothing white runs any more"
+    after = p.send(B, white)
+    assert (before.epoch, after.epoch) == (0, epoch)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    captured = world.fold.captured(epoch)
+    (torn,) = next(cut.torn for cut in captured.inputs if cut.topic == "a")
+    assert (torn.agent, torn.offset, torn.met, torn.table) == ("agent", 0, epoch, "t")
+    assert captured.replays == 1
     p.end(white)
-    assert not p.machine.colours.tearing
+
+
+def test_r6_a_red_reply_tears(world: World, pair: tuple[Process, Process]) -> None:
+    """R6: something red (..., a red RPC reply); and for the cuts that it did not cross, the event stays as it was."""
+    p, q = pair
+    white = p.start(A, 0)
+    first = world.trigger("first")
+    p.catch_up()
+    between = p.start(A, 1)
+    second = world.trigger("second")
+    settle(p, q)
+    p.do(p.machine.reply_taken(white, first))
+    p.do(p.machine.reply_taken(between, first))
+    p.end(white)
+    p.end(between)
+    torn = {e: [t.offset for cut in world.fold.captured(e).inputs for t in cut.torn] for e in (first, second)}
+    assert torn == {first: [0], second: []}
+
+
+def test_r6_of_three_colours_the_middle_one_tears_too(world: World, pair: tuple[Process, Process]) -> None:
+    """A red event may itself be white for a later snapshot: what it writes is red all the same for the first one."""
+    p, q = pair
+    white = p.start(A, 0)
+    first = world.trigger("first")
+    p.catch_up()
+    between = p.start(A, 1)
+    second = world.trigger("second")
+    settle(p, q)
+    p.do(p.machine.table_touched(between, "t", "k", write=True))
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    p.end(white)
+    p.end(between)
+    torn = {e: [t.offset for cut in world.fold.captured(e).inputs for t in cut.torn] for e in (first, second)}
+    assert torn == {first: [0], second: []}
+
+
+def test_r6_what_others_wrote_into_a_global_table_has_their_colour(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    p.machine.key_received("g", "k", epoch)
+    p.do(p.machine.table_touched(None, "t", "timer", write=True))
+    p.do(p.machine.table_touched(white, "g", "k", write=False))
+    settle(p, q)
+    assert world.fold.captured(epoch).replays == 1
 
 
 def test_r6_nothing_is_torn_once_the_white_events_are_done(
@@ -386,20 +455,121 @@ def test_r8_senders_that_left_are_named(world: World, pair: tuple[Process, Proce
 # -- R9 -----------------------------------------------------------------------------------------------------------
 
 
-def test_r9_a_report_made_under_an_old_assignment_is_void(
+def test_r10_a_white_input_given_to_a_red_process_is_cut_where_it_starts(
     world: World, pair: tuple[Process, Process]
 ) -> None:
-    """R9: counts only if, where it stands in the ledger, that is still the latest for every input in it."""
+    """R10: position after the old owner's commit, and the recovered changelog end, in a supplementary report."""
     p, q = pair
     epoch = world.trigger()
-    q.catch_up(epoch)
     p.feed(InputsTaken())
-    heir = Process(world, "p", (A,))  # its Assigned lands before p's report
+    heir = Process(world, "p", (), assign=False)
     assert heir.epoch == epoch, "born after the trigger: red by birth"
+    heir.give(A, positions={A: 7}, recovered=5)
+    settle(p, q, heir)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    captured = world.fold.captured(epoch)
+    (cut,) = (cut for cut in captured.inputs if cut.topic == "a")
+    assert (cut.position, cut.receiver) == (7, heir.id)
+    assert {(c.process, c.end) for c in captured.changelogs if c.app == "p"} == {(heir.id, 5)}
+
+
+def test_r10_a_supplement_counts_only_with_its_closed(world: World, pair: tuple[Process, Process]) -> None:
+    """A process that is lost between the two fails the snapshot: nobody else can cut what it has read in red."""
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    settle(p, q)
+    heir = Process(world, "p", (), assign=False)
+    heir.deaf_to_itself = True
+    heir.give(A)
+    assert world.snapshot(epoch).supplements
+    assert world.snapshot(epoch).open
+    world.append(Dead(n=1, dead=heir.id))
     failure = world.snapshot(epoch).failure
     assert failure is not None
-    assert failure.code == "input-moved"
-    assert "a[0]" in failure.culprit
+    assert failure.code == "process-lost"
+
+
+def test_r9_an_input_that_was_read_in_red_and_moves_on_uncut_fails_the_snapshot(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R9: only who read it first in red knows where; its supplement that lands after the move is void."""
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    settle(p, q)
+    heir = Process(world, "p", (), assign=False)
+    heir.hold = True  # its supplement is under way
+    heir.give(A)
+    third = Process(world, "p", (), assign=False)
+    third.give(A, generation=2)
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("input-moved", "a[0]")
+
+
+def test_r10_inputs_of_a_stopped_app_are_cut_by_the_smallest_id(world: World) -> None:
+    """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
+    p = Process(world, "p", (A,))
+    p.end(p.start(A, 0))
+    p.feed(StopAsked())
+    q, r = Process(world, "q", (B,)), Process(world, "r", ())
+    settle(q, r)
+    epoch = world.trigger()
+    settle(q, r)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert not any(isinstance(action, AskStopped) for action in r.asked)
+    assert (asked.app, asked.inputs, asked.epoch) == ("p", (A,), epoch)
+    q.feed(
+        StoppedSeen(
+            epoch=epoch,
+            app="p",
+            asked_at=asked.asked_at,
+            positions=(Position(agent="*", topic="a", partition=0, offset=1),),
+            changelogs=(ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=3),),
+            ends=(LogEnd(topic="a", partition=0, end=4),),
+        )
+    )
+    settle(q, r)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    captured = world.fold.captured(epoch)
+    (cut,) = (cut for cut in captured.inputs if cut.app == "p")
+    assert (cut.position, cut.log_end, cut.receiver) == (1, 4, q.id)
+    assert [(c.app, c.end) for c in captured.changelogs if c.app == "p"] == [("p", 3)]
+
+
+def test_r10_what_was_asked_of_a_stopped_app_is_void_once_it_runs_again(world: World) -> None:
+    p = Process(world, "p", (A,))
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    heir = Process(world, "p", (A,))
+    heir.catch_up()
+    position = Position(agent="*", topic="a", partition=0, offset=99)
+    q.feed(
+        StoppedSeen(
+            epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
+        )
+    )
+    settle(q, heir)
+    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
+    assert (cut.position, cut.receiver) == (0, heir.id)
+
+
+def test_who_wakes_up_late_owns_nothing(world: World, pair: tuple[Process, Process]) -> None:
+    """What a process says of an older generation of its group moves nothing."""
+    p, q = pair
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A, generation=2)
+    p.give(A, generation=1)
+    assert world.fold.owner(("p", A)) == heir.id
+    epoch = world.trigger()
+    settle(p, q, heir)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert {cut.receiver for cut in world.fold.captured(epoch).inputs} == {heir.id, q.id}
 
 
 def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
@@ -427,22 +597,106 @@ def test_r9_a_process_cuts_for_the_highest_epoch_of_its_inputs(world: World) -> 
     assert deaf.turned[-1].heard == "assigned"
 
 
-def test_a_replayed_input_aborts_by_name_until_it_has_caught_up(world: World) -> None:
-    """R10 in part: effects of inputs past the position are in the state; until reports say so, the snapshot fails."""
+def test_r10_a_replay_is_reported_until_it_has_caught_up(world: World) -> None:
+    """R10: Where effects of inputs past the position are already in the state the report says up to where."""
     p = Process(world, "p", (A,))
     for offset in range(5):
         p.end(p.start(A, offset))
     p.feed(InputsTaken())
     p.give(A, positions={A: 2})
-    epoch = world.trigger("during")
+    found = []
+    for name in ("at once", "on the way", "after"):
+        epoch = world.trigger(name)
+        settle(p)
+        ((position,),) = (cut.agents for cut in world.fold.captured(epoch).inputs)
+        found.append((position.offset, position.replay_until, world.fold.captured(epoch).replays))
+        p.end(p.start(A, position.offset))
+        p.end(p.start(A, position.offset + 1))
+    assert found == [(2, 5, 1), (4, 5, 1), (6, 0, 0)]
+
+
+def test_r10_what_the_recovered_changelog_shows_is_reported_too(world: World) -> None:
+    p = Process(world, "p", (), assign=False)
+    p.give(A, positions={A: 2}, replay_until=4)
+    epoch = world.trigger()
     settle(p)
+    ((position,),) = (cut.agents for cut in world.fold.captured(epoch).inputs)
+    assert (position.offset, position.replay_until) == (2, 4)
+
+
+def test_r15_an_absent_process_aborts_what_it_may_have_mixed(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R15: epochs it may have mixed are contaminated, and its next ledger record for them is `Abort`."""
+    p, q = pair
+    before = world.trigger("before")
+    p.hold_ends = True
+    p.catch_up()
+    p.feed(WentAbsent())
+    during = world.trigger("during")
+    settle(p, q)
+    p.feed(CameBack())
+    settle(p, q)
+    assert p.epoch == during
+    for epoch in (before, during):
+        failure = world.snapshot(epoch).failure
+        assert failure is not None
+        assert failure.code == "contaminated"
+    p.hold_ends = False
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED
+
+
+def test_r15_a_process_that_was_absent_from_the_start_aborts_when_it_has_joined(world: World) -> None:
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    p = Process(world, "p", (A,), join=False)
+    p.feed(WentAbsent())
+    p.join()
     failure = world.snapshot(epoch).failure
     assert failure is not None
-    assert (failure.code, failure.culprit) == ("replay", "a[0]")
-    for offset in (2, 3, 4):
-        p.end(p.start(A, offset))
-    good = world.trigger("after")
-    settle(p)
+    assert failure.code == "contaminated"
+    p.feed(CameBack())
+    settle(p, q)
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED
+
+
+def test_partitions_that_are_named_later_are_expected(world: World, pair: tuple[Process, Process]) -> None:
+    """R11: expected inputs: ..., and partitions first named later (by their reader, or by who sent white into them)."""
+    p, q = pair
+    new = TopicPartition("b", 1)
+    p.send(new)
+    epoch = world.trigger()
+    settle(p, q)
+    assert [str(w) for w in world.fold.waiting(epoch)] == ["the cut of input b[1] by app q"]
+    q.give(B, new)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert {(c.topic, c.partition) for c in world.fold.captured(epoch).inputs} == {
+        ("a", 0),
+        ("b", 0),
+        ("b", 1),
+    }
+
+
+def test_while_paused_no_trigger_is_an_epoch(world: World, pair: tuple[Process, Process]) -> None:
+    """R15: off switches: `pause`/`resume` (a ledger record, no restart)."""
+    p, q = pair
+    running = world.trigger("running")
+    world.append(Pause(n=1, paused=True))
+    refused = world.trigger("refused")
+    settle(p, q)
+    assert p.epoch == running, "what was triggered before is an epoch"
+    for epoch in (running, refused):
+        failure = world.snapshot(epoch).failure
+        assert failure is not None
+        assert failure.code == "paused"
+    world.append(Pause(n=2, paused=False))
+    good = world.trigger("good")
+    settle(p, q)
     assert world.snapshot(good).status is Status.CAPTURED
 
 

@@ -28,6 +28,7 @@ from snapkafka.protocol.events import (
 )
 from snapkafka.protocol.records import (
     ChangelogEnd,
+    CutReport,
     Hello,
     InputTopic,
     LedgerRecord,
@@ -91,6 +92,7 @@ class Process:
         hear: frozenset[str] = HEAR_ALL,
         classic: bool = False,
         assign: bool = True,
+        join: bool = True,
     ) -> None:
         self.world, self.app, self.inputs = world, app, inputs
         self.machine = WorkerProtocol(hear=hear, classic=classic)
@@ -98,19 +100,26 @@ class Process:
         self.asked: list[Action] = []
         self.unacked: deque[tuple[Effect, TopicPartition, int, int]] = deque()
         self.turned: list[TurnedRed] = []
-        world.numbers += 1
-        hello = Hello(
-            n=world.numbers,
-            app=app,
-            host="host",
-            inputs=tuple(InputTopic(topic=tp.topic, partitions=1) for tp in inputs),
-            tables=(Table(name="t", changelog=f"{app}-t-changelog", partitions=1),),
-        )
-        self.feed(Joined(hello=hello))
-        world.append(hello)
-        self.catch_up()
+        self.hold = False  # what it appends to the ledger is under way, and stays so
+        self.hold_ends = False  # the broker does not tell it any log ends
+        self.deaf_to_itself = False  # it does not read its own reports back
+        if join:
+            self.join()
         if inputs and assign:
             self.give(*inputs)
+
+    def join(self) -> None:
+        self.world.numbers += 1
+        hello = Hello(
+            n=self.world.numbers,
+            app=self.app,
+            host="host",
+            inputs=tuple(InputTopic(topic=tp.topic, partitions=1) for tp in self.inputs),
+            tables=(Table(name="t", changelog=f"{self.app}-t-changelog", partitions=1),),
+        )
+        self.feed(Joined(hello=hello))
+        self.world.append(hello)
+        self.catch_up()
 
     @property
     def id(self) -> int:
@@ -121,13 +130,23 @@ class Process:
     def epoch(self) -> int:
         return self.machine.colours.epoch
 
-    def give(self, *inputs: TopicPartition, positions: dict[TopicPartition, int] | None = None) -> None:
+    def give(
+        self,
+        *inputs: TopicPartition,
+        positions: dict[TopicPartition, int] | None = None,
+        generation: int = 1,
+        recovered: int = 0,
+        replay_until: int = 0,
+    ) -> None:
         """A rebalance gives these inputs."""
         given = tuple(
-            InputGiven(tp=tp, agents=("agent",), position=(positions or {}).get(tp, 0)) for tp in inputs
+            InputGiven(
+                tp=tp, agents=("agent",), position=(positions or {}).get(tp, 0), replay_until=replay_until
+            )
+            for tp in inputs
         )
-        changelog = ChangelogEnd(table="t", topic=f"{self.app}-t-changelog", partition=0, end=0)
-        self.feed(InputsGiven(generation=1, inputs=given, changelogs=(changelog,)))
+        changelog = ChangelogEnd(table="t", topic=f"{self.app}-t-changelog", partition=0, end=recovered)
+        self.feed(InputsGiven(generation=generation, inputs=given, changelogs=(changelog,)))
         self.catch_up()
 
     def feed(self, event: Event) -> list[Action]:
@@ -140,7 +159,8 @@ class Process:
             match action:
                 case AppendToLedger(record=record):
                     self.asked.append(action)
-                    self.world.append(record)
+                    if not (self.hold and isinstance(record, CutReport)):
+                        self.world.append(record)
                 case SendMarkers(epoch=epoch, previous=previous, tps=tps):
                     self.asked.append(action)
                     for tp in tps:
@@ -148,12 +168,14 @@ class Process:
                         seq = self.machine.marker_stamped(tp)
                         log.append(Stored(self.id, epoch, seq, marker=True, previous=previous))
                         self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))
-                case AskEnds(epoch=epoch, tps=tps):
+                case AskEnds() if self.hold_ends:
+                    pass
+                case AskEnds(report=report, tps=tps):
                     ends = (
                         LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.world.log(tp)))
                         for tp in tps
                     )
-                    self.feed(EndsSeen(epoch=epoch, ends=tuple(ends)))
+                    self.feed(EndsSeen(report=report, ends=tuple(ends)))
                 case TurnedRed(epoch=epoch):
                     self.turned.append(action)
                     self.feed(CutTimed(epoch=epoch, us=1))
@@ -164,6 +186,8 @@ class Process:
         """Read the ledger, to its end or to `upto`."""
         while self.read < (len(self.world.ledger) if upto is None else upto):
             self.read += 1
+            if self.deaf_to_itself and isinstance(self.world.ledger[self.read - 1], CutReport):
+                continue
             self.feed(LedgerRead(offset=self.read - 1, record=self.world.ledger[self.read - 1]))
 
     def start(self, tp: TopicPartition, offset: int) -> Cause:

@@ -121,6 +121,7 @@ def _input(
             topic_id="",
             partition=tp.partition,
             position=position,
+            noted=position,
             low=rng.randint(0, position),
             log_end=rng.randint(max(position, red_from), end),
             receiver=living[0],
@@ -247,7 +248,12 @@ def _move_position(rng: random.Random, world: World) -> None:
     i = rng.randrange(len(world.inputs))
     moved = world.inputs[i].position + rng.randint(0, 6)
     agents = tuple(replace(agent, offset=max(agent.offset, moved)) for agent in world.inputs[i].agents)
-    world.inputs[i] = replace(world.inputs[i], position=min(a.offset for a in agents), agents=agents)
+    world.inputs[i] = replace(
+        world.inputs[i],
+        position=min(a.offset for a in agents),
+        noted=min(a.offset for a in agents),
+        agents=agents,
+    )
 
 
 def _recreate(rng: random.Random, world: World) -> None:
@@ -280,7 +286,7 @@ def _receive_what_was_late(rng: random.Random, world: World) -> None:
     world.records.append(LogRecord(*tp, end, process, 0, rng.randint(0, 30)))
     world.bounds[tp] = replace(world.bounds[tp], end=end + 1)
     agents = tuple(replace(agent, offset=end + 1) for agent in source.agents)
-    world.inputs[i] = replace(source, position=end + 1, agents=agents)
+    world.inputs[i] = replace(source, position=end + 1, noted=end + 1, agents=agents)
 
 
 DAMAGES = (

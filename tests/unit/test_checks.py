@@ -37,7 +37,9 @@ from snapkafka.protocol.records import ChannelRange, Position, TopicPartition
 EPOCH = 100
 TP = TopicPartition("in", 0)
 STATE = TopicPartition("table", 0)
-INPUT = InputCut(app="app", topic="in", topic_id="t1", partition=0, position=2, low=1, log_end=6, receiver=1)
+INPUT = InputCut(
+    app="app", topic="in", topic_id="t1", partition=0, position=2, noted=2, low=1, log_end=6, receiver=1
+)
 CAPTURED = Captured(
     id="snap",
     attempt=1,
@@ -162,7 +164,7 @@ def test_v2_red_by_birth() -> None:
 def test_v2_red_by_r8() -> None:
     """White by its header, but after its sender's white end: nobody has it in flight, and somebody has received it."""
     log = [*LOG[:5], LogRecord("in", 0, 6, 1, 0, 9)]
-    assert found(log, with_input(position=7, log_end=7)) == [
+    assert found(log, with_input(position=7, noted=7, log_end=7)) == [
         ("recorded-differs", 2),
         ("recorded-differs", 3),
         ("recorded-differs", 4),
@@ -173,7 +175,7 @@ def test_v2_red_by_r8() -> None:
 
 def test_v2_red_by_r8_of_a_process_that_left() -> None:
     log = [*LOG[:5], LogRecord("in", 0, 6, 2, 0, 0)]
-    captured = replace(with_input(position=7, log_end=6), recorded=())
+    captured = replace(with_input(position=7, noted=7, log_end=6), recorded=())
     assert found(log, captured) == [("red-late", 6)]
 
 
@@ -189,7 +191,7 @@ def test_v2_of_two_agents_one_that_received_is_enough() -> None:
 
 
 def test_v2_a_marker_is_no_message() -> None:
-    assert found(LOG, replace(with_input(position=6), recorded=())) == []
+    assert found(LOG, replace(with_input(position=6, noted=6), recorded=())) == []
 
 
 # -- V4 ------------------------------------------------------------------------------------------------------
@@ -206,7 +208,7 @@ def test_v4_another_record_in_its_place() -> None:
 
 
 def test_v4_nothing_in_flight_nothing_missing() -> None:
-    captured = replace(with_input(position=5), recorded=())
+    captured = replace(with_input(position=5, noted=5), recorded=())
     assert found([record for record in LOG if record[:3] != ("in", 0, 4)], captured) == []
 
 
@@ -260,7 +262,7 @@ def test_gone_below_the_position_leaves_the_receipt_unseen() -> None:
 
 def test_gone_where_only_one_that_left_could_have_sent() -> None:
     trimmed = LogBounds(start=6, end=7, topic_id="t1")
-    captured = replace(with_input(position=5), recorded=())
+    captured = replace(with_input(position=5, noted=5), recorded=())
     assert bounds_of(captured, trimmed) == [("unread", 1), ("gone-left", 5)]
     require_offsets(CutView(captured, BOUNDS | {TP: trimmed}))
 

@@ -54,6 +54,7 @@ def example() -> Manifest:
                 topic_id="ab",
                 partition=0,
                 position=3,
+                noted=3,
                 low=1,
                 log_end=9,
                 receiver=2,

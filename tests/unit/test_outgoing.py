@@ -69,7 +69,7 @@ class Driver:
             cut = self.machine.cuts[epoch]
             if cut.cut_us is None:
                 self.feed(CutTimed(epoch=epoch, us=1))
-                self.feed(EndsSeen(epoch=epoch, ends=()))
+                self.feed(EndsSeen(report=cut.report_n, ends=()))
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(work)

@@ -22,6 +22,7 @@ from snapkafka.protocol.actions import (
     Action,
     AppendToLedger,
     AskEnds,
+    AskStopped,
     ReadLedgerTo,
     SayHello,
     SendMarkers,
@@ -43,6 +44,7 @@ from snapkafka.protocol.records import Closed, CutReport, Hello, LedgerRecord, L
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .stamps import Stamps
+from .stopped import stopped_app
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
@@ -137,6 +139,8 @@ class FaustDriver:
                     self.outgoing.send_markers(action)
                 case AskEnds():
                     self.spawn(self._ask_ends(action))
+                case AskStopped():
+                    self.spawn(self._ask_stopped(action))
                 case StartTimer():
                     self._loop.call_later(action.ttl_ms / 1000, self.feed, TimerExpired(epoch=action.epoch))
                 case SayHello():
@@ -293,12 +297,15 @@ class FaustDriver:
         ends = await self.admin.log_ends(action.tps)
         self.feed(
             EndsSeen(
-                epoch=action.epoch,
+                report=action.report,
                 ends=tuple(
                     LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()
                 ),
             )
         )
+
+    async def _ask_stopped(self, action: AskStopped) -> None:
+        self.feed(await stopped_app(self.admin, action))
 
     # -- for the app ------------------------------------------------------------------------------------------
 

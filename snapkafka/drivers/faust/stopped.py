@@ -1,0 +1,44 @@
+"""Where an app that does not run stands (R10): what its group committed is where it will go on."""
+
+from __future__ import annotations
+
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.protocol.actions import AskStopped
+from snapkafka.protocol.events import StoppedSeen
+from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, TopicPartition
+
+__all__ = ["ANY_AGENT", "stopped_app"]
+
+#: Faust commits one position per input, whichever agents read it.
+ANY_AGENT = "*"
+
+
+async def stopped_app(admin: KafkaTopicAdmin, action: AskStopped) -> StoppedSeen:
+    """Ask the broker. An input without a committed position starts at the beginning of its log, Faust's default."""
+    committed = await admin.committed(action.app)
+    starts = await admin.log_starts(action.inputs)
+    changelogs = [
+        (table.name, TopicPartition(table.changelog, partition))
+        for table in action.tables
+        for partition in range(table.partitions)
+    ]
+    ends = await admin.log_ends([*action.inputs, *(tp for _, tp in changelogs)])
+    return StoppedSeen(
+        epoch=action.epoch,
+        app=action.app,
+        asked_at=action.asked_at,
+        positions=tuple(
+            Position(
+                agent=ANY_AGENT,
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=committed[tp][0] if tp in committed else starts[tp],
+            )
+            for tp in action.inputs
+        ),
+        changelogs=tuple(
+            ChangelogEnd(table=name, topic=tp.topic, partition=tp.partition, end=ends[tp])
+            for name, tp in changelogs
+        ),
+        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=ends[tp]) for tp in action.inputs),
+    )

@@ -1,0 +1,150 @@
+"""What the ledger says of one process and of one snapshot: the views that the fold in `completion` keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from .records import NOBODY, Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
+
+__all__ = ["Failure", "Input", "Owner", "Part", "ProcessView", "SnapshotView", "Status", "Waiting"]
+
+#: An input, or a table partition: the app that has it, and where.
+Input = tuple[str, TopicPartition]
+
+
+class Status(StrEnum):
+    """The words for outcomes (design, section 9)."""
+
+    INITIATED = "INITIATED"
+    CAPTURING = "CAPTURING"
+    CAPTURED = "CAPTURED"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a snapshot failed: a stable code, a sentence, and who held it up."""
+
+    code: str
+    reason: str
+    culprit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One thing that a running snapshot still waits for: an input to be cut, or a sender to report or to close."""
+
+    what: str  # "input", "report" or "closing"
+    process: int = NOBODY
+    app: str = ""
+    topic: str = ""
+    partition: int = -1
+
+    def __str__(self) -> str:
+        who = f"process {self.process} of app {self.app}" if self.process != NOBODY else f"app {self.app}"
+        match self.what:
+            case "input":
+                return f"the cut of input {self.topic}[{self.partition}] by {who}"
+            case "report":
+                return f"{who} to cut and report"
+            case _:
+                return f"{who} to close: its white events, sends and markers are not all done"
+
+
+class Owner(NamedTuple):
+    """Who has an input: the ledger offset of the `Assigned` that said so, its author, the generation of its group.
+
+    `red` is the highest epoch that it was red for while it read the input, `before` the same of all earlier owners: for
+    no snapshot up to there can the present one cut this input, it comes too late (R9).
+    """
+
+    offset: int
+    process: int
+    generation: int
+    before: int
+    red: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ProcessView:
+    """What the ledger says of one process. `epoch`: the highest that it is known to be red for."""
+
+    process: int
+    hello: Hello
+    epoch: int
+    assigned: int = -1
+    inputs: tuple[TopicPartition, ...] = ()
+    left: int | None = None  # ledger offset of its Bye or Dead
+    dead: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"process {self.process} ({self.hello.app} on {self.hello.host}, pid {self.hello.pid})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A report that counts, and the `Closed` that makes it count, with the ledger offsets of both."""
+
+    process: int
+    at: int
+    report: CutReport
+    closed_at: int
+    closed: Closed
+
+
+@dataclass(slots=True, kw_only=True)
+class SnapshotView:
+    """What the ledger says of one snapshot, so far.
+
+    `reports`, `closed`: of the processes that turned red for it, one each. `supplements`, `supplements_closed`: of
+    inputs that were cut where they start (R10), by the ledger offset of the report. `claims`: which report is the cut
+    of an input or of a table partition; the first one that landed is (R11).
+    """
+
+    epoch: int
+    trigger: Trigger
+    required: frozenset[int]
+    left: frozenset[int]  # processes in scope that had left before the trigger
+    expected: set[Input]
+    apps: dict[str, frozenset[str]]  # in scope, with the topics that each reads
+    reports: dict[int, tuple[int, CutReport]] = field(default_factory=dict)
+    closed: dict[int, tuple[int, Closed]] = field(default_factory=dict)
+    supplements: dict[int, CutReport] = field(default_factory=dict)
+    supplements_closed: dict[int, tuple[int, Closed]] = field(default_factory=dict)
+    claims: dict[Input, int] = field(default_factory=dict)
+    captured_at: int | None = None  # ledger offset of the record that completed it
+    failure: Failure | None = None
+    failed_at: int | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def open(self) -> bool:
+        """Neither captured nor failed yet."""
+        return self.captured_at is None and self.failure is None
+
+    @property
+    def status(self) -> Status:
+        if self.failure is not None:
+            return Status.FAILED
+        if self.captured_at is not None:
+            return Status.CAPTURED if self.verdict is None else Status.COMPLETED
+        return Status.CAPTURING if self.reports else Status.INITIATED
+
+    def parts(self) -> Iterator[Part]:
+        """Every report that has its `Closed`, in the order of processes, supplements after them."""
+        for process, (closed_at, closed) in sorted(self.closed.items()):
+            at, report = self.reports[process]
+            yield Part(process=process, at=at, report=report, closed_at=closed_at, closed=closed)
+        for at, (closed_at, closed) in sorted(self.supplements_closed.items()):
+            report = self.supplements[at]
+            yield Part(process=report.process, at=at, report=report, closed_at=closed_at, closed=closed)
+
+    def counted(self) -> set[Input]:
+        """The inputs whose cut counts."""
+        closed = {part.at for part in self.parts()}
+        return {item for item, at in self.claims.items() if at in closed}
