@@ -196,7 +196,8 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
             wanted = given or tuple(Invariant(name=item.name, sql=item.sql) for item in manifest.invariants)
             settings = _settings(options, manifest.ledger)
             outcomes = job.verify(spark, view, settings, wanted=wanted, say=options.say)
-            verdict = decide(outcomes, replays=manifest.captured.replays)
+            cut = manifest.captured
+            verdict = decide(outcomes, replays=cut.replays, contaminated=cut.contaminated)
             checked = replace(manifest, verdict=verdict, checks=job.check_entries(outcomes))
             results.append({**_result(checked), "manifest": path})
             if options.record:

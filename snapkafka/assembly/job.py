@@ -277,7 +277,7 @@ def _manifest(
         attempt=captured.attempt,
         epoch=captured.epoch,
         namespace=namespace,
-        verdict=decide(outcomes, replays=captured.replays),
+        verdict=decide(outcomes, replays=captured.replays, contaminated=captured.contaminated),
         content=content_digest(tables),
         ledger=settings.ledger,
         times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),

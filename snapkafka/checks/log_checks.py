@@ -17,7 +17,7 @@ from snapkafka.protocol.records import TopicPartition
 from .view import EXTERNAL, CutView, LogRecord, received
 from .witness import Finding
 
-__all__ = ["v1", "v2", "v4"]
+__all__ = ["v1", "v2", "v4", "v5"]
 
 
 def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
@@ -33,9 +33,17 @@ def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     ]
     for tp, lines in log.items():
         findings += _late(view, tp, lines)
+        end = view.left_end(tp)
+        findings += [
+            Finding("left-late", *record[:3], record.process, record.seq, a=end)
+            for record in lines
+            if view.left(record.process) and record.offset >= end and not record.marker
+        ]
         only_state = tp in view.changelogs and tp not in view.inputs
         for gap in _gaps(view, tp, lines):
-            if gap.explained:
+            if gap.failed:
+                kind = "gap-failed"
+            elif gap.explained:
                 # In a changelog older values of a key go by design: whether it is whole is for V3 to say.
                 kind = None if only_state else "gap-explained"
             else:
@@ -76,16 +84,55 @@ def v4(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     return [*_last_missing(view, log), *_holes(view, log), *_recorded(view, log)]
 
 
+def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
+    """Cause: no white effect of an input at or past the cut. Torn events and replays are listed, not hidden."""
+    sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
+    findings = []
+    for tp, lines in _by_partition(view, records).items():
+        for record in lines:
+            cut = view.processes.get(record.process)
+            if record.cause is None or cut is None or not view.counts_white(record):
+                continue
+            source = sources.get((cut.app, record.cause[0]))
+            offset = record.cause[1]
+            if (
+                source is None
+                or received(source, offset)
+                or any(torn.offset == offset for torn in source.torn)
+            ):
+                continue
+            until = max((agent.replay_until for agent in source.agents), default=0)
+            replayed = record.process != source.receiver or offset < until
+            kind = "replayed" if replayed else "effect-of-later"
+            findings.append(
+                Finding(
+                    kind,
+                    *tp,
+                    record.offset,
+                    record.process,
+                    record.seq,
+                    app=cut.app,
+                    a=offset,
+                    b=source.position,
+                )
+            )
+    return findings
+
+
 # --- V1 and V4: seqs ------------------------------------------------------------------------------------------------
 
 
 class _Gap(NamedTuple):
-    """`record` is the first after missing seqs, which begin with `first_seq`; `after` is the offset before it."""
+    """`record` is the first after missing seqs, which begin with `first_seq`; `after` is the offset before it.
+
+    `explained`: as many offsets are missing as seqs. `failed`: their sender said that those sends failed.
+    """
 
     record: LogRecord
     first_seq: int
     after: int
     explained: bool
+    failed: bool
 
 
 def _by_partition(view: CutView, records: Iterable[LogRecord]) -> dict[TopicPartition, list[LogRecord]]:
@@ -124,11 +171,11 @@ def _gaps(view: CutView, tp: TopicPartition, lines: list[LogRecord]) -> Iterator
         before: tuple[int, LogRecord] | None = None  # the record with the highest seq so far
         for nth, record in sent:
             if before is not None and record.seq > before[1].seq + 1:
-                between = sum(1 for seq in seqs if before[1].seq < seq < record.seq)
-                missing = record.seq - before[1].seq - 1 - between
+                missing = {*range(before[1].seq + 1, record.seq)} - seqs
                 holes = (record.offset - before[1].offset) - (nth - before[0])
                 if missing:
-                    yield _Gap(record, before[1].seq + 1, before[1].offset, holes >= missing)
+                    failed = missing <= view.failed(record.process, tp)
+                    yield _Gap(record, before[1].seq + 1, before[1].offset, holes >= len(missing), failed)
             if before is None or record.seq > before[1].seq:
                 before = (nth, record)
 
@@ -153,7 +200,7 @@ def _holes(view: CutView, log: dict[TopicPartition, list[LogRecord]]) -> Iterato
                     continue
                 where = max(gap.after + 1, source.position) if gap.explained else record.offset
                 yield Finding(
-                    "hole" if gap.explained else "incomplete",
+                    "hole" if gap.explained or gap.failed else "incomplete",
                     *tp,
                     where,
                     record.process,

@@ -29,18 +29,25 @@ class Verdict(StrEnum):
         return self in (Verdict.VERIFIED, Verdict.VERIFIED_WITH_REPLAYS, Verdict.VERIFIED_OPEN)
 
 
-def decide(outcomes: Iterable[CheckOutcome], *, replays: int = 0, open_groups: Iterable[str] = ()) -> Verdict:
+def decide(
+    outcomes: Iterable[CheckOutcome],
+    *,
+    replays: int = 0,
+    open_groups: Iterable[str] = (),
+    contaminated: str = "",
+) -> Verdict:
     """The verdict. One failed check condemns; one that could not see leaves it open; nothing checked proves nothing.
 
     Args:
         outcomes: of the checks that were run.
         replays: how many torn or replayed events the snapshot lists.
         open_groups: consumer groups without snapkafka through which our outputs come back to our inputs.
+        contaminated: why nobody can prove it, whatever the checks say; empty: nothing is known against it.
     """
     statuses = {outcome.status for outcome in outcomes}
     if Status.FAILED in statuses:
         return Verdict.INCONSISTENT
-    if Status.UNVERIFIABLE in statuses or not statuses:
+    if Status.UNVERIFIABLE in statuses or not statuses or contaminated:
         return Verdict.UNVERIFIABLE
     if any(True for _ in open_groups):
         return Verdict.VERIFIED_OPEN

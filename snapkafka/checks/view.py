@@ -28,7 +28,10 @@ EXTERNAL: Final = -1
 
 
 class LogRecord(NamedTuple):
-    """What a check needs of a record: where it is, and what its `_sk` header says (`process` EXTERNAL: no header)."""
+    """What a check needs of a record: where it is, and what its `_sk` header says (`process` EXTERNAL: no header).
+
+    `cause`: partition and offset of the record whose event it is an effect of; None: of none, or not stamped.
+    """
 
     topic: str
     partition: int
@@ -37,6 +40,7 @@ class LogRecord(NamedTuple):
     epoch: int = 0
     seq: int = -1
     marker: bool = False
+    cause: tuple[TopicPartition, int] | None = None
 
     @property
     def tp(self) -> TopicPartition:
@@ -88,6 +92,11 @@ class CutView:
         end = self.senders[tp].get(process) if tp in self.senders else None
         return end.white_end if end is not None else 0
 
+    def failed(self, process: int, tp: TopicPartition) -> frozenset[int]:
+        """Seqs whose sends failed, as their sender says."""
+        end = self.senders[tp].get(process) if tp in self.senders else None
+        return frozenset(end.failed) if end is not None else frozenset()
+
     def closed_end(self, tp: TopicPartition) -> int:
         """The highest end that the snapshot names for the partition: everything white lies below it."""
         ends = [sender.white_end for sender in self.senders[tp].values()] if tp in self.senders else []
@@ -110,11 +119,34 @@ class CutView:
             return self.white_end(process, tp)
         return self.closed_end(tp) if self.left(process) else 0
 
+    def left_end(self, tp: TopicPartition) -> int:
+        """What a process that left before the trigger sent counts as white below this offset, and nowhere past it."""
+        ends = [source.log_end for source in self.inputs.get(tp, ())]
+        return min([*ends, *(changelog.end for changelog in self.changelogs.get(tp, ()))], default=0)
+
     # -- colours ----------------------------------------------------------------------------------------------
 
     def white_stamped(self, record: LogRecord) -> bool:
         """Sent in white by a living process, as far as its header tells; it may lie past the sender's end."""
         return self.living(record.process) and record.epoch < self.epoch and not record.marker
+
+    def counts_white(self, record: LogRecord) -> bool:
+        """Is it white, by its header and by the ends that its sender or the receivers saw?"""
+        if record.marker:
+            return False
+        if self.left(record.process):
+            return record.offset < self.left_end(record.tp)
+        return self.white_stamped(record) and record.offset < self.white_end(record.process, record.tp)
+
+    def in_state(self, record: LogRecord) -> bool:
+        """Is this record of a changelog part of the state at the cut?"""
+        if (
+            record.marker
+            or record.process >= self.epoch
+            or not any(record.offset < changelog.end for changelog in self.changelogs.get(record.tp, ()))
+        ):
+            return False
+        return record.process == EXTERNAL or self.left(record.process) or record.epoch < self.epoch
 
     def in_channel(self, record: LogRecord, source: InputCut) -> bool:
         """Is this record a message that was in flight to the app of `source`? (R8)"""

@@ -95,10 +95,21 @@ KINDS: Final[Mapping[str, Kind]] = {
         "of process {process}, seq {a} to {b} are missing before this record; offsets are missing there too "
         "(compaction, or an aborted transaction)",
     ),
+    "gap-failed": Kind(
+        "V1",
+        Weight.UNVERIFIABLE,
+        "of process {process}, seq {a} to {b} are missing before this record; it says that those sends failed",
+    ),
     "gap-left": Kind(
         "V1",
         Weight.UNVERIFIABLE,
         "of process {process}, which left before the snapshot, seq {a} to {b} are missing before this record",
+    ),
+    "left-late": Kind(
+        "V1",
+        Weight.UNVERIFIABLE,
+        "record of process {process} (seq {seq}), taken for gone before the snapshot, that came after the end "
+        "that was seen here (offset {a})",
     ),
     "duplicate": Kind(
         "V1",
@@ -162,6 +173,17 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.FAILS,
         "white record of process {process} (seq {seq}) lies in only one of two ranges that should hold the same: the "
         "one recorded by {app} (offsets {a} to {b}) and the one from its position to the sender's white end",
+    ),
+    "effect-of-later": Kind(
+        "V5",
+        Weight.FAILS,
+        "white record of process {process} (seq {seq}), caused by offset {a} of an input of {app} that stands at {b}",
+    ),
+    "replayed": Kind(
+        "V5",
+        Weight.NOTE,
+        "white record of process {process} (seq {seq}), caused by offset {a} of an input of {app}; its present reader "
+        "stands at {b}, so a restore runs that event again",
     ),
     "recreated-V1": Kind(
         "V1", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"

@@ -82,9 +82,11 @@ class StartTimer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SayHello:
-    """The id of this process is void: append a fresh `Hello`, and send nothing before it is read back (R12)."""
+    """The id of this process is void: append a fresh `Hello` with this `was`, and send nothing before it is read back
+    (R12)."""
 
     void: int
+    was: int
 
 
 Action = (

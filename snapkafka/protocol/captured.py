@@ -76,6 +76,7 @@ class SenderEnd:
     white_end: int
     last_seq: int
     marker: int = -1
+    failed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class ChangelogCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger."""
+    """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why nobody can prove it."""
 
     id: str
     attempt: int
@@ -108,6 +109,7 @@ class Captured:
     senders: tuple[SenderEnd, ...]
     changelogs: tuple[ChangelogCut, ...]
     recorded: tuple[ChannelRange, ...] = ()
+    contaminated: str = ""
 
     @property
     def replays(self) -> int:
@@ -144,6 +146,7 @@ def gather(state: LedgerState, epoch: int) -> Captured:
                 white_end=sent.white_end,
                 last_seq=sent.last_seq,
                 marker=sent.marker,
+                failed=sent.failed,
             )
             for p, (_, closed) in sorted(snapshot.closed.items())
             for sent in closed.sent
@@ -155,6 +158,7 @@ def gather(state: LedgerState, epoch: int) -> Captured:
             for item in part.closed.recorded
             if snapshot.claims.get((_app(state, part), TopicPartition(item.topic, item.partition))) == part.at
         ),
+        contaminated=snapshot.contaminated,
     )
 
 
@@ -231,6 +235,12 @@ def _topic_ids(state: LedgerState, app: str) -> dict[str, str]:
 
 
 def _changelog_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -> Iterator[ChangelogCut]:
+    """Table partitions, each as the report cut it that claimed it first. An event may outlive the assignment under
+    which it wrote, so the end lies past whatever anybody wrote there in white."""
+    white_ends: dict[TopicPartition, int] = {}
+    for sent in (sent for _, closed in snapshot.closed.values() for sent in closed.sent):
+        tp = TopicPartition(sent.topic, sent.partition)
+        white_ends[tp] = max(sent.white_end, white_ends.get(tp, 0))
     for part in parts:
         app = _app(state, part)
         hellos = [view.hello for view in state.processes.values() if view.hello.app == app]
@@ -245,7 +255,7 @@ def _changelog_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part
                 topic=end.topic,
                 topic_id=table.topic_id,
                 partition=end.partition,
-                end=end.end,
+                end=max(end.end, white_ends.get(TopicPartition(end.topic, end.partition), 0)),
                 process=part.process,
                 key_codec=table.key_codec,
                 value_codec=table.value_codec,

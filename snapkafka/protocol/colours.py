@@ -11,19 +11,25 @@ This is the hot path of a service: these methods run a few times per event, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .records import ChangelogEnd, Running, SentEnd, TopicPartition
 
 __all__ = ["Cause", "Colours", "Effect", "Sent", "Torn"]
 
 
+#: A process remembers so many failed sends per partition; it aborts the snapshots that they are white for anyway.
+FAILED_MAX: Final = 100
+
+
 class Cause(NamedTuple):
-    """The running event that an effect comes from."""
+    """The running event that an effect comes from. `run` tells two runs of one event apart, if they overlap (a replay
+    may begin while the first run still goes on)."""
 
     agent: str
     tp: TopicPartition
     offset: int
+    run: int = 0
 
 
 class Torn(NamedTuple):
@@ -64,10 +70,11 @@ class Effect(NamedTuple):
 class Sent:
     """What this process has sent to one partition: the next seq, and per colour the last seq and the end."""
 
-    __slots__ = ("by_colour", "next_seq")
+    __slots__ = ("by_colour", "failed", "next_seq")
 
     def __init__(self) -> None:
         self.next_seq = 0
+        self.failed: tuple[int, ...] = ()
         self.by_colour: dict[int, tuple[int, int]] = {}  # colour -> (last seq, one past its offset)
 
     def acked(self, epoch: int, seq: int, offset: int) -> None:
@@ -103,8 +110,8 @@ class Colours:
         self.running: dict[Cause, int] = {}
         self.sent: dict[TopicPartition, Sent] = {}
         self._tallies: dict[int, _Tally] = {epoch: _Tally()}
-        #: Table key -> latest colour that wrote it, while it matters.
-        self._written: dict[tuple[str, object], int] = {}
+        #: Table key -> latest colours that wrote and that read it, while it matters.
+        self._touched: dict[tuple[str, object], tuple[int, int]] = {}
 
     def turn(self, epoch: int) -> None:
         """Events that start from now on have the colour `epoch`."""
@@ -128,29 +135,32 @@ class Colours:
                 self._settle_tearing()
 
     def running_white(self) -> Iterator[Running]:
-        for agent, tp, offset in self.running:
+        for agent, tp, offset, _ in self.running:
             yield Running(agent=agent, topic=tp.topic, partition=tp.partition, offset=offset)
 
     def touch(self, event: Cause | None, table: str, key: object, *, write: bool) -> Torn | None:
-        """R6: an event that touches a key written by a later colour stops being of its own there.
+        """R6: an event that takes in what a later colour wrote, or overwrites what one wrote or read, goes on in that:
+        the two do not commute, so no computation of white events before red ones could have had this outcome.
 
         Needs to be asked only while `tearing`: otherwise there is nobody whose colour could be crossed. `event` is None
         for what is written outside any event, in the colour of the process.
         """
         epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
-        by = self._written.get((table, key), -1)
+        written, read = self._touched.get((table, key), (-1, -1))
+        by = max(written, read) if write else written
         torn = None
         if event is not None and by > epoch:
             torn = self.tear(event, by, table)
             epoch = by
-        if write and self.tearing:
-            self._written[table, key] = max(by, epoch)
+        if self.tearing:
+            self._touched[table, key] = (max(written, epoch), read) if write else (written, max(read, epoch))
         return torn
 
     def received(self, table: str, key: object, epoch: int) -> None:
         """A key was written by a record of another process (a global table): who touches it takes in that colour."""
         if self.tearing:
-            self._written[table, key] = max(epoch, self._written.get((table, key), -1))
+            written, read = self._touched.get((table, key), (-1, -1))
+            self._touched[table, key] = (max(written, epoch), read)
 
     def tear(self, event: Cause, by: int, table: str = "") -> Torn | None:
         """R6: a running event takes in something of the later colour `by`, and goes on in that."""
@@ -166,7 +176,7 @@ class Colours:
     def _settle_tearing(self) -> None:
         self.tearing = any(t.running for colour, t in self._tallies.items() if colour != self.epoch)
         if not self.tearing:
-            self._written.clear()
+            self._touched.clear()
 
     # -- sends ------------------------------------------------------------------------------------------------
 
@@ -205,8 +215,10 @@ class Colours:
         effect.sent[tp].acked(effect.epoch, seq, offset)
 
     @staticmethod
-    def fail(effect: Effect) -> None:
+    def fail(effect: Effect, tp: TopicPartition, seq: int) -> None:
         effect.tally.unacked -= 1
+        sent = effect.sent[tp]
+        sent.failed = (*sent.failed, seq)[-FAILED_MAX:]
 
     @staticmethod
     def withdraw(effect: Effect) -> None:
@@ -232,6 +244,7 @@ class Colours:
                 white_end=white_end,
                 last_seq=last_seq,
                 marker=markers.get(tp, -1),
+                failed=sent.failed,
             )
 
     def changelog_ends(self, epoch: int, recovered: tuple[ChangelogEnd, ...]) -> Iterator[ChangelogEnd]:

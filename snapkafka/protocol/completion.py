@@ -98,6 +98,8 @@ class LedgerState:
         match record:
             case Hello():
                 self.processes[offset] = ProcessView(process=offset, hello=record, epoch=self.highest_epoch)
+                if record.was != NOBODY:
+                    self._came_back(offset, record.was)
             case Assigned():
                 self._assigned(offset, record)
             case Trigger():
@@ -373,6 +375,16 @@ class LedgerState:
             left = [view.process for view in self.processes.values() if view.left is not None]
             for old in left[:-KEEP_LEFT]:
                 del self.processes[old]
+
+    def _came_back(self, offset: int, process: int) -> None:
+        """Who was taken for dead was not, and goes on under another id with what it had under way."""
+        what = f"process {process} was taken for dead, and came back with work under way"
+        for snapshot in list(self.snapshots.values()):
+            if process in snapshot.left:
+                snapshot.contaminated = what
+                self._fail(
+                    offset, snapshot, Failure(code="contaminated", reason=what, culprit=f"process {process}")
+                )
 
     def _retire(self, offset: int, app: str) -> None:
         self.retired[app] = offset

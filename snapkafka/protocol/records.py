@@ -127,7 +127,8 @@ class SentEnd:
     """What a process sent to one partition before it closed an epoch.
 
     `white_end`: one past its last white record there. `last_seq`: the `seq` of that record (-1: none).
-    `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers).
+    `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers). `failed`: the latest
+    seqs that were given out and never acknowledged, for their sends failed.
     """
 
     topic: str
@@ -135,6 +136,7 @@ class SentEnd:
     white_end: int
     last_seq: int
     marker: int = -1
+    failed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +183,11 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """A process joins. Its id is the ledger offset of this record (R11)."""
+    """A process joins. Its id is the ledger offset of this record (R11).
+
+    `was`: the id that it had until it was taken for dead, if it had work under way then (-1: none): what that id sent
+    is only a part of what it did, so no snapshot that counts it among those that left can be proven.
+    """
 
     process: int = NOBODY
     n: int
@@ -192,6 +198,7 @@ class Hello:
     release: str = ""
     inputs: tuple[InputTopic, ...] = ()
     tables: tuple[Table, ...] = ()
+    was: int = NOBODY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,6 +120,7 @@ class SnapshotView:
     captured_at: int | None = None  # ledger offset of the record that completed it
     failure: Failure | None = None
     failed_at: int | None = None
+    contaminated: str = ""  # why nobody can prove it any more, though it was captured
     verdict: Verdict | None = None
 
     @property

@@ -39,6 +39,7 @@ from .actions import (
     AskStopped,
     ReadLedgerTo,
     SayHello,
+    SendMarkers,
     StartTimer,
     TurnedRed,
 )
@@ -68,6 +69,7 @@ from .events import (
 )
 from .moves import OpenSupplement
 from .records import (
+    NOBODY,
     Abort,
     Assigned,
     Bye,
@@ -155,7 +157,7 @@ class WorkerProtocol:
         """R6: for every open cut that it crossed, the event counts as not processed; it goes on in red."""
         if torn is None:
             return _NOTHING
-        (agent, (topic, partition), offset), epoch, by, table = torn
+        (agent, (topic, partition), offset, _), epoch, by, table = torn
         event = TornEvent(agent=agent, topic=topic, partition=partition, offset=offset, met=by, table=table)
         for cut in self.cuts.values():
             if epoch < cut.epoch <= by:
@@ -183,6 +185,21 @@ class WorkerProtocol:
             epoch <= effect.epoch and not cut.markers_asked for epoch, cut in self.cuts.items()
         )
 
+    def first_marker(self, tp: TopicPartition) -> SendMarkers | None:
+        """In classic mode: the marker that must lie in a partition before our first record there, if we are red.
+
+        At a cut only the partitions that were sent to before get a marker; one sent to later for the first time has to
+        tell its reader of the snapshot too, and of a process born red nobody could learn it otherwise.
+        """
+        if (
+            not self.classic
+            or tp in self.colours.sent
+            or not self.colours.epoch
+            or tp.topic not in self._marker_topics
+        ):
+            return None
+        return SendMarkers(epoch=self.colours.epoch, previous=0, tps=(tp,))
+
     def is_awaited(self, effect: Effect) -> bool:
         """In classic mode: do the markers of a cut wait for this send? Then it waits for no red one before it."""
         return any(effect.epoch < epoch and not cut.markers_asked for epoch, cut in self.cuts.items())
@@ -197,9 +214,9 @@ class WorkerProtocol:
         Colours.ack(effect, tp, seq, offset)
         return self._advance() if self.cuts else _NOTHING
 
-    def send_failed(self, effect: Effect, tp: TopicPartition, reason: str) -> Sequence[Action]:
+    def send_failed(self, effect: Effect, tp: TopicPartition, seq: int, reason: str) -> Sequence[Action]:
         """R7: a failed white send means no `Closed`, for every open cut that it is white for."""
-        Colours.fail(effect)
+        Colours.fail(effect, tp, seq)
         if not self.cuts:
             return _NOTHING
         what = f"a white send to {tp} failed: {reason}"
@@ -236,7 +253,7 @@ class WorkerProtocol:
                 return self._channel_ended(event)
             case LedgerRecreated():
                 self.ledger = LedgerState(history=False)
-                return self._new_life()
+                return self._new_life(recreated=True)
             case Joined():
                 self._hello_n = event.hello.n
                 return []
@@ -317,6 +334,12 @@ class WorkerProtocol:
             if open_supplement.report.n == report.n:
                 open_supplement.at = offset
 
+    @property
+    def _marker_topics(self) -> tuple[str, ...]:
+        """Where markers may go, as the latest trigger says."""
+        snapshots = self.ledger.snapshots
+        return snapshots[max(snapshots)].trigger.marker_topics if snapshots else ()
+
     def _recognised(self, offset: int) -> list[Action]:
         """R11: our id is the offset of our Hello, our epoch the highest trigger below it."""
         self._hello_n = None
@@ -346,7 +369,7 @@ class WorkerProtocol:
             actions = self._cut(epoch, "trigger" if own else "ledger")
         return [*actions, *self._ask_stopped(epoch), StartTimer(epoch=epoch, ttl_ms=trigger.ttl_ms)]
 
-    def _new_life(self) -> list[Action]:
+    def _new_life(self, *, recreated: bool = False) -> list[Action]:
         """Our id is void, because we read our own `Dead` (R12) or because the ledger is a new one: join again before
         anything is sent. What is still under way from the old life is nobody's colour: see `_cut`."""
         if self.process is None:
@@ -355,10 +378,11 @@ class WorkerProtocol:
         self.cuts.clear()
         self.supplements.clear()
         self._tables = ()
+        busy = self.colours.busy
         self._past.append(self.colours)
         self.colours = Colours(self.ledger.highest_epoch)
         self.assigned = -1
-        return [SayHello(void=void)]
+        return [SayHello(void=void, was=void if busy and not recreated else NOBODY)]
 
     def _settle_past(self) -> None:
         """Lives that have nothing under way any more leave only the ends of what they wrote."""

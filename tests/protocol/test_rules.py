@@ -371,8 +371,8 @@ def test_r7_a_failed_white_send_aborts(world: World, pair: tuple[Process, Proces
     p.send(B, ack=False)
     epoch = world.trigger()
     settle(p, q)
-    effect, tp, _, _ = p.unacked.popleft()
-    p.do(p.machine.send_failed(effect, tp, "too large"))
+    effect, tp, seq, _ = p.unacked.popleft()
+    p.do(p.machine.send_failed(effect, tp, seq, "too large"))
     failure = world.snapshot(epoch).failure
     assert failure is not None
     assert (failure.code, failure.culprit) == ("send-failed", "b[0]")
@@ -385,8 +385,8 @@ def test_r7_a_failed_red_send_harms_nobody(world: World, pair: tuple[Process, Pr
     epoch = world.trigger()
     settle(p, q)
     p.send(B, ack=False)
-    effect, tp, _, _ = p.unacked.popleft()
-    p.do(p.machine.send_failed(effect, tp, "too large"))
+    effect, tp, seq, _ = p.unacked.popleft()
+    p.do(p.machine.send_failed(effect, tp, seq, "too large"))
     assert world.snapshot(epoch).open
 
 

@@ -40,7 +40,7 @@ from snapkafka.protocol.events import (
     TimerExpired,
 )
 from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
-from snapkafka.protocol.records import Closed, CutReport, Hello, LedgerRecord, LogEnd, TopicPartition
+from snapkafka.protocol.records import NOBODY, Closed, CutReport, Hello, LedgerRecord, LogEnd, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .stamps import Stamps
@@ -145,7 +145,7 @@ class FaustDriver:
                     self._loop.call_later(action.ttl_ms / 1000, self.feed, TimerExpired(epoch=action.epoch))
                 case SayHello():
                     logger.warning("snapkafka: joining again as a new process (this was %d)", action.void)
-                    self.spawn(self._say_hello())
+                    self.spawn(self._say_hello(action.was))
                 case TurnedRed() | ReadLedgerTo():
                     pass
         if actions:
@@ -253,9 +253,9 @@ class FaustDriver:
         await self.ledger.close()
         await self.admin.close()
 
-    async def _say_hello(self) -> None:
+    async def _say_hello(self, was: int = NOBODY) -> None:
         assert self._hello is not None
-        self._hello = _numbered(self._hello)
+        self._hello = replace(self._hello, n=random.getrandbits(63), was=was)
         self.feed(Joined(hello=self._hello))
         self.append(self._hello)
 
@@ -319,7 +319,3 @@ class FaustDriver:
         self.feed(TriggerAppendedEvent(n=trigger.n))
         self.append(trigger)
         return trigger.id
-
-
-def _numbered(hello: Hello) -> Hello:
-    return replace(hello, n=random.getrandbits(63))

@@ -103,6 +103,8 @@ class Outgoing:
             lock = self._locks[tp] = asyncio.Lock()
         machine = self._machine
         async with lock:
+            if (first := machine.first_marker(tp)) is not None:
+                self._due.setdefault(tp, []).append(first)
             while (due := self._due.get(tp)) and effect.epoch >= due[0].epoch:
                 await self._append_marker(tp, due.pop(0))
             if effect.sent is not machine.colours.sent:  # it entered in an earlier life
@@ -123,11 +125,13 @@ class Outgoing:
     def _acked(self, effect: Effect, tp: TopicPartition, seq: int, future: asyncio.Future[Any]) -> None:
         machine = self._machine
         if future.cancelled():
-            self._driver.do(machine.send_failed(effect, tp, "cancelled"))
+            self._driver.do(machine.send_failed(effect, tp, seq, "cancelled"))
         elif (error := future.exception()) is not None:
-            self._driver.do(machine.send_failed(effect, tp, repr(error)))
+            self._driver.do(machine.send_failed(effect, tp, seq, repr(error)))
         elif (offset := future.result().offset) < 0:
-            self._driver.do(machine.send_failed(effect, tp, "the broker told no offset (producer_acks=0?)"))
+            self._driver.do(
+                machine.send_failed(effect, tp, seq, "the broker told no offset (producer_acks=0?)")
+            )
         else:
             self._driver.do(machine.send_acked(effect, tp, seq, offset))
 

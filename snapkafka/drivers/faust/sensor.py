@@ -37,6 +37,8 @@ class EventSensor(Sensor):
         if offset is None or offset < 0:
             return None  # an in-memory channel: no input of the snapshot
         cause = Cause(agent_of(stream), tp, offset)
+        while cause in self._machine.colours.running:  # a replay begins while the first run still goes on
+            cause = cause._replace(run=cause.run + 1)
         self._machine.event_started(cause)
         set_cause(cause)
         return cause
@@ -64,9 +66,7 @@ class EventSensor(Sensor):
 
     def _touched(self, table: Any, key: Any, *, write: bool) -> None:
         if self._machine.colours.tearing:
-            cause = current_cause()
-            if cause is not None:
-                self._driver.do(self._machine.table_touched(cause, table.name, key, write=write))
+            self._driver.do(self._machine.table_touched(current_cause(), table.name, key, write=write))
 
 
 def agent_of(stream: Any) -> str:

@@ -1,0 +1,235 @@
+"""Is a snapshot a consistent cut? Decided from the true history, by causality, and by nothing that the protocol says.
+
+Only a simulator knows the true history. It hands over every step with the steps it directly depends on, every
+execution of an event, the logs, and the snapshot as the world gets it: positions, channels, states. From these alone:
+
+1. *A step is in the snapshot* if its record is in a recorded state, in a recorded channel, or was received before the
+   receiver's position. An execution is in it if its reader's position is past its input.
+2. *Whole*: of an execution in the snapshot every effect is in it; of one that is not, none is. Torn executions are in
+   it up to where they were torn, and only if the snapshot lists them. Of an input that somebody else reads now, an
+   earlier reader's execution may be in it in part: then the snapshot must say that it holds replays.
+3. *Consistent* (Chandy and Lamport 1985): what a step in the snapshot depends on is in the snapshot. To ask that of
+   the direct dependencies is to ask it of all: it is the same as comparing vector clocks.
+4. *Channels* are exactly what was sent before minus what was received before, for every app that reads a partition.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from snapkafka.protocol.records import TopicPartition
+
+from .view import CutView, LogRecord, in_flight, received
+
+__all__ = ["Execution", "Step", "Violation", "causal"]
+
+
+@dataclass(slots=True)
+class Step:
+    """One step, the numbers of those it directly depends on, and where its record lies (None: it left none)."""
+
+    number: int
+    execution: int
+    what: str
+    after: tuple[int, ...]
+    record: tuple[TopicPartition, int] | None = None
+    effect: bool = False  # it sends something
+    failed: bool = False  # and was told that it did not arrive
+
+
+@dataclass(slots=True)
+class Execution:
+    """One run of one event: who, of which agent, on which record; its steps in their order."""
+
+    number: int
+    process: int
+    app: str
+    agent: str
+    tp: TopicPartition
+    offset: int
+    steps: list[int] = field(default_factory=list)
+    torn_at: dict[int, int] = field(default_factory=dict)  # epoch -> number of steps before it met red work
+    died: bool = False  # its process crashed before all of its effects were acknowledged
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What is wrong, in words."""
+
+    rule: str
+    what: str
+
+
+class _Truth:
+    """The snapshot against the history."""
+
+    def __init__(
+        self,
+        view: CutView,
+        steps: Sequence[Step],
+        executions: Sequence[Execution],
+        records: Sequence[LogRecord],
+        replays: bool,
+    ) -> None:
+        self.view, self.steps, self.executions, self.replays = view, steps, executions, replays
+        self.at = {(record.tp, record.offset): record for record in records}
+        self.sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
+
+    def logged(self, step: Step) -> bool:
+        """Did what a step sent arrive?"""
+        return step.record in self.at
+
+    def record_in(self, step: Step) -> bool | None:
+        """Is what a step left in the log in the snapshot? None: it left nothing that the snapshot could tell."""
+        record = self.at.get(step.record) if step.record is not None else None
+        if record is None or record.process < 0:
+            return None
+        tp = record.tp
+        if tp in self.view.changelogs:
+            return self.view.in_state(record)
+        answers = [
+            received(source, record.offset) or self.view.in_channel(record, source)
+            for source in self.view.inputs.get(tp, ())
+        ]
+        return any(answers) if answers else None
+
+    def execution_in(self, execution: Execution) -> bool | None:
+        """Is an execution in the snapshot? None: its app or input is none of the snapshot's."""
+        source = self.sources.get((execution.app, execution.tp))
+        if source is None:
+            return None
+        for agent in source.agents:
+            if agent.agent in (execution.agent, "*"):
+                return execution.offset < agent.offset or execution.offset in agent.started_above
+        return received(source, execution.offset)
+
+    def torn_after(self, execution: Execution) -> int | None:
+        """How many steps of an execution are in the snapshot that lists it as torn."""
+        source = self.sources.get((execution.app, execution.tp))
+        if source is None or execution.process != source.receiver:
+            return None
+        for torn in source.torn:
+            if (torn.agent, torn.offset) == (execution.agent, execution.offset):
+                return next(
+                    (n for epoch, n in sorted(execution.torn_at.items()) if epoch >= self.view.epoch), None
+                )
+        return None
+
+    def replayed(self, execution: Execution) -> bool:
+        """May an execution past the position have left effects? By an earlier reader, if the verdict says so."""
+        source = self.sources.get((execution.app, execution.tp))
+        if source is None or not self.replays:
+            return False
+        until = max((agent.replay_until for agent in source.agents), default=0)
+        return execution.process != source.receiver or execution.offset < until
+
+
+def causal(
+    view: CutView,
+    steps: Sequence[Step],
+    executions: Sequence[Execution],
+    records: Sequence[LogRecord],
+    *,
+    replays: bool,
+) -> list[Violation]:
+    """What is wrong with a snapshot, by the true history.
+
+    Args:
+        view: the snapshot.
+        steps, executions: the history.
+        records: what lies in the logs.
+        replays: does its verdict say that it holds replays?
+    """
+    truth = _Truth(view, steps, executions, records, replays)
+    inside: dict[int, bool | None] = {step.number: truth.record_in(step) for step in steps}
+    runs: dict[tuple[str, str, TopicPartition, int], list[Execution]] = defaultdict(list)
+    for execution in executions:
+        runs[execution.app, execution.agent, execution.tp, execution.offset].append(execution)
+    found = [violation for same in runs.values() for violation in _whole(truth, same, inside)]
+    found += _channels(truth)
+    for step in steps:
+        if inside[step.number]:
+            for before in step.after:
+                if inside[before] is False:
+                    found.append(
+                        Violation(
+                            "consistent", f"{_say(step)} is in the snapshot, {_say(steps[before])} is not"
+                        )
+                    )
+    return found
+
+
+def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None]) -> Iterator[Violation]:
+    """All effects of an event or none. It may have run several times (a replay): then each run is in or out as a whole,
+    and of an event in the snapshot one run is in. Sets `inside` for the steps that left no record."""
+    taken = truth.execution_in(runs[0])
+    if taken is None:
+        return
+    some_run_is_in = False
+    for execution in runs:
+        upto = truth.torn_after(execution)
+        judged = [i for i, n in enumerate(execution.steps) if inside[n] is not None]
+        effects = [i for i in judged if inside[execution.steps[i]]]
+        if upto is None and not taken and truth.replayed(execution):
+            # It may have run in white in part; which of its steps that left no record did, nobody can say.
+            for n in execution.steps[: effects[-1] + 1 if effects else 0]:
+                inside[n] = True if inside[n] is None else inside[n]
+            continue
+        if upto is None:
+            if taken and len(runs) > 1 and not judged:
+                some_run_is_in = True  # it left nothing: it may have been this one or another
+                continue
+            upto = len(execution.steps) if taken and (effects or len(runs) == 1) else 0
+            some_run_is_in = some_run_is_in or upto > 0
+        else:
+            some_run_is_in = True
+        for i, n in enumerate(execution.steps):
+            step = truth.steps[n]
+            should = i < upto
+            if inside[n] is not None and inside[n] != should:
+                how = "is in the snapshot" if inside[n] else "is missing in the snapshot"
+                yield Violation("whole", f"{_say(step)} of {_name(execution)} {how}")
+            elif (
+                should
+                and taken
+                and step.effect
+                and not (step.failed or execution.died)
+                and not truth.logged(step)
+            ):
+                yield Violation("whole", f"{_say(step)} of {_name(execution)} is in no log")
+            inside[n] = should
+    if taken and not some_run_is_in:
+        yield Violation("whole", f"no run of {_name(runs[0])} is in the snapshot")
+
+
+def _channels(truth: _Truth) -> Iterator[Violation]:
+    """Every app that reads a partition agrees on what was sent before: received, or in its channel."""
+    for tp, sources in truth.view.inputs.items():
+        for record in (
+            r for (place, _), r in truth.at.items() if place == tp and r.process >= 0 and not r.marker
+        ):
+            counted = {
+                source.app: received(source, record.offset) or truth.view.in_channel(record, source)
+                for source in sources
+            }
+            if len(set(counted.values())) > 1:
+                yield Violation(
+                    "channels", f"{tp}@{record.offset} was sent before for one app only: {counted}"
+                )
+            for source in sources:
+                if truth.view.in_channel(record, source) and not in_flight(source, record.offset):
+                    yield Violation("channels", f"{tp}@{record.offset} is in a channel and was received")
+
+
+def _say(step: Step) -> str:
+    where = f" at {step.record[0]}@{step.record[1]}" if step.record is not None else ""
+    return f"step {step.number} ({step.what}{where})"
+
+
+def _name(execution: Execution) -> str:
+    return (
+        f"event {execution.tp}@{execution.offset} of agent {execution.agent}, process {execution.process} "
+        f"(execution {execution.number})"
+    )

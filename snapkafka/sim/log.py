@@ -1,0 +1,86 @@
+"""The broker of the simulator: partitions with offsets, transactions, committed positions, and the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from snapkafka.checks import LogRecord
+from snapkafka.checks.view import EXTERNAL
+from snapkafka.protocol.records import LedgerRecord, TopicPartition
+
+__all__ = ["Broker", "Stored"]
+
+COMMITTED, OPEN, ABORTED = "committed", "open", "aborted"
+
+
+@dataclass(slots=True, eq=False)
+class Stored:
+    """A record in a partition: what the header says, what the body says, and whose doing it truly was.
+
+    `step` is the step of the history that sent it (-1: nobody of ours). `ledger` tells the ledger that `epoch` and
+    `process` belong to. `hops` bounds how many messages one message may lead to.
+    """
+
+    process: int = EXTERNAL
+    epoch: int = 0
+    seq: int = -1
+    marker: bool = False
+    previous: int = 0
+    cause: tuple[TopicPartition, int] | None = None
+    ledger: int = 0
+    key: str = ""
+    value: int = 0
+    hops: int = 0
+    reply_to: tuple[int, int] | None = None  # (process object, execution) that waits for an answer
+    step: int = -1
+    state: str = COMMITTED
+
+
+@dataclass(slots=True)
+class Broker:
+    """All logs. Offsets are list indices; nothing is ever deleted."""
+
+    logs: dict[TopicPartition, list[Stored]] = field(default_factory=dict)
+    committed: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
+    ledger: list[LedgerRecord] = field(default_factory=list)
+    ledger_id: int = 0
+
+    def log(self, tp: TopicPartition) -> list[Stored]:
+        return self.logs.setdefault(tp, [])
+
+    def append(self, tp: TopicPartition, record: Stored) -> int:
+        log = self.log(tp)
+        log.append(record)
+        return len(log) - 1
+
+    def readable(self, tp: TopicPartition, offset: int) -> Stored | None:
+        """The record at `offset` for a reader of committed ones: None at the end, and where a transaction is open.
+
+        An aborted record is given too (its reader passes it over): offsets of aborted records are holes.
+        """
+        log = self.log(tp)
+        if offset >= len(log) or log[offset].state == OPEN:
+            return None
+        return log[offset]
+
+    def records(self) -> list[LogRecord]:
+        """What a verifier reads: every visible record of the present ledger, foreign ones as external."""
+        found = []
+        for tp, log in self.logs.items():
+            for offset, record in enumerate(log):
+                if record.state == ABORTED:
+                    continue
+                ours = record.process != EXTERNAL and record.ledger == self.ledger_id
+                found.append(
+                    LogRecord(
+                        tp.topic,
+                        tp.partition,
+                        offset,
+                        record.process if ours else EXTERNAL,
+                        record.epoch if ours else 0,
+                        record.seq if ours else -1,
+                        record.marker,
+                        record.cause if ours else None,
+                    )
+                )
+        return found

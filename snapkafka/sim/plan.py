@@ -1,0 +1,174 @@
+"""One seed decides everything: topology, load, and what goes wrong how often."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+
+__all__ = ["Agent", "App", "Op", "Plan", "make_plan"]
+
+#: What an event does, one step each: ("read" | "write", key), ("send", topic), ("buffer", topic) which leaves later,
+#: ("gread" | "gwrite", key) on the global table, ("ask", topic) and wait for the answer, ("pause",).
+Op = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent: the topic it reads, how many of its events may run at once, what they do (in turn)."""
+
+    name: str
+    topic: str
+    concurrency: int
+    programs: tuple[tuple[Op, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A Faust app. Its agents share a table, partitioned as its topics are; `timer`: it sends outside any event."""
+
+    name: str
+    agents: tuple[Agent, ...]
+    partitions: int
+    workers: int
+    timer: str = ""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(sorted({agent.topic for agent in self.agents}))
+
+    @property
+    def changelog(self) -> str:
+        return f"{self.name}-t-changelog"
+
+    @property
+    def reply_topic(self) -> str:
+        return f"{self.name}-reply"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A world and its faults. Weights of faults are relative to one step of the system; 0: never."""
+
+    apps: tuple[App, ...]
+    externals: tuple[str, ...]  # topics that the outside world writes
+    marker_topics: tuple[str, ...]
+    global_table: bool = False
+    exactly_once: bool = False
+    hear: frozenset[str] = frozenset({"ledger", "markers", "headers"})
+    classic: bool = False
+    inputs: int = 12  # records from outside
+    hops: int = 2  # messages that one of them may lead to, in a row
+    snapshots: int = 3
+    steps: int = 700  # of the safety phase
+    slow: dict[str, float] = field(default_factory=dict)  # kind of step -> weight, 1 where it is not named
+    faults: dict[str, float] = field(default_factory=dict)  # kind of fault -> chance per step
+
+
+FAULTS = {
+    "crash": 0.006,
+    "restart": 0.02,
+    "rebalance": 0.006,
+    "pause": 0.003,
+    "wake": 0.03,
+    "expire": 0.004,
+    "lose-report": 0.03,
+    "fail-send": 0.01,
+    "duplicate": 0.01,
+    "stop": 0.002,
+    "partition": 0.001,
+    "forge": 0.0008,
+    "copy": 0.004,
+    "twin-trigger": 0.2,
+    "recreate": 0.0005,
+    "absent": 0.001,
+    "revoke-uncommitted": 0.5,
+    "keep-running": 0.7,
+}
+
+
+HARMLESS_TO_ASSIGNMENTS = frozenset(
+    {"expire", "lose-report", "fail-send", "duplicate", "copy", "forge", "twin-trigger"}
+)
+
+
+def make_plan(seed: int) -> Plan:
+    """The world of a seed."""
+    rng = random.Random(f"plan {seed}")
+    names = [f"app{n}" for n in range(rng.choice((1, 2, 2, 2, 3)))]
+    topics = [f"topic{n}" for n in range(rng.choice((1, 2, 2, 3)))]
+    partitions = rng.choice((1, 1, 2, 2, 3))
+    global_table = rng.random() < 0.2
+    apps = []
+    for name in names:
+        mine = rng.sample(topics, rng.randint(1, len(topics)))
+        if rng.random() < 0.07 and apps:
+            mine = []  # an app that only sends
+        agents = []
+        for topic in mine:
+            for k in range(rng.choice((1, 1, 1, 2))):
+                programs = tuple(_program(rng, topics, global_table) for _ in range(3))
+                agents.append(Agent(f"{name}.{topic}.{k}", topic, rng.choice((1, 1, 2, 3)), programs))
+        timer = rng.choice(topics) if not agents or rng.random() < 0.3 else ""
+        apps.append(App(name, tuple(agents), partitions, rng.choice((1, 1, 2, 2, 3)), timer))
+    chosen = [fault for fault in FAULTS if rng.random() < 0.45]
+    hear = frozenset({"ledger", "markers", "headers"})
+    classic, markers = False, tuple(t for t in topics if rng.random() < 0.7)
+    style = rng.random()
+    if style < 0.1:
+        # No marker goes into changelogs and reply topics, so nothing may be taken in from there.
+        hear, classic, markers = frozenset({"markers"}), True, tuple(topics)
+        apps = [
+            replace(app, agents=tuple(replace(a, programs=_plain(a.programs)) for a in app.agents))
+            for app in apps
+        ]
+        chosen = [fault for fault in chosen if fault in HARMLESS_TO_ASSIGNMENTS]
+    elif style < 0.2:
+        hear = frozenset({"headers"})
+    elif style < 0.3:
+        hear = frozenset({"ledger"})
+    return Plan(
+        apps=tuple(apps),
+        externals=tuple(topics),
+        marker_topics=markers,
+        global_table=global_table,
+        exactly_once=rng.random() < 0.2,
+        hear=hear,
+        classic=classic,
+        inputs=rng.randint(4, 10),
+        hops=rng.choice((1, 1, 2, 2, 3)),
+        snapshots=rng.choice((1, 2, 3, 4)),
+        slow={
+            kind: rng.choice((0.05, 0.3, 1, 1, 3))
+            for kind in ("ledger", "post", "ack", "append", "step", "stamp")
+        },
+        faults={fault: FAULTS[fault] * rng.choice((0.5, 1, 2)) for fault in chosen},
+    )
+
+
+def _plain(programs: tuple[tuple[Op, ...], ...]) -> tuple[tuple[Op, ...], ...]:
+    """Without questions, and without the global table."""
+    return tuple(
+        tuple(op for op in program if op[0] not in ("ask", "gread", "gwrite")) for program in programs
+    )
+
+
+def _program(rng: random.Random, topics: list[str], global_table: bool) -> tuple[Op, ...]:
+    """Two to five steps; agents write and send, as they do."""
+    ops: list[Op] = []
+    for _ in range(rng.randint(2, 5)):
+        draw = rng.random()
+        if draw < 0.3:
+            ops.append(("write", rng.choice("xy")))
+        elif draw < 0.5:
+            ops.append(("read", rng.choice("xy")))
+        elif draw < 0.7:
+            ops.append(("send", rng.choice(topics)))
+        elif draw < 0.8:
+            ops.append(("buffer", rng.choice(topics)))
+        elif draw < 0.85:
+            ops.append(("ask", rng.choice(topics)))
+        elif draw < 0.92 and global_table:
+            ops.append((rng.choice(("gread", "gwrite")), rng.choice("uv")))
+        else:
+            ops.append(("pause",))
+    return tuple(ops)
