@@ -244,7 +244,7 @@ def test_a_channel_to_oneself() -> None:
 
 
 def test_processes_without_inputs_or_outputs() -> None:
-    system = {"processes": ["source", "sink", "alone"], "channels": [["source", "sink"]]}
+    system: dict[str, Any] = {"processes": ["source", "sink", "alone"], "channels": [["source", "sink"]]}
     steps = [send("source", "sink", "m"), start("source"), start("alone"), DRAIN]
     (found,) = run(steps, **system)
     assert found["complete"]
@@ -253,7 +253,7 @@ def test_processes_without_inputs_or_outputs() -> None:
 
 
 def test_one_cut_serves_two_snapshots_in_one_ledger() -> None:
-    """N2 starts "1" while the marker of "0" is on its way to it. In one ledger that cut serves both (R2); apart, it cuts
+    """N2 starts "1" while the marker of "0" is on its way. In one ledger that cut serves both (R2); apart, it cuts
     for "0" when the marker comes, as in the textbook."""
     steps = [
         start("N1", "0"),
