@@ -1,0 +1,169 @@
+"""`python -m snapkafka.sim run FILE.json`: a scenario from outside, and the snapshots that come of it.
+
+The file says who sends what to whom, when which message is handed over, and who starts a snapshot when; see
+docs/simulator.md. The same file gives the same output, byte for byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from snapkafka.errors import EXIT_OK, BadInputError
+from snapkafka.protocol.completion import LedgerState, SnapshotView
+from snapkafka.protocol.records import TopicPartition
+
+from .story_file import Channel, Story, load_story
+from .story_run import Ledger, Logs, StoryRun, changelog_of, topic_of
+
+__all__ = ["Outcome", "main", "outcomes", "tell"]
+
+NOTHING: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one snapshot.
+
+    `processes`: the events before the cut, of every process that has cut and closed. `channels`: the messages that
+    were on their way, of every channel that is known (both ends have cut). `unreached`: no marker can come there any
+    more, as no channel leads there from where the snapshot is known. `under_way`: a marker could still come.
+    """
+
+    id: str
+    complete: bool
+    processes: Mapping[str, tuple[str, ...]]
+    channels: Mapping[Channel, tuple[str, ...]]
+    unreached: tuple[str, ...] = ()
+    under_way: tuple[str, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """As JSON has it: empty channels are left out; who is missing is told only where somebody is."""
+        missing = {"unreached": list(self.unreached), "under_way": list(self.under_way)}
+        return {
+            "id": self.id,
+            "complete": self.complete,
+            "processes": {name: list(events) for name, events in self.processes.items()},
+            "channels": {str(channel): list(found) for channel, found in self.channels.items() if found},
+            **({} if self.complete else missing),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offsets:
+    """A snapshot as the ledger has it: nothing but offsets. Positions are per topic, as each has one reader."""
+
+    changelog_ends: Mapping[int, int]
+    positions: Mapping[TopicPartition, int]
+    white_ends: Mapping[tuple[int, TopicPartition], int]
+
+
+def outcomes(run: StoryRun) -> list[Outcome]:
+    """What became of the snapshots of a story that was run, in the order in which they were asked for."""
+    return [
+        _outcome(run.story, run.ledgers[run.ledger_of[name]], run.logs, name)
+        for name in run.story.snapshot_ids
+    ]
+
+
+def tell(story: Story, *, one_ledger: bool = False) -> list[Outcome]:
+    """Run a story, and what became of its snapshots.
+
+    Raises:
+        BadInputError: a step cannot be done.
+    """
+    run = StoryRun(story, one_ledger=one_ledger)
+    run.run()
+    return outcomes(run)
+
+
+def main(arguments: list[str]) -> int:
+    """`run FILE.json`: JSON on stdout; 2 and one line on stderr if the file makes no sense."""
+    parser = argparse.ArgumentParser(prog="python -m snapkafka.sim run", description=__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE.json", help="the scenario")
+    parser.add_argument("--json", action="store_true", help="JSON on stdout, which is what there is anyway")
+    parser.add_argument(
+        "--one-ledger", action="store_true", help="all snapshots in one ledger: one cut may serve several"
+    )
+    asked = parser.parse_args(arguments)
+    try:
+        found = tell(load_story(asked.file), one_ledger=asked.one_ledger)
+    except BadInputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    print(json.dumps({"snapshots": [outcome.as_data() for outcome in found]}))
+    for outcome in found:
+        if outcome.unreached:
+            names = ", ".join(outcome.unreached)
+            print(f"snapshot {outcome.id}: no marker can reach {names}; it waits in vain", file=sys.stderr)
+    return EXIT_OK
+
+
+def _outcome(story: Story, ledger: Ledger, logs: Logs, name: str) -> Outcome:
+    epoch = ledger.epochs[name]
+    view = ledger.fold.snapshots[epoch]
+    complete = view.captured_at is not None
+    offsets = _captured(ledger.fold, epoch) if complete else _so_far(view)
+    ids = {member.hello.app: process for process, member in ledger.fold.processes.items()}
+    cut = [process for process in story.processes if ids[process] in offsets.changelog_ends]
+
+    def events(process: str) -> tuple[str, ...]:
+        end = offsets.changelog_ends[ids[process]]
+        return tuple(entry.what for entry in logs[changelog_of(process)][:end])
+
+    def messages(channel: Channel) -> tuple[str, ...]:
+        tp = topic_of(channel)
+        start, end = offsets.positions[tp], offsets.white_ends.get((ids[channel.sender], tp), NOTHING)
+        return tuple(entry.what for entry in logs[tp][start:end] if entry.marker is None)
+
+    reached = _reached(story, cut)
+    return Outcome(
+        id=name,
+        complete=complete,
+        processes={process: events(process) for process in cut},
+        channels={c: messages(c) for c in story.channels if c.sender in cut and c.receiver in cut},
+        unreached=tuple(p for p in story.processes if p not in reached),
+        under_way=tuple(p for p in story.processes if p in reached and p not in cut),
+    )
+
+
+def _captured(fold: LedgerState, epoch: int) -> _Offsets:
+    """The offsets of a captured snapshot."""
+    captured = fold.captured(epoch)
+    return _Offsets(
+        changelog_ends={end.process: end.end for end in captured.changelogs},
+        positions={TopicPartition(i.topic, i.partition): i.position for i in captured.inputs},
+        white_ends={(s.process, TopicPartition(s.topic, s.partition)): s.white_end for s in captured.senders},
+    )
+
+
+def _so_far(view: SnapshotView) -> _Offsets:
+    """The same of one that is not captured: what those have said that have closed."""
+    reports = [view.reports[process][1] for process in view.closed]
+    closings = {process: closed for process, (_, closed) in view.closed.items()}
+    return _Offsets(
+        changelog_ends={p: end.end for p, closed in closings.items() for end in closed.changelogs},
+        positions={TopicPartition(p.topic, p.partition): p.offset for r in reports for p in r.positions},
+        white_ends={
+            (process, TopicPartition(sent.topic, sent.partition)): sent.white_end
+            for process, closed in closings.items()
+            for sent in closed.sent
+        },
+    )
+
+
+def _reached(story: Story, cut: list[str]) -> set[str]:
+    """Where markers can come from those that have cut."""
+    reached, fresh = set(cut), list(cut)
+    while fresh:
+        sender = fresh.pop()
+        for channel in story.channels:
+            if channel.sender == sender and channel.receiver not in reached:
+                reached.add(channel.receiver)
+                fresh.append(channel.receiver)
+    return reached

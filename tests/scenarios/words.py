@@ -1,0 +1,225 @@
+"""What the machine and the ledger say, in words, for the golden scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, assert_never
+
+from snapkafka.checks import CutView
+from snapkafka.protocol.actions import (
+    Action,
+    AppendToLedger,
+    AskEnds,
+    AskStopped,
+    ReadLedgerTo,
+    SayHello,
+    SendMarkers,
+)
+from snapkafka.protocol.actions import TurnedRed as Turned
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.completion import LedgerState, SnapshotView, Waiting
+from snapkafka.protocol.records import (
+    Abort,
+    Assigned,
+    Bye,
+    Checkpoint,
+    Closed,
+    CutReport,
+    Dead,
+    Hello,
+    LedgerRecord,
+    Pause,
+    Retire,
+    TopicPartition,
+    Trigger,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from .stage import Stage
+
+
+def snapshot_name(fold: LedgerState, epoch: int) -> str:
+    trigger = fold.snapshots[epoch].trigger
+    return trigger.id if trigger.attempt == 1 else f"{trigger.id} (attempt {trigger.attempt})"
+
+
+def epochs(above: int, upto: int, stage: Stage) -> str:
+    """The snapshots with an epoch in (above, upto]."""
+    names = [name for epoch, name in sorted(stage.ids.items()) if above < epoch <= upto]
+    return " and ".join(names) or f"epoch {upto}, which is none"
+
+
+def epoch(number: int, stage: Stage) -> str:
+    return f"red since {stage.ids[number]}" if number in stage.ids else "white" if not number else str(number)
+
+
+def action(action: Action, stage: Stage) -> str:
+    match action:
+        case Turned(epoch=number, previous=previous, heard=heard):
+            return f"turns red for {epochs(previous, number, stage)}: {HEARD[heard]}"
+        case AppendToLedger(record=what):
+            return record(what, stage)
+        case SendMarkers(epoch=number, previous=previous, tps=tps):
+            return f"markers for {epochs(previous, number, stage)} to {listed(str(tp) for tp in tps)}"
+        case ReadLedgerTo(offset=offset):
+            return f"must have read the ledger up to {offset} first"
+        case AskEnds(tps=tps):
+            return f"ask for the log ends of {listed(str(tp) for tp in tps)}"
+        case AskStopped(app=app):
+            return f"asks the broker where app {app} stands, which does not run"
+        case SayHello(void=void):
+            return f"is not process {void} any more, and says hello anew"
+        case _:
+            return type(action).__name__
+
+
+HEARD = {
+    "trigger": "it asked for it",
+    "ledger": "it read the trigger",
+    "marker": "it met a marker",
+    "header": "it met a red record",
+    "assigned": "an input that it was given is red",
+    "stopped": "of an app that does not run",
+}
+
+
+def listed(items: Iterable[str]) -> str:
+    return ", ".join(items) or "nothing"
+
+
+def record(record: LedgerRecord, stage: Stage) -> str:
+    """A ledger record as a sentence."""
+    who = stage.actor_of(record.process) if record.process >= 0 else "somebody"
+    match record:
+        case Hello(app=app, inputs=inputs, host=host):
+            reads = listed(source.topic for source in inputs)
+            return f"hello from {host} of app {app}, which reads {reads}"
+        case Assigned(inputs=tps):
+            return f"{who} was given {listed(str(tp) for tp in tps)}"
+        case Trigger(id=name, attempt=attempt, who=asked):
+            again = "" if attempt == 1 else f", attempt {attempt}"
+            return f"trigger {name}{again}, asked for by {asked or 'somebody'}"
+        case CutReport(supplement=True, app=app):
+            what = f"app {app}, which does not run" if app else "what it was given, where that starts"
+            return (
+                f"{who} has cut {what}, for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
+            )
+        case CutReport():
+            return f"{who} has cut for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
+        case Closed():
+            return f"{who} has closed {stage.ids.get(record.epoch, record.epoch)}: {_closed(record)}"
+        case Abort(epoch=number, code=code, reason=reason):
+            return f"{who} aborts {stage.ids.get(number, number)}: {code}, {reason}"
+        case Dead(dead=dead):
+            return f"{who} says that {stage.actor_of(dead)} is dead"
+        case Bye():
+            return f"{who} says bye"
+        case Retire(app=app):
+            return f"app {app} is gone for good"
+        case Verdict(epoch=number, verdict=verdict):
+            return f"{stage.ids.get(number, number)} was examined: {verdict}"
+        case Pause(paused=paused):
+            return f"{who} says: {'no snapshots until further notice' if paused else 'snapshots again'}"
+        case Checkpoint(upto=upto):
+            return f"all that matters of the ledger below {upto}"
+        case _:
+            assert_never(record)
+
+
+def _report(report: CutReport) -> str:
+    positions = listed(
+        f"{TopicPartition(p.topic, p.partition)} from {p.offset}"
+        + "".join(f", {above} started" for above in p.started_above)
+        + (f", replaying up to {p.replay_until}" if p.replay_until else "")
+        for p in report.positions
+    )
+    running = listed(f"{TopicPartition(r.topic, r.partition)}@{r.offset}" for r in report.running)
+    return f"still to read {positions}" + (f"; running {running}" if report.running else "")
+
+
+def _closed(closed: Closed) -> str:
+    sent = [
+        f"{TopicPartition(s.topic, s.partition)} below {s.white_end}"
+        + (f" (marker at {s.marker})" if s.marker >= 0 else "")
+        for s in closed.sent
+        if s.white_end or s.marker >= 0
+    ]
+    torn = "".join(f"; torn {TopicPartition(t.topic, t.partition)}@{t.offset}" for t in closed.torn)
+    return f"sent in white {listed(sent)}{torn}"
+
+
+def status(view: SnapshotView, stage: Stage) -> str:
+    """One line: what has become of a snapshot."""
+    name = stage.ids[view.epoch]
+    if view.failure is not None:
+        return f"{name} has FAILED: {view.failure.code}, {view.failure.reason}"
+    verdict = f", {view.verdict.verdict}" if view.verdict is not None else ""
+    return f"{name} is {view.status}{verdict}"
+
+
+def waiting(wait: Waiting, stage: Stage) -> str:
+    who = stage.actor_of(wait.process) if wait.process >= 0 else f"app {wait.app}"
+    if wait.what == "input":
+        return f"{who} to cut input {wait.topic}[{wait.partition}] of app {wait.app}"
+    return f"{who} to {'close' if wait.what == 'closing' else 'cut'}"
+
+
+def snapshot(view: SnapshotView, stage: Stage) -> list[str]:
+    """A snapshot as a reader wants it: what was done before the cut, and what was on its way."""
+    lines = [status(view, stage)]
+    if view.captured_at is None:
+        waits = stage.fold.waiting(view.epoch) if view.open else []
+        return lines + [f"  waits for {waiting(wait, stage)}" for wait in waits]
+    captured = stage.fold.captured(view.epoch)
+    whose = {cut.process: cut.app for cut in captured.processes}
+    for cut in captured.processes:
+        told = "had left before" if cut.left else _stood(captured, cut.process, cut.app, stage)
+        lines.append(f"  {stage.actor_of(cut.process)} {told}")
+    stopped = {(i.receiver, i.app) for i in captured.inputs if whose.get(i.receiver) != i.app}
+    for process, app in sorted(stopped):
+        lines.append(f"  app {app}, which does not run, {_stood(captured, process, app, stage)}")
+    for source in captured.inputs:
+        lines += [
+            f"  torn: {TopicPartition(t.topic, t.partition)}@{t.offset} counts as not processed"
+            for t in source.torn
+        ]
+        lines += [
+            f"  replayed: {source.topic}[{source.partition}] up to {agent.replay_until} may be in the state"
+            for agent in source.agents
+            if agent.replay_until
+        ]
+    return lines + _in_flight(captured, stage)
+
+
+def _stood(captured: Captured, process: int, app: str, stage: Stage) -> str:
+    """What was read and done at the cut: the white records of each changelog, below its end."""
+    read = listed(
+        f"{i.topic}[{i.partition}] below {i.position}"
+        for i in captured.inputs
+        if (i.receiver, i.app) == (process, app) and i.position > 0
+    )
+    done = [
+        stored.name
+        for end in captured.changelogs
+        if (end.process, end.app) == (process, app)
+        for stored in stage.logs[TopicPartition(end.topic, end.partition)][: end.end]
+        if stored.epoch < captured.epoch and not stored.marker
+    ]
+    return f"had read {read}; had done {listed(done)}"
+
+
+def _in_flight(captured: Captured, stage: Stage) -> list[str]:
+    view = CutView(captured)
+    lines = []
+    for source in captured.inputs:
+        for found in stage.log_records():
+            if (found.topic, found.partition) == (source.topic, source.partition) and view.in_channel(
+                found, source
+            ):
+                name = stage.logs[found.tp][found.offset].name
+                runs = any((c.process, c.app) == (source.receiver, source.app) for c in captured.processes)
+                reader = stage.actor_of(source.receiver) if runs else f"app {source.app}"
+                where = f"{stage.actor_of(found.process)} -> {found.tp}@{found.offset} -> {reader}"
+                lines.append(f"  on its way: {name} ({where})")
+    return lines or ["  on its way: nothing"]

@@ -1,0 +1,360 @@
+"""`python -m snapkafka.sim run`: what the textbook says, from the real machines and offsets alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snapkafka.sim.story import main, tell
+from snapkafka.sim.story_file import parse_story
+
+from .causality import Recorded, complaints
+from .scenarios import Scenario, random_scenario, textbook
+
+TEACHING = Path(__file__).resolve().parents[1] / "scenarios"
+
+PAIR = {"processes": ["N1", "N2"], "channels": [["N1", "N2"], ["N2", "N1"]]}
+
+
+def run(steps: list[dict[str, Any]], *, one_ledger: bool = False, **system: Any) -> list[dict[str, Any]]:
+    """The snapshots of a scenario, between two processes if nothing else is said."""
+    scenario = {**PAIR, **system, "steps": steps}
+    return [outcome.as_data() for outcome in tell(parse_story(scenario), one_ledger=one_ledger)]
+
+
+def send(sender: str, receiver: str, message: str, **more: str) -> dict[str, Any]:
+    return {"do": "send", "from": sender, "to": receiver, "message": message, **more}
+
+
+def deliver(sender: str, receiver: str, **more: str) -> dict[str, Any]:
+    return {"do": "deliver", "from": sender, "to": receiver, **more}
+
+
+def start(at: str, name: str = "0") -> dict[str, Any]:
+    return {"do": "snapshot", "at": at, "id": name}
+
+
+DRAIN = {"do": "drain"}
+
+
+# -- as the textbook has it -----------------------------------------------------------------------------------------
+
+
+def same_as_textbook(scenario: Scenario) -> tuple[int, int]:
+    """Ours and the textbook's are the same; how many snapshots were complete, and how many had messages in flight."""
+    ours = [outcome.as_data() for outcome in tell(parse_story(scenario))]
+    theirs = textbook(scenario).result()
+    for mine in ours:
+        assert not mine.pop("under_way", []), "everything was handed over"
+        mine.pop("unreached", None)
+    assert ours == theirs, json.dumps(scenario)
+    return sum(o["complete"] for o in theirs), sum(bool(o["channels"]) for o in theirs)
+
+
+@pytest.mark.parametrize("kind", ["one", "overlapping", "joint"])
+def test_the_result_is_that_of_the_textbook(kind: str) -> None:
+    """One snapshot; three that overlap, each as if it were alone; two, the first of them started by several."""
+    how = {"one": (1000, 1, False), "overlapping": (500, 3, False), "joint": (500, 2, True)}
+    seeds, snapshots, joint = how[kind]
+    complete = in_flight = 0
+    for seed in range(seeds):
+        found = same_as_textbook(random_scenario(seed, snapshots=snapshots, joint=joint))
+        complete, in_flight = complete + found[0], in_flight + found[1]
+    assert complete > seeds * snapshots / 3, "it was about something"
+    assert in_flight > seeds * snapshots / 3
+
+
+def test_a_scenario_that_stops_half_way() -> None:
+    """Whoever has cut, and every channel whose marker has come, is as in the textbook. More can be known: a channel is
+    known by offsets as soon as both its ends have cut, without the receiver having to reach the marker (R7)."""
+    known = more = 0
+    for seed in range(300):
+        scenario = random_scenario(seed, snapshots=2, drained=False)
+        story = parse_story(scenario)
+        book = textbook(scenario)
+        for mine, theirs in zip(tell(story), book.result(), strict=True):
+            data = mine.as_data()
+            recording = book.snapshots[mine.id]
+            assert data["processes"] == theirs["processes"]
+            assert data["complete"] == theirs["complete"]
+            assert {*mine.processes, *mine.unreached, *mine.under_way} == set(story.processes)
+            for (a, b), messages in recording.channels.items():
+                known += 1
+                assert list(mine.channels[next(c for c in story.channels if c == (a, b))]) == messages
+            more += len(mine.channels) > len(recording.channels)
+    assert known > 300
+    assert more > 50
+
+
+def test_in_one_ledger_every_snapshot_is_a_consistent_cut_of_its_own() -> None:
+    """R2: One cut serves all epochs in (e, E]. So a process may cut for a snapshot before a marker of it has come, and
+    the result may be another than the textbook's. It is a consistent cut all the same, and its channels are right."""
+    compared = differing = 0
+    for seed in range(400):
+        scenario = random_scenario(seed, snapshots=3, joint=seed % 2 == 0)
+        run = Recorded(parse_story(scenario), one_ledger=True)
+        run.run()
+        found = _outcomes(run)
+        for outcome, theirs in zip(found, textbook(scenario).result(), strict=True):
+            assert complaints(run.history, outcome) == [], (seed, outcome.id)
+            compared += 1
+            differing += outcome.as_data()["processes"] != theirs["processes"]
+            if theirs["complete"]:
+                assert outcome.complete, "one cut serves more, never less"
+    assert compared == 1200
+    assert differing > 100, "overlapping snapshots did share cuts"
+
+
+def test_the_judge_of_cuts_sees_a_wrong_one() -> None:
+    """The checker above is no rubber stamp: move a cut by one event, or lose a message, and it complains."""
+    from dataclasses import replace
+
+    moved = lost = 0
+    for seed in range(200):
+        run = Recorded(parse_story(random_scenario(seed)))
+        run.run()
+        (outcome,) = _outcomes(run)
+        for channel, messages in outcome.channels.items():
+            if messages:
+                wrong = replace(outcome, channels={**outcome.channels, channel: messages[1:]})
+                assert complaints(run.history, wrong)
+                lost += 1
+                wrong = replace(
+                    outcome,
+                    processes={
+                        **outcome.processes,
+                        channel.sender: outcome.processes[channel.sender][:-1],
+                    },
+                )
+                moved += bool(complaints(run.history, wrong))
+    assert lost > 50
+    assert moved > lost / 3
+
+
+def _outcomes(run: Recorded) -> list[Any]:
+    from snapkafka.sim.story import outcomes
+
+    return outcomes(run)
+
+
+# -- by hand ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--one-ledger"]])
+def test_the_teaching_run(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """P1 {A, B}, P2 {F, G, H}, P3 {I}; the message sent at H and received at D is on its way; D and C are nowhere."""
+    assert main([str(TEACHING / "teaching.json"), *flags]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out == (
+        '{"snapshots": [{"id": "0", "complete": true, '
+        '"processes": {"P1": ["A", "B"], "P2": ["F", "G", "H"], "P3": ["I"]}, '
+        '"channels": {"P2->P1": ["H-D"]}}]}\n'
+    )
+
+
+@pytest.mark.parametrize("name", ["teaching-two", "teaching-three"])
+def test_the_teaching_run_with_more_initiators(name: str) -> None:
+    """Two and three processes start the same snapshot at once: still one snapshot, and the textbook's."""
+    scenario = json.loads((TEACHING / f"{name}.json").read_text())
+    assert sum(step["do"] == "snapshot" for step in scenario["steps"]) in {2, 3}
+    same_as_textbook(scenario)
+    apart = [
+        {**step, "id": f"by {step['at']}"} if step["do"] == "snapshot" else step for step in scenario["steps"]
+    ]
+    same_as_textbook({**scenario, "steps": apart})
+
+
+def test_the_same_file_gives_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "s.json"
+    file.write_text(json.dumps(random_scenario(7, snapshots=3)))
+    outs = []
+    for _ in range(2):
+        assert main([str(file)]) == 0
+        outs.append(capsys.readouterr().out)
+    assert outs[0] == outs[1]
+
+
+def test_a_process_that_no_marker_path_reaches_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not waited for in silence, and it is not made up either: N4 has no channel that leads to it."""
+    file = tmp_path / "s.json"
+    system = {"processes": ["N1", "N2", "N4"], "channels": [["N1", "N2"], ["N4", "N2"]]}
+    steps = [send("N4", "N2", "m1"), start("N1"), DRAIN]
+    file.write_text(json.dumps({**system, "steps": steps}))
+    assert main([str(file)]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["snapshots"] == [
+        {
+            "id": "0",
+            "complete": False,
+            "processes": {"N1": [], "N2": []},
+            "channels": {},
+            "unreached": ["N4"],
+            "under_way": [],
+        }
+    ]
+    assert err == "snapshot 0: no marker can reach N4; it waits in vain\n"
+
+
+def test_a_marker_that_is_still_on_its_way_is_told_from_one_that_never_comes() -> None:
+    (found,) = run([start("N1")])
+    assert (found["complete"], found["unreached"], found["under_way"]) == (False, [], ["N2"])
+
+
+def test_deliver_takes_the_head_and_a_marker_is_no_event() -> None:
+    steps = [
+        start("N1"),
+        send("N1", "N2", "m1", event="B"),
+        deliver("N1", "N2", event="no event"),
+        deliver("N1", "N2", event="C"),
+        start("N2", "1"),
+        DRAIN,
+    ]
+    first, second = run(steps)
+    assert first["processes"] == {"N1": [], "N2": []}
+    assert second["processes"] == {"N1": ["B"], "N2": ["C"]}
+
+
+def test_deliver_up_to_a_message_and_names_of_events() -> None:
+    """Everything up to and including that message, each of them an event of that name; `#k` where none is given."""
+    steps = [
+        send("N1", "N2", "m0"),
+        send("N1", "N2", "m1"),
+        send("N1", "N2", "m2", event="third"),
+        deliver("N1", "N2", message="m1", event="got"),
+        start("N2"),
+        DRAIN,
+    ]
+    (found,) = run(steps)
+    assert found["processes"] == {"N1": ["#0", "#1", "third"], "N2": ["got", "got"]}
+    assert found["channels"] == {"N1->N2": ["m2"]}
+
+
+def test_a_channel_to_oneself() -> None:
+    steps = [send("N1", "N1", "a"), send("N1", "N1", "b"), deliver("N1", "N1"), start("N1"), DRAIN]
+    (found,) = run(steps, processes=["N1"], channels=[["N1", "N1"]])
+    assert found["complete"]
+    assert found["channels"] == {"N1->N1": ["b"]}
+    assert found["processes"] == {"N1": ["#0", "#1", "#2"]}
+
+
+def test_processes_without_inputs_or_outputs() -> None:
+    system: dict[str, Any] = {"processes": ["source", "sink", "alone"], "channels": [["source", "sink"]]}
+    steps = [send("source", "sink", "m"), start("source"), start("alone"), DRAIN]
+    (found,) = run(steps, **system)
+    assert found["complete"]
+    assert found["channels"] == {}
+    assert found["processes"] == {"source": ["#0"], "sink": ["#3"], "alone": []}
+
+
+def test_one_cut_serves_two_snapshots_in_one_ledger() -> None:
+    """N2 starts "1" while the marker of "0" is on its way. In one ledger that cut serves both (R2); apart, it cuts
+    for "0" when the marker comes, as in the textbook."""
+    steps = [
+        start("N1", "0"),
+        send("N2", "N1", "m"),
+        start("N2", "1"),
+        {"do": "internal", "at": "N2", "event": "late"},
+        DRAIN,
+    ]
+    apart, shared = run(steps), run(steps, one_ledger=True)
+    assert [found["processes"]["N2"] for found in apart] == [["#1", "late"], ["#1"]]
+    assert [found["processes"]["N2"] for found in shared] == [["#1"], ["#1"]]
+    assert [found["channels"] for found in shared] == [{"N2->N1": ["m"]}, {}]
+
+
+def test_nothing_at_all() -> None:
+    assert run([], processes=[], channels=[]) == []
+
+
+# -- bad files --------------------------------------------------------------------------------------------------------
+
+M1 = send("N1", "N2", "m1")
+
+BAD_STEPS = [
+    ([DRAIN, {"do": "internal", "at": "N9"}], 1, "there is no process N9"),
+    ([send("N1", "N1", "m")], 0, "there is no channel N1->N1"),
+    ([{"do": "fly"}], 0, '"do" is one of internal, send, deliver, snapshot, drain'),
+    ([{"at": "N1"}], 0, '"do" is one of'),
+    ([{"do": ["drain"]}], 0, '"do" is one of'),
+    ([{"do": "send", "from": "N1", "to": "N2"}], 0, '"message" is missing'),
+    ([{"do": "snapshot", "at": "N1"}], 0, '"id" is missing'),
+    ([{"do": "snapshot", "at": "N1", "id": 0}], 0, '"id" is not a text'),
+    ([{"do": "internal", "at": "N1", "event": ""}], 0, '"event" is not a text'),
+    ([deliver("N1", "N2", mesage="m1")], 0, 'a step of kind deliver has no "mesage"'),
+    ([M1, M1], 1, "a message m1 was sent in step 0 already"),
+    ([start("N1"), start("N1")], 1, "N1 has started snapshot 0 in step 0 already"),
+    ([deliver("N1", "N2", message="m9")], 0, "no message m9 was sent before"),
+    ([M1, deliver("N2", "N1", message="m1")], 1, "message m1 is not on its way from N2->N1"),
+    ([M1, DRAIN, deliver("N1", "N2", message="m1")], 2, "message m1 is not on its way from N1->N2"),
+    ([M1, DRAIN, deliver("N1", "N2")], 2, "channel N1->N2 is empty"),
+    (["drain"], 0, 'a step is an object such as {"do": "drain"}'),
+]
+
+
+@pytest.mark.parametrize(("steps", "index", "problem"), BAD_STEPS)
+def test_a_bad_step_is_named(
+    steps: list[Any], index: int, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One clear line, exit status 2, nothing on stdout."""
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps({**PAIR, "steps": steps}))
+    assert main([str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith(f"error: step {index} ({json.dumps(steps[index])}): {problem}")
+
+
+BAD_FILES = [
+    ("{", "is not JSON"),
+    ("[" * 200_000, "is not JSON"),
+    ('"\\ud800', "is not JSON"),
+    ("[]", "a scenario is a JSON object"),
+    ('{"processes": ["N1"], "channels": []}', "the scenario has no list of steps"),
+    ('{"channels": [], "steps": []}', "the scenario has no list of processes"),
+    (
+        '{"processes": ["N1", "N1"], "channels": [], "steps": []}',
+        'processes[1] ("N1"): there is a process of',
+    ),
+    ('{"processes": ["a->b"], "channels": [], "steps": []}', 'processes[0] ("a->b"): a name is a text'),
+    ('{"processes": [1], "channels": [], "steps": []}', "processes[0] (1): a name is a text"),
+    ('{"processes": ["N1"], "channels": [["N1"]], "steps": []}', 'channels[0] (["N1"]): a channel is a pair'),
+    ('{"processes": ["N1"], "channels": [["N1", "N2"]], "steps": []}', 'there is no process "N2"'),
+    (
+        '{"processes": ["N1"], "channels": [["N1", "N1"], ["N1", "N1"]], "steps": []}',
+        'channels[1] (["N1", "N1"]): there is such a channel already',
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), BAD_FILES)
+def test_a_bad_file_is_one_line(
+    text: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(text)
+    assert main([str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert problem in err
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "none.json")]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "cannot be read" in err
+
+
+def test_a_long_step_is_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps({**PAIR, "steps": [{"do": "internal", "at": "N" * 1000}]}))
+    assert main([str(file)]) == 2
+    assert len(capsys.readouterr().err) < 1500
