@@ -41,6 +41,7 @@ def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
         ]
         only_state = tp in view.changelogs and tp not in view.inputs
         for gap in _gaps(view, tp, lines):
+            kind: str | None
             if gap.failed:
                 kind = "gap-failed"
             elif gap.explained:

@@ -98,7 +98,7 @@ def make_plan(seed: int) -> Plan:
     topics = [f"topic{n}" for n in range(rng.choice((1, 2, 2, 3)))]
     partitions = rng.choice((1, 1, 2, 2, 3))
     global_table = rng.random() < 0.2
-    apps = []
+    apps: list[App] = []
     for name in names:
         mine = rng.sample(topics, rng.randint(1, len(topics)))
         if rng.random() < 0.07 and apps:

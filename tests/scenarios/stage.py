@@ -305,6 +305,8 @@ class Actor:
         """Stamp and append."""
         machine, log = self.machine, self.stage.logs[sending.tp]
         assert machine.process is not None
+        if (first := machine.first_marker(sending.tp)) is not None:
+            self.do([first])
         sending.seq, sending.offset = machine.send_stamped(sending.effect, sending.tp), len(log)
         log.append(Stored(sending.name, machine.process, sending.effect.epoch, sending.seq))
         self.do(machine.send_appended(sending.effect))
@@ -315,4 +317,4 @@ class Actor:
 
     def fail(self, sending: Sending, reason: str) -> None:
         self.sending.remove(sending)
-        self.do(self.machine.send_failed(sending.effect, sending.tp, reason))
+        self.do(self.machine.send_failed(sending.effect, sending.tp, sending.seq, reason))
