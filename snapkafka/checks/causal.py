@@ -122,6 +122,8 @@ class _Truth:
         source = self.sources.get((execution.app, execution.tp))
         if source is None or not self.replays:
             return False
+        if any((torn.agent, torn.offset) == (execution.agent, execution.offset) for torn in source.torn):
+            return True  # it ran before, and was torn when it ran again
         until = max((agent.replay_until for agent in source.agents), default=0)
         return execution.process != source.receiver or execution.offset < until
 
@@ -206,6 +208,12 @@ def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None])
 
 def _channels(truth: _Truth) -> Iterator[Violation]:
     """Every app that reads a partition agrees on what was sent before: received, or in its channel."""
+    born_red = (r for r in truth.at.values() if r.process >= truth.view.epoch and not r.marker)
+    for record in born_red:
+        if any(received(source, record.offset) for source in truth.view.inputs.get(record.tp, ())):
+            yield Violation(
+                "channels", f"{record.tp}@{record.offset} was received, its sender is not in the snapshot"
+            )
     for tp, sources in truth.view.inputs.items():
         for record in (
             r for (place, _), r in truth.at.items() if place == tp and r.process >= 0 and not r.marker

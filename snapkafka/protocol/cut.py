@@ -47,10 +47,10 @@ class Positions:
             for tp, given in self._given.items()
             for agent in given.agents
         }
-        until = {
-            tp: max(self._replay_until.get(tp, 0), given.replay_until) for tp, given in self._given.items()
-        }
-        self._replay_until = {tp: end for tp, end in until.items() if end > self._given[tp].position}
+        for tp, given in self._given.items():
+            until = max(self._replay_until.pop(tp, 0), given.replay_until)
+            if until > given.position:
+                self._replay_until[tp] = until
         return sorted({tp for _, tp in since if tp in self._given})
 
     def take(self) -> None:

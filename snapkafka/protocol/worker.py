@@ -185,8 +185,8 @@ class WorkerProtocol:
             epoch <= effect.epoch and not cut.markers_asked for epoch, cut in self.cuts.items()
         )
 
-    def first_marker(self, tp: TopicPartition) -> SendMarkers | None:
-        """In classic mode: the marker that must lie in a partition before our first record there, if we are red.
+    def first_marker(self, effect: Effect, tp: TopicPartition) -> SendMarkers | None:
+        """In classic mode: the marker that must lie in a partition before our first record there, if that is red.
 
         At a cut only the partitions that were sent to before get a marker; one sent to later for the first time has to
         tell its reader of the snapshot too, and of a process born red nobody could learn it otherwise.
@@ -194,11 +194,11 @@ class WorkerProtocol:
         if (
             not self.classic
             or tp in self.colours.sent
-            or not self.colours.epoch
+            or not effect.epoch
             or tp.topic not in self._marker_topics
         ):
             return None
-        return SendMarkers(epoch=self.colours.epoch, previous=0, tps=(tp,))
+        return SendMarkers(epoch=effect.epoch, previous=0, tps=(tp,))
 
     def is_awaited(self, effect: Effect) -> bool:
         """In classic mode: do the markers of a cut wait for this send? Then it waits for no red one before it."""

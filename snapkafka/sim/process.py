@@ -499,7 +499,7 @@ class Process:
             self.waiting.append(sending)
             return
         effect, tp = sending.effect, sending.tp
-        if (first := self.machine.first_marker(tp)) is not None:
+        if (first := self.machine.first_marker(effect, tp)) is not None:
             self._send_markers(first)
         self._stamped(sending.record, effect.epoch, self.machine.send_stamped(effect, tp))
         self.outbox.setdefault(tp, deque()).append(sending)

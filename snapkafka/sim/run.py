@@ -28,31 +28,42 @@ class Outcome:
     violations: list[Violation] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     trace: list[str] = field(default_factory=list)
+    #: What the causal checker found in snapshots that their verdict calls inconsistent: the protocol's failure all the
+    #: same, though nobody would have been misled.
+    condemned: list[Violation] = field(default_factory=list)
 
 
 def run(seed: int, plan: Plan | None = None) -> Outcome:
     """Run one seed."""
     world = World(plan or make_plan(seed), seed)
+    condemned: list[Violation] = []
     for _ in range(world.plan.steps):
         if not world.step():
             break
     violations = _liveness(world)
     for epoch in world.fold.snapshots:
-        violations += judge(world, epoch)
+        found, verdict = judge(world, epoch)
+        (condemned if verdict is Verdict.INCONSISTENT else violations).extend(found)
+        if verdict is Verdict.INCONSISTENT and not found and not world.counts["forged"]:
+            violations.append(
+                Violation("accused", f"snapshot {epoch} is consistent, and its verdict is {verdict}")
+            )
     if world.waited:
         violations.append(Violation("R4", f"{world.waited} sends waited for a snapshot"))
-    return Outcome(seed, violations, world.counts, world.trace)
+    return Outcome(seed, violations, world.counts, world.trace, condemned)
 
 
-def judge(world: World, epoch: int) -> list[Violation]:
-    """Is a captured snapshot a consistent cut, or does its verdict say that it is not?"""
+def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
+    """Is a captured snapshot a consistent cut? What is wrong with it, and its verdict (None: it was not captured).
+
+    Where the verdict says that nobody can prove it, nothing is held against it.
+    """
     snapshot = world.fold.snapshots[epoch]
     world.count("aborted" if snapshot.status is Status.FAILED else "captured")
     if snapshot.failure is not None:
         world.count(f"failed: {snapshot.failure.code}")
-        return []
     if snapshot.captured_at is None:
-        return []
+        return [], None
     captured = world.fold.captured(epoch)
     records = world.broker.records()
     view = CutView(captured)
@@ -67,12 +78,7 @@ def judge(world: World, epoch: int) -> list[Violation]:
         records,
         replays=verdict is Verdict.VERIFIED_WITH_REPLAYS,
     )
-    if found and verdict.good:
-        world.say(f"snapshot {epoch} {verdict}: {found}")
-        return found
-    if verdict is Verdict.INCONSISTENT and not found and not world.counts["forged"]:
-        return [Violation("accused", f"snapshot {epoch} is consistent, and its verdict is {verdict}")]
-    return []
+    return ([] if verdict is Verdict.UNVERIFIABLE else found), verdict
 
 
 def verdict_of(view: CutView, records: list) -> Verdict:  # type: ignore[type-arg]

@@ -615,6 +615,17 @@ def test_r10_a_replay_is_reported_until_it_has_caught_up(world: World) -> None:
     assert found == [(2, 5, 1), (4, 5, 1), (6, 0, 0)]
 
 
+def test_r10_a_replay_is_remembered_while_somebody_else_has_the_input(world: World) -> None:
+    """It comes back to where it was: what was started here before still goes on, and happens twice."""
+    p = Process(world, "p", (A,))
+    p.start(A, 0)
+    p.feed(InputsTaken())
+    p.give()
+    p.feed(InputsTaken())
+    p.give(A)
+    assert [q.replay_until for q in p.machine.positions.note()] == [1]
+
+
 def test_r10_what_the_recovered_changelog_shows_is_reported_too(world: World) -> None:
     p = Process(world, "p", (), assign=False)
     p.give(A, positions={A: 2}, replay_until=4)

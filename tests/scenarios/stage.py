@@ -305,7 +305,7 @@ class Actor:
         """Stamp and append."""
         machine, log = self.machine, self.stage.logs[sending.tp]
         assert machine.process is not None
-        if (first := machine.first_marker(sending.tp)) is not None:
+        if (first := machine.first_marker(sending.effect, sending.tp)) is not None:
             self.do([first])
         sending.seq, sending.offset = machine.send_stamped(sending.effect, sending.tp), len(log)
         log.append(Stored(sending.name, machine.process, sending.effect.epoch, sending.seq))

@@ -1,0 +1,361 @@
+"""The rules, each switched off: what a simulator is worth is what it notices.
+
+A mutant breaks one rule in the machine, in the fold, in a driver's duty or in a check. `mutate` runs seeds until the
+causal checker finds an inconsistent snapshot. A rule whose removal nobody notices would be not needed or not tested.
+
+Two rules are not there for consistency, and no causal checker can miss them: see `LIVENESS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from snapkafka.checks import view
+from snapkafka.protocol import captured, closing, completion, moves, worker
+from snapkafka.protocol.actions import Action
+from snapkafka.protocol.colours import Colours
+from snapkafka.protocol.records import Closed, CutReport, TopicPartition
+
+from . import run
+from .log import Stored
+from .plan import Plan
+from .process import Process
+from .world import World
+
+__all__ = ["LIVENESS", "MUTANTS", "Mutant"]
+
+Patch = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A rule, what is broken of it, how, and the plan that brings it to light sooner (None: any)."""
+
+    name: str
+    what: str
+    patch: Patch
+    plan: Callable[[Plan], Plan] = lambda plan: plan
+
+
+@contextmanager
+def _set(place: Any, name: str, value: Any) -> Iterator[None]:
+    before = vars(place).get(name, getattr(place, name)) if isinstance(place, type) else getattr(place, name)
+    setattr(place, name, value)
+    try:
+        yield
+    finally:
+        setattr(place, name, before)
+
+
+def _patching(place: Any, name: str, make: Callable[[Any], Any]) -> Patch:
+    """Replace `place.name` by what `make` makes of it."""
+    return lambda: _set(place, name, make(getattr(place, name)))
+
+
+def _both(*patches: Patch) -> Patch:
+    @contextmanager
+    def patch() -> Iterator[None]:
+        first, *others = patches
+        with first(), _both(*others)() if others else _nothing():
+            yield
+
+    return patch
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _faults(**chances: float) -> Callable[[Plan], Plan]:
+    """Let these go wrong, and whatever else the plan has."""
+    return lambda plan: replace(
+        plan,
+        faults={
+            **plan.faults,
+            "forge": 0,
+            **{name.replace("_", "-"): chance for name, chance in chances.items()},
+        },
+    )
+
+
+def _sober(plan: Plan) -> Plan:
+    return replace(plan, faults={**plan.faults, "forge": 0})
+
+
+# -- R2 --------------------------------------------------------------------------------------------------------------
+
+
+def _unmet(*ways: str) -> Patch:
+    """What comes in by these ways is taken in whatever its colour."""
+
+    def make(meets: Callable[..., None]) -> Callable[..., None]:
+        def blind(self: World, process: Process, record: Stored, how: str) -> None:
+            if how not in ways:
+                meets(self, process, record, how)
+
+        return blind
+
+    return _patching(World, "meets", make)
+
+
+def _no_headers(meet: Callable[..., None]) -> Callable[..., None]:
+    def deaf(self: Process, record: Stored) -> None:
+        if record.marker:
+            meet(self, record)
+
+    return deaf
+
+
+def _believe(_: Callable[..., Any]) -> Callable[..., Any]:
+    """Every epoch is believed."""
+
+    def met(self: worker.WorkerProtocol, epoch: int, heard: Any, *, may: bool) -> list[Action]:
+        return self._cut(epoch, heard)
+
+    return met
+
+
+# -- R4, R5, R6, R7 --------------------------------------------------------------------------------------------------
+
+
+def _ready(*, report: bool = True, running: bool = True, unacked: bool = True) -> Patch:
+    """Closing without waiting for one thing."""
+
+    def make(_: Any) -> Any:
+        def ready(cut: Any, colours: Colours) -> bool:
+            return (
+                cut.markers_asked
+                and not cut.markers_due
+                and (cut.report is not None or not report)
+                and cut.ends is not None
+                and not (running and colours.white_running(cut.epoch))
+                and not (unacked and colours.white_unacked(cut.epoch))
+            )
+
+        return ready
+
+    def closed(make_closed: Any) -> Any:
+        def any_closed(cut: Any, colours: Colours, *, process: int, n: int) -> Closed:
+            cut.report = -1 if cut.report is None else cut.report
+            record: Closed = make_closed(cut, colours, process=process, n=n)
+            return record
+
+        return any_closed
+
+    def asked(ask: Any) -> Any:
+        def ask_markers(cut: Any, colours: Colours, topics: frozenset[str]) -> Any:
+            if running:
+                return ask(cut, colours, topics)
+            with _set(Colours, "white_running", lambda self, epoch: False):
+                return ask(cut, colours, topics)
+
+        return ask_markers
+
+    return _both(
+        _patching(closing, "ready", make),
+        _patching(closing, "closed", closed),
+        _patching(closing, "ask_markers", asked),
+    )
+
+
+def _close_unreported(close: Any) -> Any:
+    """A `Closed` counts though its report never landed."""
+
+    def lax(self: completion.LedgerState, offset: int, record: Closed) -> None:
+        if record.report < 0:
+            for snapshot in self.open.values():
+                if record.process in snapshot.required and record.process not in snapshot.reports:
+                    empty = CutReport(
+                        process=record.process, n=-offset, epoch=record.epoch, previous=0, heard="ledger",
+                        assigned=-1, positions=(),
+                    )  # fmt: skip
+                    snapshot.reports[record.process] = (-1, empty)
+        close(self, offset, record)
+
+    return lax
+
+
+def _colour_of_the_process(enter: Any) -> Any:
+    def entered(self: Colours, event: Any) -> Any:
+        effect = enter(self, event)
+        tally = self._tallies[self.epoch]
+        effect.tally.unappended -= 1
+        effect.tally.unacked -= 1
+        tally.unappended += 1
+        tally.unacked += 1
+        return effect._replace(epoch=self.epoch, tally=tally)
+
+    return entered
+
+
+def _report_is_enough(report: Any) -> Any:
+    """A report counts without its `Closed`."""
+
+    def counted(self: completion.LedgerState, offset: int, record: CutReport) -> None:
+        report(self, offset, record)
+        for snapshot in list(self.open.values()):
+            if snapshot.reports.get(record.process, (-1,))[0] == offset:
+                closed = Closed(process=record.process, n=-offset, epoch=record.epoch, report=offset)
+                snapshot.closed[record.process] = (offset, closed)
+                self._complete(offset, snapshot)
+
+    return counted
+
+
+# -- R8 --------------------------------------------------------------------------------------------------------------
+
+
+def _shifted(ends: int = 0, positions: int = 0) -> Patch:
+    """Ranges that are off by one."""
+
+    def make(gather: Any) -> Any:
+        def shifted(state: Any, epoch: int) -> Any:
+            found = gather(state, epoch)
+            return replace(
+                found,
+                senders=tuple(replace(s, white_end=max(0, s.white_end + ends)) for s in found.senders),
+                inputs=tuple(
+                    replace(
+                        i,
+                        agents=tuple(replace(a, offset=max(0, a.offset + positions)) for a in i.agents),
+                        position=max(0, i.position + positions),
+                    )
+                    for i in found.inputs
+                ),
+            )
+
+        return shifted
+
+    return _patching(captured, "gather", make)
+
+
+def _forget_the_left(in_channel: Any) -> Any:
+    def forgetful(self: view.CutView, record: Any, source: Any) -> bool:
+        return not self.left(record.process) and bool(in_channel(self, record, source))
+
+    return forgetful
+
+
+# -- R9, R10, R11, R12 -------------------------------------------------------------------------------------------------
+
+
+def _no_history(assigned: Any) -> Any:
+    """Nobody asks who read an input before."""
+
+    def forget(self: completion.LedgerState, offset: int, record: Any) -> None:
+        assigned(self, offset, record)
+        for item, owner in list(self.owners.items()):
+            self.owners[item] = owner._replace(before=0, red=0)
+
+    return forget
+
+
+def _stale_counts(report: Any) -> Any:
+    def lax(self: completion.LedgerState, offset: int, record: CutReport) -> None:
+        report(self, offset, replace(record, assigned=offset))
+
+    return lax
+
+
+def _inputs_do_not_matter(complete: Any) -> Any:
+    def lax(self: completion.LedgerState, offset: int, snapshot: Any) -> None:
+        snapshot.expected &= snapshot.claims.keys()
+        complete(self, offset, snapshot)
+
+    return lax
+
+
+def _last_wins(report: Any) -> Any:
+    def last(self: completion.LedgerState, offset: int, record: CutReport) -> None:
+        for snapshot in self.open.values():
+            for position in record.positions:
+                app = record.app or self.app_of(record.process)
+                snapshot.claims.pop((app, TopicPartition(position.topic, position.partition)), None)
+        report(self, offset, record)
+
+    return last
+
+
+def _any_owner_may_cut(_: Any) -> Any:
+    return lambda self, app, tp, process: 0
+
+
+def _born_white(recognised: Any) -> Any:
+    def white(self: worker.WorkerProtocol, offset: int) -> Any:
+        highest, self.ledger.highest_epoch = self.ledger.highest_epoch, 0
+        actions = recognised(self, offset)
+        self.ledger.highest_epoch = highest
+        return actions
+
+    return white
+
+
+def _close_for_the_dead(leave: Any) -> Any:
+    def kind(self: completion.LedgerState, offset: int, process: int, *, dead: bool) -> None:
+        for snapshot in list(self.open.values()):
+            if process in snapshot.reports and process not in snapshot.closed:
+                at, report = snapshot.reports[process]
+                closed = Closed(process=process, n=-offset, epoch=report.epoch, report=at)
+                snapshot.closed[process] = (offset, closed)
+        leave(self, offset, process, dead=dead)
+        for snapshot in list(self.open.values()):
+            self._complete(offset, snapshot)
+
+    return kind
+
+
+def _nobody_came_back(record: Any) -> Any:
+    return lambda self, offset, process: None
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def _blind_to_zombies(v1: Any) -> Any:
+    def blind(cut: Any, records: Any) -> Any:
+        return [finding for finding in v1(cut, records) if finding.kind != "left-late"]
+
+    return blind
+
+
+def _blind_to_replays(v5: Any) -> Any:
+    return lambda cut, records: []
+
+
+#: Each is caught by the causal checker.
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    Mutant("R2 agent", "an agent takes in red while its process is white", _unmet("fetch"), _sober),
+    Mutant("R2 global table", "a table takes in red while its process is white", _unmet("global", "recovery"), _faults(rebalance=0.02)),
+    Mutant("R2 reply", "a reply is taken in red while its process is white", _unmet("reply"), _sober),
+    Mutant("R4 report", "closes before its report is acknowledged", _both(_ready(report=False), _patching(completion.LedgerState, "_close", _close_unreported)), _faults(lose_report=0.5, rebalance=0.02)),
+    Mutant("R5 colour", "effects have the colour of the process", _patching(Colours, "enter", _colour_of_the_process), _sober),
+    Mutant("R6 torn", "a torn event is not noticed", _both(_patching(Colours, "touch", lambda _: lambda self, *a, **k: None), _patching(Colours, "tear", lambda _: lambda self, *a, **k: None)), _sober),
+    Mutant("R6 overwritten", "what red has read is overwritten in white", _patching(Colours, "touch", lambda touch: lambda self, event, table, key, *, write: touch(self, event, table, key, write=write) if write else self.tear(event, self._touched.get((table, key), (-1, -1))[0], table)), _sober),
+    Mutant("R7 event", "closes before the last white event", _ready(running=False), _sober),
+    Mutant("R7 ack", "closes before the last white acknowledgement", _ready(unacked=False), _sober),
+    Mutant("R7 report", "a report counts without its Closed", _patching(completion.LedgerState, "_report", _report_is_enough), _sober),
+    Mutant("R8 end", "ranges end one too early", _shifted(ends=-1), _sober),
+    Mutant("R8 start", "ranges start one too early", _shifted(positions=-1), _sober),
+    Mutant("R8 late start", "ranges start one too late", _shifted(positions=1), _sober),
+    Mutant("R8 left", "senders that left are forgotten", _patching(view.CutView, "in_channel", _forget_the_left), _faults(stop=0.01, crash=0.01)),
+    Mutant("R9 history", "a red input goes to a white process", _patching(completion.LedgerState, "_assigned", _no_history), _faults(rebalance=0.02)),
+    Mutant("R9 stale", "a report counts though its inputs have moved", _patching(completion.LedgerState, "_report", _stale_counts), _faults(rebalance=0.02)),
+    Mutant("R10 uncut", "nobody cuts a white input given to a red process", _both(_patching(completion.LedgerState, "_complete", _inputs_do_not_matter), _patching(moves, "came_uncut", lambda _: lambda *a: {})), _faults(rebalance=0.02)),
+    Mutant("R11 last", "the last report of an input wins", _both(_patching(completion.LedgerState, "_report", _last_wins), _patching(completion.LedgerState, "_before", _any_owner_may_cut)), _faults(rebalance=0.02)),
+    Mutant("R11 born", "a late joiner is born white", _patching(worker.WorkerProtocol, "_recognised", _born_white), _faults(crash=0.01, restart=0.05)),
+    Mutant("R12 dead", "somebody closes for the dead", _patching(completion.LedgerState, "_leave", _close_for_the_dead), _faults(crash=0.01, expire=0.02)),
+    Mutant("R12 back", "who was taken for dead comes back unnoticed", _patching(completion.LedgerState, "_came_back", _nobody_came_back), _faults(pause=0.01, wake=0.05, expire=0.02)),
+    Mutant("V1 zombie", "the verdict is blind to a zombie's records", _patching(run, "v1", _blind_to_zombies), _faults(pause=0.01, wake=0.05, expire=0.02)),
+    Mutant("V5 replay", "the verdict is blind to replays", _patching(run, "v5", _blind_to_replays), _faults(crash=0.01, rebalance=0.02)),
+    Mutant("hear nothing", "markers and headers both off", _unmet("fetch", "global", "recovery", "reply"), _sober),
+    Mutant("hear markers", "headers ignored without classic mode", _patching(Process, "meet", _no_headers), lambda plan: replace(_sober(plan), hear=frozenset({"markers"}), classic=False)),
+)  # fmt: skip
+
+#: Rules that keep snapshots coming, not consistent: what they hold off is caught by the liveness phase.
+LIVENESS: Final[tuple[Mutant, ...]] = (
+    Mutant("R2 forged", "a forged epoch is believed", _patching(worker.WorkerProtocol, "_met", _believe), _faults(forge=0.01)),
+)  # fmt: skip
