@@ -170,9 +170,14 @@ def _close_unreported(close: Any) -> Any:
             for snapshot in self.open.values():
                 if record.process in snapshot.required and record.process not in snapshot.reports:
                     empty = CutReport(
-                        process=record.process, n=-offset, epoch=record.epoch, previous=0, heard="ledger",
-                        assigned=-1, positions=(),
-                    )  # fmt: skip
+                        process=record.process,
+                        n=-offset,
+                        epoch=record.epoch,
+                        previous=0,
+                        heard="ledger",
+                        assigned=-1,
+                        positions=(),
+                    )
                     snapshot.reports[record.process] = (-1, empty)
         close(self, offset, record)
 
@@ -329,33 +334,144 @@ def _blind_to_replays(v5: Any) -> Any:
 #: Each is caught by the causal checker.
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant("R2 agent", "an agent takes in red while its process is white", _unmet("fetch"), _sober),
-    Mutant("R2 global table", "a table takes in red while its process is white", _unmet("global", "recovery"), _faults(rebalance=0.02)),
+    Mutant(
+        "R2 global table",
+        "a table takes in red while its process is white",
+        _unmet("global", "recovery"),
+        _faults(rebalance=0.02),
+    ),
     Mutant("R2 reply", "a reply is taken in red while its process is white", _unmet("reply"), _sober),
-    Mutant("R4 report", "closes before its report is acknowledged", _both(_ready(report=False), _patching(completion.LedgerState, "_close", _close_unreported)), _faults(lose_report=0.5, rebalance=0.02)),
-    Mutant("R5 colour", "effects have the colour of the process", _patching(Colours, "enter", _colour_of_the_process), _sober),
-    Mutant("R6 torn", "a torn event is not noticed", _both(_patching(Colours, "touch", lambda _: lambda self, *a, **k: None), _patching(Colours, "tear", lambda _: lambda self, *a, **k: None)), _sober),
-    Mutant("R6 overwritten", "what red has read is overwritten in white", _patching(Colours, "touch", lambda touch: lambda self, event, table, key, *, write: touch(self, event, table, key, write=write) if write else self.tear(event, self._touched.get((table, key), (-1, -1))[0], table)), _sober),
+    Mutant(
+        "R4 report",
+        "closes before its report is acknowledged",
+        _both(_ready(report=False), _patching(completion.LedgerState, "_close", _close_unreported)),
+        _faults(lose_report=0.5, rebalance=0.02),
+    ),
+    Mutant(
+        "R5 colour",
+        "effects have the colour of the process",
+        _patching(Colours, "enter", _colour_of_the_process),
+        _sober,
+    ),
+    Mutant(
+        "R6 torn",
+        "a torn event is not noticed",
+        _both(
+            _patching(Colours, "touch", lambda _: lambda self, *a, **k: None),
+            _patching(Colours, "tear", lambda _: lambda self, *a, **k: None),
+        ),
+        _sober,
+    ),
+    Mutant(
+        "R6 overwritten",
+        "what red has read is overwritten in white",
+        _patching(
+            Colours,
+            "touch",
+            lambda touch: (
+                lambda self, event, table, key, *, write: (
+                    touch(self, event, table, key, write=write)
+                    if write
+                    else self.tear(event, self._touched.get((table, key), (-1, -1))[0], table)
+                )
+            ),
+        ),
+        _sober,
+    ),
     Mutant("R7 event", "closes before the last white event", _ready(running=False), _sober),
     Mutant("R7 ack", "closes before the last white acknowledgement", _ready(unacked=False), _sober),
-    Mutant("R7 report", "a report counts without its Closed", _patching(completion.LedgerState, "_report", _report_is_enough), _sober),
+    Mutant(
+        "R7 report",
+        "a report counts without its Closed",
+        _patching(completion.LedgerState, "_report", _report_is_enough),
+        _sober,
+    ),
     Mutant("R8 end", "ranges end one too early", _shifted(ends=-1), _sober),
     Mutant("R8 start", "ranges start one too early", _shifted(positions=-1), _sober),
     Mutant("R8 late start", "ranges start one too late", _shifted(positions=1), _sober),
-    Mutant("R8 left", "senders that left are forgotten", _patching(view.CutView, "in_channel", _forget_the_left), _faults(stop=0.01, crash=0.01)),
-    Mutant("R9 history", "a red input goes to a white process", _patching(completion.LedgerState, "_assigned", _no_history), _faults(rebalance=0.02)),
-    Mutant("R9 stale", "a report counts though its inputs have moved", _patching(completion.LedgerState, "_report", _stale_counts), _faults(rebalance=0.02)),
-    Mutant("R10 uncut", "nobody cuts a white input given to a red process", _both(_patching(completion.LedgerState, "_complete", _inputs_do_not_matter), _patching(moves, "came_uncut", lambda _: lambda *a: {})), _faults(rebalance=0.02)),
-    Mutant("R11 last", "the last report of an input wins", _both(_patching(completion.LedgerState, "_report", _last_wins), _patching(completion.LedgerState, "_before", _any_owner_may_cut)), _faults(rebalance=0.02)),
-    Mutant("R11 born", "a late joiner is born white", _patching(worker.WorkerProtocol, "_recognised", _born_white), _faults(crash=0.01, restart=0.05)),
-    Mutant("R12 dead", "somebody closes for the dead", _patching(completion.LedgerState, "_leave", _close_for_the_dead), _faults(crash=0.01, expire=0.02)),
-    Mutant("R12 back", "who was taken for dead comes back unnoticed", _patching(completion.LedgerState, "_came_back", _nobody_came_back), _faults(pause=0.01, wake=0.05, expire=0.02)),
-    Mutant("V1 zombie", "the verdict is blind to a zombie's records", _patching(run, "v1", _blind_to_zombies), _faults(pause=0.01, wake=0.05, expire=0.02)),
-    Mutant("V5 replay", "the verdict is blind to replays", _patching(run, "v5", _blind_to_replays), _faults(crash=0.01, rebalance=0.02)),
-    Mutant("hear nothing", "markers and headers both off", _unmet("fetch", "global", "recovery", "reply"), _sober),
-    Mutant("hear markers", "headers ignored without classic mode", _patching(Process, "meet", _no_headers), lambda plan: replace(_sober(plan), hear=frozenset({"markers"}), classic=False)),
-)  # fmt: skip
+    Mutant(
+        "R8 left",
+        "senders that left are forgotten",
+        _patching(view.CutView, "in_channel", _forget_the_left),
+        _faults(stop=0.01, crash=0.01),
+    ),
+    Mutant(
+        "R9 history",
+        "a red input goes to a white process",
+        _patching(completion.LedgerState, "_assigned", _no_history),
+        _faults(rebalance=0.02),
+    ),
+    Mutant(
+        "R9 stale",
+        "a report counts though its inputs have moved",
+        _patching(completion.LedgerState, "_report", _stale_counts),
+        _faults(rebalance=0.02),
+    ),
+    Mutant(
+        "R10 uncut",
+        "nobody cuts a white input given to a red process",
+        _both(
+            _patching(completion.LedgerState, "_complete", _inputs_do_not_matter),
+            _patching(moves, "came_uncut", lambda _: lambda *a: {}),
+        ),
+        _faults(rebalance=0.02),
+    ),
+    Mutant(
+        "R11 last",
+        "the last report of an input wins",
+        _both(
+            _patching(completion.LedgerState, "_report", _last_wins),
+            _patching(completion.LedgerState, "_before", _any_owner_may_cut),
+        ),
+        _faults(rebalance=0.02),
+    ),
+    Mutant(
+        "R11 born",
+        "a late joiner is born white",
+        _patching(worker.WorkerProtocol, "_recognised", _born_white),
+        _faults(crash=0.01, restart=0.05),
+    ),
+    Mutant(
+        "R12 dead",
+        "somebody closes for the dead",
+        _patching(completion.LedgerState, "_leave", _close_for_the_dead),
+        _faults(crash=0.01, expire=0.02),
+    ),
+    Mutant(
+        "R12 back",
+        "who was taken for dead comes back unnoticed",
+        _patching(completion.LedgerState, "_came_back", _nobody_came_back),
+        _faults(pause=0.01, wake=0.05, expire=0.02),
+    ),
+    Mutant(
+        "V1 zombie",
+        "the verdict is blind to a zombie's records",
+        _patching(run, "v1", _blind_to_zombies),
+        _faults(pause=0.01, wake=0.05, expire=0.02),
+    ),
+    Mutant(
+        "V5 replay",
+        "the verdict is blind to replays",
+        _patching(run, "v5", _blind_to_replays),
+        _faults(crash=0.01, rebalance=0.02),
+    ),
+    Mutant(
+        "hear nothing", "markers and headers both off", _unmet("fetch", "global", "recovery", "reply"), _sober
+    ),
+    Mutant(
+        "hear markers",
+        "headers ignored without classic mode",
+        _patching(Process, "meet", _no_headers),
+        lambda plan: replace(_sober(plan), hear=frozenset({"markers"}), classic=False),
+    ),
+)
 
 #: Rules that keep snapshots coming, not consistent: what they hold off is caught by the liveness phase.
 LIVENESS: Final[tuple[Mutant, ...]] = (
-    Mutant("R2 forged", "a forged epoch is believed", _patching(worker.WorkerProtocol, "_met", _believe), _faults(forge=0.01)),
-)  # fmt: skip
+    Mutant(
+        "R2 forged",
+        "a forged epoch is believed",
+        _patching(worker.WorkerProtocol, "_met", _believe),
+        _faults(forge=0.01),
+    ),
+)

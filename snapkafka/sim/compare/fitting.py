@@ -1,0 +1,64 @@
+"""A straight line through measured points, and how far it may be trusted where nothing was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+__all__ = ["Line", "Point", "fit"]
+
+#: Quantiles of Student's t by degrees of freedom from 1 on: 95 % and 99.9 % of it lie within.
+T_95: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+T_999: Final = (636.62, 31.599, 12.924, 8.610, 6.869, 5.959, 5.408, 5.041, 4.781, 4.587)
+
+
+class Point(NamedTuple):
+    """What comes in at a node while its markers are late, and what the node held; bytes both. `what` was run."""
+
+    x: float
+    y: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """y = intercept + slope * x, by least squares.
+
+    What is counted in a time varies by the root of its number, so a point's weight is one over its x: without that
+    the largest point alone would say where the line lies. `weight`, `mean_x`, `spread` are of the weighted points.
+    """
+
+    intercept: float
+    slope: float
+    residual: float
+    weight: float
+    mean_x: float
+    spread: float
+    points: tuple[Point, ...]
+
+    def at(self, x: float) -> float:
+        return self.intercept + self.slope * x
+
+    def interval(self, x: float, quantiles: Sequence[float] = T_95) -> tuple[float, float]:
+        """Where the line lies at `x`, with the confidence that the quantiles stand for."""
+        count = len(self.points)
+        error = self.residual * math.sqrt(1 / self.weight + (x - self.mean_x) ** 2 / self.spread)
+        half = quantiles[min(count - 2, len(quantiles)) - 1] * error
+        return self.at(x) - half, self.at(x) + half
+
+
+def fit(points: Sequence[Point]) -> Line:
+    """The line through at least three points."""
+    count = len(points)
+    assert count >= 3, "two points are always on a line"
+    weights = [1 / point.x for point in points]
+    weight = sum(weights)
+    mean_x = count / weight
+    mean_y = sum(w * point.y for w, point in zip(weights, points, strict=True)) / weight
+    spread = sum(w * (point.x - mean_x) ** 2 for w, point in zip(weights, points, strict=True))
+    slope = sum(w * (p.x - mean_x) * (p.y - mean_y) for w, p in zip(weights, points, strict=True)) / spread
+    intercept = mean_y - slope * mean_x
+    squares = sum(w * (p.y - intercept - slope * p.x) ** 2 for w, p in zip(weights, points, strict=True))
+    return Line(intercept, slope, math.sqrt(squares / (count - 2)), weight, mean_x, spread, tuple(points))
