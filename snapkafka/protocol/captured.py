@@ -26,7 +26,8 @@ class ProcessCut:
 
     `left`: it said `Bye` or was `Dead` before the trigger, so it neither cut nor closed; what it sent counts as white
     up to the log ends that the receivers saw (R8). `report`, `closed`: ledger offsets (-1 where it left).
-    `cut_us`: how long the cut itself took, microseconds.
+    `cut_us`: how long the cut itself took, microseconds. `torn`: events of it that went on in red (R6), also those of
+    inputs that somebody else reads by now.
     """
 
     process: int
@@ -40,6 +41,7 @@ class ProcessCut:
     closed: int = -1
     cut_us: int = 0
     running: tuple[Running, ...] = ()
+    torn: tuple[TornEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,7 @@ class Captured:
         """Events that a restore runs again although effects of theirs are in the state: torn ones, and inputs whose
         readers were replaying (each of these counts once)."""
         replaying = (p for source in self.inputs for p in source.agents if p.replay_until > p.offset)
-        return sum(len(source.torn) for source in self.inputs) + sum(1 for _ in replaying)
+        return sum(len(cut.torn) for cut in self.processes) + sum(1 for _ in replaying)
 
 
 def gather(state: LedgerState, epoch: int) -> Captured:
@@ -179,6 +181,7 @@ def _process_cut(state: LedgerState, snapshot: SnapshotView, process: int) -> Pr
         closed=closed_offset,
         cut_us=closed.cut_us,
         running=report.running,
+        torn=closed.torn,
     )
 
 

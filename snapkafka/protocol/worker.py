@@ -372,9 +372,9 @@ class WorkerProtocol:
     def _new_life(self, *, recreated: bool = False) -> list[Action]:
         """Our id is void, because we read our own `Dead` (R12) or because the ledger is a new one: join again before
         anything is sent. What is still under way from the old life is nobody's colour: see `_cut`."""
-        if self.process is None:
-            return []
-        void, self.process = self.process, None
+        if self.process is None and self._hello_n is None:
+            return []  # it has not said anything yet
+        void, self.process = NOBODY if self.process is None else self.process, None
         self.cuts.clear()
         self.supplements.clear()
         self._tables = ()

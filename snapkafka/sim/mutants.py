@@ -38,6 +38,11 @@ class Mutant:
     what: str
     patch: Patch
     plan: Callable[[Plan], Plan] = lambda plan: plan
+    seed: int = 0  # one that is known to catch it
+
+    @property
+    def rule(self) -> str:
+        return self.name.split(" ")[0]
 
 
 @contextmanager
