@@ -1,4 +1,4 @@
-"""`@value`: a frozen, slotted, keyword-only dataclass that costs a third of the time to define.
+"""`@value`: a frozen, slotted, keyword-only dataclass that takes less than half the time to define.
 
 Of the 800 us that `dataclasses` takes per class on Python 3.11, most go into compiling methods that are the same for
 every class but for the names of its fields. A service loads nearly fifty of these classes when it starts, so `==`,
