@@ -8,10 +8,11 @@ but the broker.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .records import ChannelRange, Heard, Position, Running, TopicPartition, TornEvent
+from .value import value
 
 if TYPE_CHECKING:
     from .completion import LedgerState
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Captured", "ChangelogCut", "InputCut", "ProcessCut", "SenderEnd", "gather"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ProcessCut:
     """One process of the snapshot: who it is, how it heard, what ran at its cut.
 
@@ -44,7 +45,7 @@ class ProcessCut:
     torn: tuple[TornEvent, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InputCut:
     """One input (app, topic-partition): where its reader stood.
 
@@ -68,7 +69,7 @@ class InputCut:
     torn: tuple[TornEvent, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SenderEnd:
     """Where the white records of one living sender end in one partition (changelogs too): see `records.SentEnd`."""
 
@@ -81,7 +82,7 @@ class SenderEnd:
     failed: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ChangelogCut:
     """The state of one table partition: the fold of the white records of `topic`[`partition`] below `end`."""
 
@@ -96,7 +97,7 @@ class ChangelogCut:
     value_codec: str = "json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Captured:
     """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why nobody can prove it."""
 

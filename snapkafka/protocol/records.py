@@ -10,8 +10,9 @@ Fields added later have defaults, so that two neighbouring releases can share a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
+
+from .value import value
 
 __all__ = [
     "NOBODY",
@@ -61,7 +62,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}[{self.partition}]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InputTopic:
     """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it tells a recreated topic."""
 
@@ -70,7 +71,7 @@ class InputTopic:
     topic_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Table:
     """A table of an app and the changelog that it is the fold of. Codecs are Faust's names ("json", "raw", ...)."""
 
@@ -82,7 +83,7 @@ class Table:
     topic_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Position:
     """Where `agent` stands in an input: `offset` is the first offset not started; `started_above` lists those beyond
     it that have been started all the same (agents with concurrency). `replay_until`: the effects of earlier readers'
@@ -96,7 +97,7 @@ class Position:
     replay_until: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Running:
     """An event that was running at the cut: white, and its effects still to come are white."""
 
@@ -106,7 +107,7 @@ class Running:
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TornEvent:
     """A white event that met the work of a red one (of epoch `met`) and went on in red from there (R6).
 
@@ -122,7 +123,7 @@ class TornEvent:
     table: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SentEnd:
     """What a process sent to one partition before it closed an epoch.
 
@@ -139,7 +140,7 @@ class SentEnd:
     failed: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ChangelogEnd:
     """The state of one table partition at the cut is the fold of the white records below `end`."""
 
@@ -149,7 +150,7 @@ class ChangelogEnd:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LogEnd:
     """The end of a partition's log (next offset to be written), as seen by the author of the record."""
 
@@ -158,7 +159,7 @@ class LogEnd:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ChannelRange:
     """Channel state as the receiver recorded it when the sender's marker reached it: offsets `[start, end)`.
 
@@ -172,7 +173,7 @@ class ChannelRange:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CheckResult:
     """One check as it was run: `status` is "passed", "failed" or "unverifiable"; `found` counts the witnesses."""
 
@@ -181,7 +182,7 @@ class CheckResult:
     found: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Hello:
     """A process joins. Its id is the ledger offset of this record (R11).
 
@@ -201,7 +202,7 @@ class Hello:
     was: int = NOBODY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Assigned:
     """A process was given these inputs, all it has now; it reads the ledger up to here before running them (R9).
 
@@ -216,7 +217,7 @@ class Assigned:
     changelogs: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Trigger:
     """Asks for a snapshot. Its ledger offset + 1 is the epoch (R1).
 
@@ -239,7 +240,7 @@ class Trigger:
     marker_topics: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CutReport:
     """A process turned red for `epoch` (from `previous`); these are its positions at that instant (R3).
 
@@ -263,7 +264,7 @@ class CutReport:
     changelogs: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Closed:
     """All that was white in this process is in the log: the report at ledger offset `report` now counts (R4, R7)."""
 
@@ -279,7 +280,7 @@ class Closed:
     torn: tuple[TornEvent, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Abort:
     """The snapshot of `epoch` failed: a stable code, a sentence, and who held it up (process, agent, partition)."""
 
@@ -291,7 +292,7 @@ class Abort:
     culprit: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Dead:
     """Process `dead` is not waited for any more (R12)."""
 
@@ -300,7 +301,7 @@ class Dead:
     dead: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Bye:
     """A process leaves of its own accord; all that it sent is acknowledged."""
 
@@ -308,7 +309,7 @@ class Bye:
     n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Retire:
     """App `app` is gone for good: its inputs are expected no more (R10)."""
 
@@ -317,7 +318,7 @@ class Retire:
     app: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Verdict:
     """What verification found, with the checks that were really run (R13)."""
 
@@ -330,7 +331,7 @@ class Verdict:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Pause:
     """No snapshots until further notice (`paused`), or again from here on: an off switch without a restart (R15)."""
 
@@ -339,7 +340,7 @@ class Pause:
     paused: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Kept:
     """A record of the ledger that still matters, and the offset where it stood."""
 
@@ -347,7 +348,7 @@ class Kept:
     record: LedgerRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Checkpoint:
     """The ledger below `upto`, as far as it still matters: who starts here needs nothing older.
 
