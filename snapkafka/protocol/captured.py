@@ -128,6 +128,7 @@ def gather(state: LedgerState, epoch: int) -> Captured:
     assert snapshot.captured_at is not None, "asked of captured snapshots only"
     trigger = snapshot.trigger
     parts = list(snapshot.parts())
+    own = {part.process: part for part in parts if not part.report.supplement}
     return Captured(
         id=trigger.id,
         attempt=trigger.attempt,
@@ -136,7 +137,7 @@ def gather(state: LedgerState, epoch: int) -> Captured:
         parent=trigger.parent,
         storage=trigger.storage,
         processes=tuple(
-            _process_cut(state, snapshot, p)
+            _process_cut(state, snapshot, own.get(p), p)
             for p in sorted(snapshot.closed.keys() | snapshot.left)
             if p in state.processes
         ),
@@ -165,24 +166,23 @@ def gather(state: LedgerState, epoch: int) -> Captured:
     )
 
 
-def _process_cut(state: LedgerState, snapshot: SnapshotView, process: int) -> ProcessCut:
+def _process_cut(state: LedgerState, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:
+    """`part`: its own report, None where it had left."""
     hello = state.processes[process].hello
-    if process not in snapshot.closed:
+    if part is None:
         return ProcessCut(process=process, app=hello.app, host=hello.host, pid=hello.pid, left=True)
-    report_offset, report = snapshot.reports[process]
-    closed_offset, closed = snapshot.closed[process]
     return ProcessCut(
         process=process,
         app=hello.app,
         host=hello.host,
         pid=hello.pid,
-        previous=report.previous,
-        heard=report.heard,
-        report=report_offset,
-        closed=closed_offset,
-        cut_us=closed.cut_us,
-        running=report.running,
-        torn=closed.torn,
+        previous=part.report.previous,
+        heard=part.report.heard,
+        report=part.at,
+        closed=part.closed_at,
+        cut_us=part.closed.cut_us,
+        running=part.report.running,
+        torn=_torn(part, snapshot.epoch),
     )
 
 
@@ -200,7 +200,7 @@ def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -
         for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
             if snapshot.claims.get((app, tp)) != part.at:
                 continue
-            torn = tuple(t for t in part.closed.torn if (t.topic, t.partition) == tp)
+            torn = tuple(t for t in _torn(part, snapshot.epoch) if (t.topic, t.partition) == tp)
             noted = [p for p in part.report.positions if (p.topic, p.partition) == tp]
             agents = tuple(_without(p, {t.offset for t in torn if t.agent == p.agent}) for p in noted)
             position = min(p.offset for p in agents)
@@ -220,6 +220,11 @@ def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -
                 )
             )
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
+
+
+def _torn(part: Part, epoch: int) -> tuple[TornEvent, ...]:
+    """One cut may serve several snapshots; a torn event crossed some of them."""
+    return tuple(torn for torn in part.closed.torn if torn.was < epoch <= torn.met)
 
 
 def _without(position: Position, torn: set[int]) -> Position:

@@ -109,16 +109,17 @@ class Running:
 
 @value
 class TornEvent:
-    """A white event that met the work of a red one (of epoch `met`) and went on in red from there (R6).
+    """An event of colour `was` that met the work of one of epoch `met`, and went on in that colour (R6).
 
-    Its input counts as not processed, though what it did before is white: a restore runs it again. `table` is where
-    it met the red work, empty for a reply.
+    For every snapshot with an epoch in (`was`, `met`] its input counts as not processed, though what it did before is
+    white: a restore runs it again. `table` is where it met the red work, empty for a reply.
     """
 
     agent: str
     topic: str
     partition: int
     offset: int
+    was: int
     met: int
     table: str = ""
 

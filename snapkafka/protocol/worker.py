@@ -158,10 +158,12 @@ class WorkerProtocol:
         if torn is None:
             return _NOTHING
         (agent, (topic, partition), offset, _), epoch, by, table = torn
-        event = TornEvent(agent=agent, topic=topic, partition=partition, offset=offset, met=by, table=table)
+        event = TornEvent(
+            agent=agent, topic=topic, partition=partition, offset=offset, was=epoch, met=by, table=table
+        )
         for cut in self.cuts.values():
-            if epoch < cut.epoch <= by:
-                cut.torn.append(event)
+            if max(epoch, cut.previous) < min(by, cut.epoch):
+                cut.torn.append(event)  # for some of the snapshots that it serves at least
         return self._advance()
 
     def send_entered(self, event: Cause | None) -> Effect:

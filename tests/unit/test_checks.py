@@ -215,7 +215,7 @@ def test_v5_torn_events_and_replays_are_listed_not_accused() -> None:
     )
     own = replace(INPUT, receiver=effect.process, agents=(agent,))
     assert [f.kind for f in v5(CutView(replace(CAPTURED, inputs=(own,))), [effect])] == ["replayed"]
-    torn = TornEvent(agent="a", topic="in", partition=0, offset=INPUT.position, met=EPOCH)
+    torn = TornEvent(agent="a", topic="in", partition=0, offset=INPUT.position, was=0, met=EPOCH)
     processes = tuple(replace(cut, torn=(torn,)) for cut in CAPTURED.processes)
     assert v5(CutView(replace(CAPTURED, processes=processes)), [effect]) == []
 
