@@ -50,7 +50,7 @@ class Execution:
     tp: TopicPartition
     offset: int
     steps: list[int] = field(default_factory=list)
-    torn_at: dict[int, int] = field(default_factory=dict)  # epoch -> number of steps before it met red work
+    torn_at: dict[tuple[int, int], int] = field(default_factory=dict)  # (was, met) -> number of steps before
     died: bool = False  # its process crashed before all of its effects were acknowledged
 
 
@@ -110,9 +110,17 @@ class _Truth:
         cut = self.view.processes.get(execution.process)
         for torn in cut.torn if cut is not None else ():
             where = (torn.agent, TopicPartition(torn.topic, torn.partition), torn.offset)
-            if where == (execution.agent, execution.tp, execution.offset) and torn.met in execution.torn_at:
-                return execution.torn_at[torn.met]
+            if (
+                where == (execution.agent, execution.tp, execution.offset)
+                and (torn.was, torn.met) in execution.torn_at
+            ):
+                return execution.torn_at[torn.was, torn.met]
         return None
+
+    def elsewhere(self, execution: Execution) -> bool:
+        """Did it run in another process than the one that the snapshot has its input from?"""
+        source = self.sources.get((execution.app, execution.tp))
+        return source is None or execution.process != source.receiver
 
     def replayed(self, execution: Execution) -> bool:
         """May an execution past the position have left effects? By an earlier reader, if the verdict says so."""
@@ -180,6 +188,8 @@ def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None])
             if taken and len(runs) > 1 and not judged:
                 some_run_is_in = True  # it left nothing: it may have been this one or another
                 continue
+            if not taken and not judged and truth.elsewhere(execution):
+                continue  # an earlier reader ran it and it left nothing: nobody can say when
             upto = len(execution.steps) if taken and (effects or len(runs) == 1) else 0
             some_run_is_in = some_run_is_in or upto > 0
         else:

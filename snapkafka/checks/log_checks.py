@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import EXTERNAL, CutView, LogRecord, received
+from .view import EXTERNAL, CutView, LogRecord, in_flight, received
 from .witness import Finding
 
 __all__ = ["v1", "v2", "v4", "v5"]
@@ -97,10 +97,13 @@ def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
             source = sources.get((cut.app, record.cause[0]))
             offset = record.cause[1]
             torn = any((t.topic, t.partition, t.offset) == (*record.cause[0], offset) for t in cut.torn)
-            if source is None or received(source, offset) or torn:
+            if source is None or torn or not in_flight(source, offset):
                 continue
+            # A stamp does not name the agent: where only some of them have started the input, it may be one of those.
             until = max((agent.replay_until for agent in source.agents), default=0)
             replayed = record.process != source.receiver or offset < until
+            if not replayed and received(source, offset):
+                continue
             kind = "replayed" if replayed else "effect-of-later"
             findings.append(
                 Finding(

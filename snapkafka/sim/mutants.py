@@ -83,6 +83,14 @@ def _faults(**chances: float) -> Callable[[Plan], Plan]:
     )
 
 
+def _deaf(**chances: float) -> Callable[[Plan], Plan]:
+    """As `_faults`, and nobody is told of a snapshot by the ledger, which would often hide what is missing."""
+    with_faults = _faults(**chances)
+    return lambda plan: replace(
+        with_faults(plan), hear=frozenset({"headers"}), classic=False, exactly_once=False
+    )
+
+
 def _sober(plan: Plan) -> Plan:
     return replace(plan, faults={**plan.faults, "forge": 0})
 
@@ -334,14 +342,14 @@ def _blind_to_replays(v5: Any) -> Any:
 
 #: Each is caught by the causal checker.
 MUTANTS: Final[tuple[Mutant, ...]] = (
-    Mutant("R2 agent", "an agent takes in red while its process is white", _unmet("fetch"), _sober),
+    Mutant("R2 agent", "an agent takes in red while its process is white", _unmet("fetch"), _deaf()),
     Mutant(
         "R2 global table",
         "a table takes in red while its process is white",
         _unmet("global", "recovery"),
-        _faults(rebalance=0.02),
+        _deaf(rebalance=0.03),
     ),
-    Mutant("R2 reply", "a reply is taken in red while its process is white", _unmet("reply"), _sober),
+    Mutant("R2 reply", "a reply is taken in red while its process is white", _unmet("reply"), _deaf()),
     Mutant(
         "R4 report",
         "closes before its report is acknowledged",
@@ -400,7 +408,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "R9 history",
         "a red input goes to a white process",
         _patching(completion.LedgerState, "_assigned", _no_history),
-        _faults(rebalance=0.02),
+        _deaf(rebalance=0.05, crash=0.01, restart=0.1, lose_report=0.3),
     ),
     Mutant(
         "R9 stale",

@@ -126,6 +126,7 @@ def make_plan(seed: int) -> Plan:
         hear = frozenset({"headers"})
     elif style < 0.3:
         hear = frozenset({"ledger"})
+    rough = 4.0 if rng.random() < 0.25 else 1.0
     return Plan(
         apps=tuple(apps),
         externals=tuple(topics),
@@ -136,12 +137,12 @@ def make_plan(seed: int) -> Plan:
         classic=classic,
         inputs=rng.randint(4, 10),
         hops=rng.choice((1, 1, 2, 2, 3)),
-        snapshots=rng.choice((1, 2, 3, 4)),
+        snapshots=rng.choice((1, 2, 3, 4)) if rough == 1 else 6,
         slow={
             kind: rng.choice((0.05, 0.3, 1, 1, 3))
             for kind in ("ledger", "post", "ack", "append", "step", "stamp")
         },
-        faults={fault: FAULTS[fault] * rng.choice((0.5, 1, 2)) for fault in chosen},
+        faults={fault: min(0.5, FAULTS[fault] * rng.choice((0.5, 1, 2)) * rough) for fault in chosen},
     )
 
 

@@ -435,7 +435,7 @@ class Process:
         after = self.machine.colours.running.get(running.cause, 0)
         if after > before:
             self.world.count("torn")
-            running.execution.torn_at[after] = len(running.execution.steps)
+            running.execution.torn_at[before, after] = len(running.execution.steps)
 
     def _finish(self, running: Running) -> None:
         if running.reply_to is not None:
