@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from snapkafka.protocol.actions import (
     Action,
@@ -222,3 +223,7 @@ def settle(*processes: Process) -> None:
         before = len(processes[0].world.ledger)
         for process in processes:
             process.catch_up()
+
+
+def records(process: Process, kind: type) -> list[Any]:
+    return [r for r in process.world.ledger if isinstance(r, kind) and r.process == process.id]

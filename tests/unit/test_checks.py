@@ -176,7 +176,7 @@ def test_v2_red_by_r8() -> None:
 def test_v2_red_by_r8_of_a_process_that_left() -> None:
     log = [*LOG[:5], LogRecord("in", 0, 6, 2, 0, 0)]
     captured = replace(with_input(position=7, noted=7, log_end=6), recorded=())
-    assert found(log, captured) == [("red-late", 6)]
+    assert found(log, captured) == [("left-late", 6), ("red-late", 6)]
 
 
 def test_v2_started_out_of_turn_is_received_too() -> None:

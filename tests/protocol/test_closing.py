@@ -1,0 +1,140 @@
+"""R7 and R8: when a process closes, what its `Closed` says, and channels as offsets."""
+
+from __future__ import annotations
+
+from snapkafka.protocol.actions import SendMarkers
+from snapkafka.protocol.events import ChannelEnded, StopAsked
+from snapkafka.protocol.records import Closed
+
+from .world import A, B, Process, World, records, settle
+
+
+def test_r7_markers_leave_in_the_instant_of_the_cut_if_nothing_white_runs(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R7: if none is running, each marker enters its partition before the first red record there."""
+    p, _ = pair
+    p.send(B)
+    world.trigger()
+    p.catch_up()
+    p.send(B)
+    assert [(r.marker, r.seq) for r in world.log(B)] == [(False, 0), (True, 1), (False, 2)]
+
+
+def test_r7_markers_wait_for_white_events_and_sends(world: World, pair: tuple[Process, Process]) -> None:
+    """R7: When its white events are done a process sends its markers."""
+    p, _ = pair
+    p.send(B)
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    p.catch_up()
+    p.send(B, p.start(A, 1))  # red, before the marker: the header tells the colours apart
+    effect = p.machine.send_entered(white)
+    p.end(white)
+    assert not [a for a in p.asked if isinstance(a, SendMarkers)], (
+        "a white send has entered and is not appended"
+    )
+    seq = p.machine.send_stamped(effect, B)
+    p.do(p.machine.send_appended(effect))
+    p.do(p.machine.send_acked(effect, B, seq, 2))
+    assert [a.epoch for a in p.asked if isinstance(a, SendMarkers)] == [epoch]
+
+
+def test_r7_closed_tells_white_ends(world: World, pair: tuple[Process, Process]) -> None:
+    """R7: per topic-partition its white end, last white seq and marker."""
+    p, q = pair
+    p.send(B)
+    p.send(B)
+    white = p.start(A, 0)
+    world.trigger()
+    p.catch_up()
+    p.send(B, p.start(A, 1))
+    p.send(B, white)
+    p.end(white)
+    settle(p, q)
+    (sent,) = records(p, Closed)[-1].sent
+    assert (sent.topic, sent.white_end, sent.last_seq, sent.marker) == ("b", 4, 3, 4)
+
+
+def test_r7_a_failed_white_send_aborts(world: World, pair: tuple[Process, Process]) -> None:
+    """R7: A failed white send means no `Closed`: `Abort(E)`, with the reason."""
+    p, q = pair
+    p.send(B, ack=False)
+    epoch = world.trigger()
+    settle(p, q)
+    effect, tp, seq, _ = p.unacked.popleft()
+    p.do(p.machine.send_failed(effect, tp, seq, "too large"))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("send-failed", "b[0]")
+    assert "too large" in failure.reason
+
+
+def test_r7_a_failed_red_send_harms_nobody(world: World, pair: tuple[Process, Process]) -> None:
+    p, q = pair
+    p.start(A, 0)  # keeps the cut open
+    epoch = world.trigger()
+    settle(p, q)
+    p.send(B, ack=False)
+    effect, tp, seq, _ = p.unacked.popleft()
+    p.do(p.machine.send_failed(effect, tp, seq, "too large"))
+    assert world.snapshot(epoch).open
+
+
+def test_classic_mode_red_sends_wait_for_the_markers(world: World) -> None:
+    """Design, section 4: in classic mode red sends wait until the markers are out, as in 1985."""
+    p = Process(world, "p", (A,), classic=True)
+    white = p.start(A, 0)
+    world.trigger()
+    p.catch_up()
+    assert p.machine.must_wait(p.machine.send_entered(None))
+    late = p.machine.send_entered(white)
+    assert not p.machine.must_wait(late), "white sends never wait"
+    assert p.machine.is_awaited(late), (
+        "the markers wait for it: it must not stand behind a red send that waits for them"
+    )
+    assert not p.machine.is_awaited(p.machine.send_entered(None))
+
+
+def test_r8_channels_are_known_by_offsets(world: World, pair: tuple[Process, Process]) -> None:
+    """R8: Channel state of (s, input) = the white records of s at offsets [receiver's position, b)."""
+    p, q = pair
+    for _ in range(3):
+        p.send(B)
+    q.end(q.start(B, 0))
+    epoch = world.trigger()
+    settle(p, q)
+    captured = world.fold.captured(epoch)
+    (source,) = [i for i in captured.inputs if i.topic == "b"]
+    (sender,) = [s for s in captured.senders if (s.process, s.topic) == (p.id, "b")]
+    assert (source.position, sender.white_end, sender.last_seq) == (1, 3, 2)
+    assert (source.receiver, source.app) == (q.id, "q")
+
+
+def test_r8_the_receiver_records_the_channel_at_the_marker(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    p.send(B)
+    q.start(B, 0)  # keeps q's cut open until the marker has come
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.log(B)[1].marker
+    q.feed(ChannelEnded(tp=B, offset=1, sender=p.id, epoch=epoch, previous=0))
+    q.end(next(iter(q.machine.colours.running)))
+    settle(p, q)
+    (recorded,) = records(q, Closed)[-1].recorded
+    assert (recorded.sender, recorded.topic, recorded.start, recorded.end) == (p.id, "b", 1, 1)
+
+
+def test_r8_senders_that_left_are_named(world: World, pair: tuple[Process, Process]) -> None:
+    """R8: for a sender that left before the trigger, the log end in the receiver's `Closed`."""
+    p, q = pair
+    p.send(B)
+    p.feed(StopAsked())
+    epoch = world.trigger()
+    p2 = Process(world, "p", (A,), assign=False)
+    assert p2.epoch == epoch, "born red"
+    q.catch_up()
+    captured_left = world.snapshot(epoch).left
+    assert captured_left == {p.id}
