@@ -28,6 +28,7 @@ from snapkafka.protocol.events import (
     MarkerSent,
 )
 from snapkafka.protocol.records import (
+    NOBODY,
     ChangelogEnd,
     CutReport,
     Hello,
@@ -109,9 +110,10 @@ class Process:
         if inputs and assign:
             self.give(*inputs)
 
-    def join(self) -> None:
+    def join(self, was: int = NOBODY) -> None:
         self.world.numbers += 1
         hello = Hello(
+            was=was,
             n=self.world.numbers,
             app=self.app,
             host="host",
