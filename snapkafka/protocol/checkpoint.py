@@ -11,7 +11,7 @@ records that are kept no more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final, TypeVar, assert_never
 
 from .completion import KEEP_DECIDED, KEEP_LEFT, LedgerState
 from .records import (
@@ -33,6 +33,8 @@ from .records import (
 )
 
 __all__ = ["take_checkpoint"]
+
+_T = TypeVar("_T")
 
 #: Names and numbers are small: so many go into a chunk for each record.
 SMALL: Final = 4
@@ -62,12 +64,13 @@ def take_checkpoint(
     matter = _Matter(state, snapshots)
     kept = [Kept(offset=at, record=record) for at, record in state.took if matter.still(at, record)]
     names, seen, others = state.taken()
-    sizes = ((kept, chunk), (names, SMALL * chunk), (seen, chunk), (others, SMALL * chunk))
-    parts = max(1, *(-(-len(items) // size) for items, size in sizes))
-
-    def slices(part: int) -> Iterable[tuple[Any, ...]]:
-        return (tuple(items[part * size : (part + 1) * size]) for items, size in sizes)
-
+    parts = max(
+        1,
+        _parts(kept, chunk),
+        _parts(seen, chunk),
+        _parts(names, SMALL * chunk),
+        _parts(others, SMALL * chunk),
+    )
     return [
         Checkpoint(
             n=first_n + part,
@@ -75,10 +78,21 @@ def take_checkpoint(
             highest_epoch=state.highest_epoch,
             part=part,
             parts=parts,
-            **dict(zip(("kept", "names", "seen", "others"), slices(part), strict=True)),
+            kept=_part(kept, part, chunk),
+            seen=_part(seen, part, chunk),
+            names=_part(names, part, SMALL * chunk),
+            others=_part(others, part, SMALL * chunk),
         )
         for part in range(parts)
     ]
+
+
+def _parts(items: Sequence[object], size: int) -> int:
+    return -(-len(items) // size)
+
+
+def _part(items: Sequence[_T], part: int, size: int) -> tuple[_T, ...]:
+    return tuple(items[part * size : (part + 1) * size])
 
 
 class _Remembering(LedgerState):
@@ -138,6 +152,8 @@ class _Matter:
                 return at == self.paused_at
             case Checkpoint():
                 return False
+            case _:
+                assert_never(record)
 
 
 def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:

@@ -16,7 +16,7 @@ process already red for E has read can be cut for E only by that process, where 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
 from .records import (
     NOBODY,
@@ -136,6 +136,8 @@ class LedgerState:
                 self._pause(offset, paused=record.paused)
             case Checkpoint():
                 pass  # for those who start here
+            case _:
+                assert_never(record)
 
     @property
     def paused(self) -> bool:
@@ -259,16 +261,17 @@ class LedgerState:
             return
         app = view.hello.app
         view.assigned = offset
-        mine = set()
+        mine = []
         for tp in (*record.inputs, *record.changelogs):
             last = self.owners.get((app, tp))
             if last is not None and last.generation > record.generation and self._lives(last.process):
                 continue  # who wakes up late is not the owner any more, whatever it says
             before = max(last.before, last.red) if last is not None else 0
             self.owners[app, tp] = Owner(offset, record.process, record.generation, before, view.epoch)
-            mine.add(tp)
+            mine.append(tp)
+        view.inputs = tuple(tp for tp in record.inputs if tp in mine)
         for snapshot in list(self.open.values()):
-            self._moved_on(offset, snapshot, app, [tp for tp in record.inputs if tp in mine])
+            self._moved_on(offset, snapshot, app, view.inputs)
 
     def _moved_on(
         self, offset: int, snapshot: SnapshotView, app: str, inputs: Iterable[TopicPartition]

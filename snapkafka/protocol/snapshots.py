@@ -71,13 +71,15 @@ class Owner(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ProcessView:
-    """What the ledger says of one process. `epoch`: the highest that it is known to be red for. `assigned`: ledger
-    offset of its latest `Assigned` (-1: none); what is its own of that is for `LedgerState.owner` to say."""
+    """What the ledger says of one process. `epoch`: the highest that it is known to be red for. `assigned`,
+    `inputs`: ledger offset of its latest `Assigned` (-1: none) and what was its own of that then; who has an input now
+    is for `LedgerState.owner` to say."""
 
     process: int
     hello: Hello
     epoch: int
     assigned: int = -1
+    inputs: tuple[TopicPartition, ...] = ()
     left: int | None = None  # ledger offset of its Bye or Dead
     dead: bool = False
 
