@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from snapkafka.protocol.actions import SendMarkers
-from snapkafka.protocol.events import ChannelEnded, StopAsked
-from snapkafka.protocol.records import Closed
+from snapkafka.protocol.colours import FAILED_MAX
+from snapkafka.protocol.completion import Status
+from snapkafka.protocol.events import ChannelEnded, CutTimed, EndsSeen, MarkerFailed, MarkerSent, StopAsked
+from snapkafka.protocol.records import Abort, Closed
 
 from .world import A, B, Process, World, records, settle
 
@@ -138,3 +140,91 @@ def test_r8_senders_that_left_are_named(world: World, pair: tuple[Process, Proce
     q.catch_up()
     captured_left = world.snapshot(epoch).left
     assert captured_left == {p.id}
+
+
+def test_r7_a_send_that_is_given_up_keeps_nobody_from_closing(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R7: `Closed` when every white send is acknowledged; of one that never left there is nothing in the log."""
+    p, q = pair
+    first, second = p.machine.send_entered(None), p.machine.send_entered(None)
+    epoch = world.trigger()
+    settle(p, q)
+    p.do(p.machine.send_withdrawn(first))
+    settle(p, q)
+    assert world.snapshot(epoch).open, "one is still on its way"
+    p.do(p.machine.send_withdrawn(second))
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert not p.machine.send_withdrawn(p.machine.send_entered(None))
+
+
+def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, pair: tuple[Process, Process]) -> None:
+    """Design, section 4: `seq` counts per (process, topic-partition), so that a gap can accuse (V1)."""
+    p, _ = pair
+    assert p.send(B).seq == 0
+    effect = p.machine.send_entered(None)
+    p.machine.send_unstamped(effect, B, p.machine.send_stamped(effect, B))
+    p.machine.marker_unstamped(B, p.machine.marker_stamped(B))
+    assert p.send(B).seq == 1
+
+
+def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, pair: tuple[Process, Process]) -> None:
+    """R7: `Closed` when report, white sends and markers are acknowledged."""
+    p, q = pair
+    other = world.trigger("other")
+    p.start(A, 0)
+    epoch = world.trigger("this")
+    settle(p, q)
+    p.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed"))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("marker-failed", "b[0]")
+    assert failure.reason == "the marker for b[0] could not be sent: not allowed"
+    assert world.snapshot(other).failure is None
+
+
+def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R4: it needs no undo."""
+    p, q = pair
+    p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
+    settle(p, q)
+    late = (MarkerSent(epoch=epoch, tp=B, offset=0), CutTimed(epoch=epoch, us=1), EndsSeen(report=1, ends=()))
+    assert [p.feed(event) for event in late] == [[], [], []]
+    assert p.feed(MarkerFailed(epoch=epoch, tp=B, reason="late")) == []
+
+
+def test_r7_of_many_failed_sends_the_latest_are_told(world: World, pair: tuple[Process, Process]) -> None:
+    """`SentEnd.failed`: the latest seqs that were given out and never acknowledged."""
+    p, q = pair
+    for _ in range(FAILED_MAX + 5):
+        p.send(B, ack=False)
+        effect, tp, seq, _ = p.unacked.popleft()
+        p.do(p.machine.send_failed(effect, tp, seq, "full"))
+    p.send(B)
+    world.trigger()
+    settle(p, q)
+    (sent,) = records(p, Closed)[-1].sent
+    assert sent.failed == tuple(range(5, FAILED_MAX + 5))
+    assert (sent.white_end, sent.last_seq) == (FAILED_MAX + 6, FAILED_MAX + 5)
+
+
+def test_classic_mode_a_partition_has_a_marker_before_its_first_red_record(world: World) -> None:
+    """Design, section 4: markers alone keep the cut safe on a FIFO log; also where nothing was sent before the cut."""
+    p = Process(world, "p", (A,), classic=True)
+    white = p.machine.send_entered(None)
+    assert p.machine.first_marker(white, B) is None, "no snapshot yet: no topic is known to take markers"
+    epoch = world.trigger(marker_topics=("b",))
+    p.catch_up()
+    red = p.machine.send_entered(None)
+    assert p.machine.first_marker(red, B) == SendMarkers(epoch=epoch, previous=0, tps=(B,))
+    assert p.machine.first_marker(white, B) is None
+    assert p.machine.first_marker(red, A) is None, "readers of A do not know markers"
+    p.machine.send_stamped(red, B)
+    assert p.machine.first_marker(red, B) is None, "not the first"
+    assert Process(world, "q", (B,)).machine.first_marker(red, B) is None, "not classic"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.completion import Status
 
 from .world import A, B, Process, World, settle
@@ -107,3 +108,61 @@ def test_r6_nothing_is_torn_once_the_white_events_are_done(
     p.catch_up()
     p.end(white)
     assert not p.machine.colours.tearing
+
+
+def test_r6_what_happens_while_nothing_can_be_torn_is_not_remembered(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R6: since the cut; and only while an event runs that started before it."""
+    p, _ = pair
+    event = p.start(A, 0)
+    p.machine.key_received("g", "k", 0)
+    assert p.machine.table_touched(event, "t", "k", write=True) == ()
+    assert not p.machine.colours.tearing
+    assert not p.machine.colours._touched
+
+
+def test_r6_to_overwrite_what_a_red_event_has_read_tears_too(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """EWD 864: white before red only where the two commute; a red read before a white write does not."""
+    p, q = pair
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    red = p.start(A, 1)
+    p.do(p.machine.table_touched(red, "t", "k", write=False))
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    assert p.machine.colours.white_running(epoch), "two reads commute"
+    p.do(p.machine.table_touched(white, "t", "k", write=True))
+    assert not p.machine.colours.white_running(epoch)
+
+
+def test_r6_what_is_done_outside_any_event_has_the_colour_of_the_process(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    p.do(p.machine.table_touched(None, "t", "k", write=True))
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    assert not p.machine.colours.white_running(epoch)
+
+
+def test_an_event_that_starts_or_ends_twice_counts_once(world: World, pair: tuple[Process, Process]) -> None:
+    p, q = pair
+    event = p.start(A, 0)
+    p.start(A, 0)
+    p.end(event)
+    p.end(event)
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_a_reply_of_ones_own_colour_tears_nothing(world: World, pair: tuple[Process, Process]) -> None:
+    p, _ = pair
+    event = p.start(A, 0)
+    assert p.machine.reply_taken(event, 0) == ()
+    assert p.machine.reply_taken(Cause("agent", A, 77), 0) == (), "nor where the event has ended"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from snapkafka.protocol.actions import ReadLedgerTo
@@ -155,3 +157,30 @@ def test_r4_a_closed_that_names_another_report_counts_nothing(
     settle(p, q)
     world.append(Closed(process=p.id, n=999, epoch=epoch, report=epoch + 500))
     assert world.snapshot(epoch).status is Status.CAPTURING
+
+
+def test_r2_turning_red_is_legal_though_nobody_wants_the_cut(world: World) -> None:
+    """R2: Turning red early is always legal. Of a snapshot that is decided nothing is reported."""
+    q = Process(world, "q", (B,), hear=frozenset({"headers"}))
+    q.start(B, 0)
+    epoch = world.trigger()
+    world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
+    q.catch_up()
+    q.feed(RecordMet(epoch=epoch))
+    assert q.epoch == epoch
+    assert not records(q, CutReport)
+    assert not q.machine.colours.tearing, "nothing can be torn where nobody asks"
+
+
+def test_r4_of_two_reports_of_one_process_the_first_stands(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R11: What comes first stands."""
+    p, q = pair
+    p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    report = records(p, CutReport)[-1]
+    at = world.snapshot(epoch).reports[p.id][0]
+    world.append(replace(report, n=500, heard="header"))
+    assert world.snapshot(epoch).reports[p.id] == (at, report)

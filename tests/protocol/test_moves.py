@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from snapkafka.protocol.actions import AskStopped
-from snapkafka.protocol.completion import Status
-from snapkafka.protocol.events import InputsTaken, StopAsked, StoppedSeen
-from snapkafka.protocol.records import ChangelogEnd, Dead, LogEnd, Position
+from snapkafka.protocol.completion import Failure, Status
+from snapkafka.protocol.events import (
+    InputGiven,
+    InputsGiven,
+    InputsTaken,
+    MarkerFailed,
+    StopAsked,
+    StoppedSeen,
+)
+from snapkafka.protocol.records import (
+    Abort,
+    ChangelogEnd,
+    Closed,
+    CutReport,
+    Dead,
+    LogEnd,
+    Position,
+    Table,
+    TopicPartition,
+)
 
-from .world import A, B, Process, World, settle
+from .world import A, B, Process, World, records, settle
 
 
 def test_r10_a_white_input_given_to_a_red_process_is_cut_where_it_starts(
@@ -188,3 +205,97 @@ def test_r10_what_the_recovered_changelog_shows_is_reported_too(world: World) ->
     settle(p)
     ((position,),) = (cut.agents for cut in world.fold.captured(epoch).inputs)
     assert (position.offset, position.replay_until) == (2, 4)
+
+
+def test_r10_who_ran_an_input_before_the_ledger_said_whose_it_was_aborts(world: World) -> None:
+    """R9: reads the ledger up to it before it runs them; R15: where the ledger is too slow it runs them all the same,
+    and says so."""
+    q = Process(world, "q", (B,))
+    p = Process(world, "p", (A,), assign=False)
+    epoch = world.trigger()
+    heir = Process(world, "p", (), assign=False)
+    given = InputsGiven(
+        generation=2, inputs=(InputGiven(tp=A, agents=("agent",), position=0),), changelogs=()
+    )
+    heir.feed(given)
+    heir.start(A, 0)
+    heir.catch_up()
+    failure = world.snapshot(epoch).failure
+    assert failure == Failure(
+        code="contaminated",
+        reason=f"process {heir.id} ran events of a[0] before the ledger had told it whose it was",
+        culprit="a[0]",
+    )
+    settle(p, q, heir)
+
+
+def test_r10_nothing_is_asked_of_a_snapshot_that_is_decided(world: World) -> None:
+    """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
+    p = Process(world, "p", (A,))
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    late = StoppedSeen(epoch=epoch, app="p", asked_at=asked.asked_at, positions=(), changelogs=(), ends=())
+    assert q.feed(late) == []
+
+
+def test_r10_inputs_of_an_app_that_never_had_any_given_are_cut_too(world: World) -> None:
+    """R11: Expected inputs: topics x partitions written in those `Hello`s; nobody was ever given these."""
+    p = Process(world, "p", (A,), assign=False)
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=1),)
+    position = Position(agent="*", topic="a", partition=0, offset=3)
+    q.feed(
+        StoppedSeen(
+            epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
+        )
+    )
+    assert world.snapshot(epoch).open, "a supplement counts with its Closed"
+    settle(q)
+    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
+    assert (cut.position, cut.noted, cut.log_end) == (3, 3, 3)
+
+
+def test_r11_of_two_cuts_of_one_input_the_first_counts(world: World) -> None:
+    """R11: what comes first stands: the report that landed first is the cut of an input."""
+    p, q = Process(world, "p", (A,)), Process(world, "p", (), assign=False)
+    settle(p, q)
+    epoch = world.trigger()
+    for process, offset in ((p, 3), (q, 5)):
+        report = CutReport(
+            process=process.id,
+            n=100,
+            epoch=epoch,
+            previous=0,
+            heard="ledger",
+            assigned=p.machine.assigned,
+            positions=(Position(agent="agent", topic="a", partition=0, offset=offset),),
+            changelogs=(TopicPartition("p-t-changelog", 0),),
+        )
+        at = world.append(report)
+        end = ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=offset)
+        world.append(Closed(process=process.id, n=101, epoch=epoch, report=at, changelogs=(end,)))
+    captured = world.fold.captured(epoch)
+    assert [(cut.position, cut.receiver) for cut in captured.inputs] == [(3, p.id)]
+    assert [(cut.end, cut.process) for cut in captured.changelogs] == [(3, p.id)]
+
+
+def test_r10_an_input_is_not_cut_for_a_snapshot_that_is_being_aborted(world: World) -> None:
+    """The Abort is on its way: it stands behind the `Assigned` in the ledger."""
+    q = Process(world, "q", (B,))
+    Process(world, "p", (A,), assign=False)
+    epoch = world.trigger()
+    heir = Process(world, "p", (), assign=False)
+    heir.feed(InputsGiven(generation=2, inputs=(InputGiven(tp=A, agents=("x",), position=0),), changelogs=()))
+    heir.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed"))
+    heir.catch_up()
+    assert not records(heir, CutReport)
+    assert world.snapshot(epoch).status is Status.FAILED
+    assert q.epoch == 0
