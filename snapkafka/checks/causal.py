@@ -107,14 +107,11 @@ class _Truth:
 
     def torn_after(self, execution: Execution) -> int | None:
         """How many steps of an execution are in the snapshot that lists it as torn."""
-        source = self.sources.get((execution.app, execution.tp))
-        if source is None or execution.process != source.receiver:
-            return None
-        for torn in source.torn:
-            if (torn.agent, torn.offset) == (execution.agent, execution.offset):
-                return next(
-                    (n for epoch, n in sorted(execution.torn_at.items()) if epoch >= self.view.epoch), None
-                )
+        cut = self.view.processes.get(execution.process)
+        for torn in cut.torn if cut is not None else ():
+            where = (torn.agent, TopicPartition(torn.topic, torn.partition), torn.offset)
+            if where == (execution.agent, execution.tp, execution.offset) and torn.met in execution.torn_at:
+                return execution.torn_at[torn.met]
         return None
 
     def replayed(self, execution: Execution) -> bool:

@@ -96,11 +96,8 @@ def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
                 continue
             source = sources.get((cut.app, record.cause[0]))
             offset = record.cause[1]
-            if (
-                source is None
-                or received(source, offset)
-                or any(torn.offset == offset for torn in source.torn)
-            ):
+            torn = any((t.topic, t.partition, t.offset) == (*record.cause[0], offset) for t in cut.torn)
+            if source is None or received(source, offset) or torn:
                 continue
             until = max((agent.replay_until for agent in source.agents), default=0)
             replayed = record.process != source.receiver or offset < until

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, errors
@@ -129,7 +129,7 @@ class KafkaLedger:
             holding, own = await self._admin.topic_settings(self.topic)
         except LedgerUnusableError:
             return  # without the right to look, the administrator's word is taken
-        if not own and await self.end() == 0:
+        if not own and await self._is_whole(holding):
             # Made by the broker when some client asked for it (auto.create.topics.enable), with settings for no one.
             await self._admin.alter_topic(self.topic, SETTINGS)
             return
@@ -155,6 +155,14 @@ class KafkaLedger:
                     f"ledger {self.topic} has {name}={holding[name]}: {why}",
                     hint=f"set {name}={SETTINGS[name]} on it (docs/ledger.md)",
                 )
+
+    async def _is_whole(self, settings: Mapping[str, str]) -> bool:
+        """Has it lost nothing yet? Clients that run while it is deleted make it again, and write to it at once."""
+        tp = TopicPartition(self.topic, 0)
+        if await self.end() == 0:
+            return True
+        compacted = "compact" in settings.get("cleanup.policy", "")
+        return not compacted and (await self._admin.log_starts([tp]))[tp] == 0
 
     async def _is_same(self) -> bool:
         """Is the topic still the one that was opened? A broker that does not answer proves nothing."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .records import Heard, LedgerRecord, Table, TopicPartition
+from .value import value
 
 __all__ = [
     "Action",
@@ -19,7 +18,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TurnedRed:
     """The cut is done, nothing has to be: for metrics, traces, and `CutTimed`."""
 
@@ -28,21 +27,21 @@ class TurnedRed:
     heard: Heard
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AppendToLedger:
     """Append in the background, in the order asked; nothing waits for it. It comes back as `LedgerRead`."""
 
     record: LedgerRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ReadLedgerTo:
     """Do not take the record in before the ledger has been read up to and including `offset`; then ask again (R2)."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SendMarkers:
     """Send the marker for `epoch` to each partition, and to none of them a red record before its marker, unless one
     has left already. Each comes back as `MarkerSent` or `MarkerFailed`."""
@@ -52,7 +51,7 @@ class SendMarkers:
     tps: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AskEnds:
     """Ask the broker for the log ends of these inputs, for report number `report`; they come back as `EndsSeen`."""
 
@@ -60,7 +59,7 @@ class AskEnds:
     tps: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AskStopped:
     """Ask the broker where an app that does not run stands: the committed offsets of its group (where there is none,
     what its reset policy means), the ends of its changelogs and of its inputs. It comes back as `StoppedSeen`."""
@@ -72,7 +71,7 @@ class AskStopped:
     tables: tuple[Table, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StartTimer:
     """`TimerExpired(epoch)` after `ttl_ms`; harmless once the snapshot is decided."""
 
@@ -80,7 +79,7 @@ class StartTimer:
     ttl_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SayHello:
     """The id of this process is void: append a fresh `Hello` with this `was`, and send nothing before it is read back
     (R12)."""

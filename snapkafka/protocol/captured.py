@@ -8,10 +8,11 @@ but the broker.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .records import ChannelRange, Heard, Position, Running, TopicPartition, TornEvent
+from .value import value
 
 if TYPE_CHECKING:
     from .completion import LedgerState
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["Captured", "ChangelogCut", "InputCut", "ProcessCut", "SenderEnd", "gather"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ProcessCut:
     """One process of the snapshot: who it is, how it heard, what ran at its cut.
 
     `left`: it said `Bye` or was `Dead` before the trigger, so it neither cut nor closed; what it sent counts as white
     up to the log ends that the receivers saw (R8). `report`, `closed`: ledger offsets (-1 where it left).
-    `cut_us`: how long the cut itself took, microseconds.
+    `cut_us`: how long the cut itself took, microseconds. `torn`: events of it that went on in red (R6), also those of
+    inputs that somebody else reads by now.
     """
 
     process: int
@@ -40,9 +42,10 @@ class ProcessCut:
     closed: int = -1
     cut_us: int = 0
     running: tuple[Running, ...] = ()
+    torn: tuple[TornEvent, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InputCut:
     """One input (app, topic-partition): where its reader stood.
 
@@ -66,7 +69,7 @@ class InputCut:
     torn: tuple[TornEvent, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SenderEnd:
     """Where the white records of one living sender end in one partition (changelogs too): see `records.SentEnd`."""
 
@@ -79,7 +82,7 @@ class SenderEnd:
     failed: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ChangelogCut:
     """The state of one table partition: the fold of the white records of `topic`[`partition`] below `end`."""
 
@@ -94,7 +97,7 @@ class ChangelogCut:
     value_codec: str = "json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Captured:
     """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why nobody can prove it."""
 
@@ -116,7 +119,7 @@ class Captured:
         """Events that a restore runs again although effects of theirs are in the state: torn ones, and inputs whose
         readers were replaying (each of these counts once)."""
         replaying = (p for source in self.inputs for p in source.agents if p.replay_until > p.offset)
-        return sum(len(source.torn) for source in self.inputs) + sum(1 for _ in replaying)
+        return sum(len(cut.torn) for cut in self.processes) + sum(1 for _ in replaying)
 
 
 def gather(state: LedgerState, epoch: int) -> Captured:
@@ -125,6 +128,7 @@ def gather(state: LedgerState, epoch: int) -> Captured:
     assert snapshot.captured_at is not None, "asked of captured snapshots only"
     trigger = snapshot.trigger
     parts = list(snapshot.parts())
+    own = {part.process: part for part in parts if not part.report.supplement}
     return Captured(
         id=trigger.id,
         attempt=trigger.attempt,
@@ -133,7 +137,7 @@ def gather(state: LedgerState, epoch: int) -> Captured:
         parent=trigger.parent,
         storage=trigger.storage,
         processes=tuple(
-            _process_cut(state, snapshot, p)
+            _process_cut(state, snapshot, own.get(p), p)
             for p in sorted(snapshot.closed.keys() | snapshot.left)
             if p in state.processes
         ),
@@ -162,23 +166,23 @@ def gather(state: LedgerState, epoch: int) -> Captured:
     )
 
 
-def _process_cut(state: LedgerState, snapshot: SnapshotView, process: int) -> ProcessCut:
+def _process_cut(state: LedgerState, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:
+    """`part`: its own report, None where it had left."""
     hello = state.processes[process].hello
-    if process not in snapshot.closed:
+    if part is None:
         return ProcessCut(process=process, app=hello.app, host=hello.host, pid=hello.pid, left=True)
-    report_offset, report = snapshot.reports[process]
-    closed_offset, closed = snapshot.closed[process]
     return ProcessCut(
         process=process,
         app=hello.app,
         host=hello.host,
         pid=hello.pid,
-        previous=report.previous,
-        heard=report.heard,
-        report=report_offset,
-        closed=closed_offset,
-        cut_us=closed.cut_us,
-        running=report.running,
+        previous=part.report.previous,
+        heard=part.report.heard,
+        report=part.at,
+        closed=part.closed_at,
+        cut_us=part.closed.cut_us,
+        running=part.report.running,
+        torn=_torn(part, snapshot.epoch),
     )
 
 
@@ -196,7 +200,7 @@ def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -
         for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
             if snapshot.claims.get((app, tp)) != part.at:
                 continue
-            torn = tuple(t for t in part.closed.torn if (t.topic, t.partition) == tp)
+            torn = tuple(t for t in _torn(part, snapshot.epoch) if (t.topic, t.partition) == tp)
             noted = [p for p in part.report.positions if (p.topic, p.partition) == tp]
             agents = tuple(_without(p, {t.offset for t in torn if t.agent == p.agent}) for p in noted)
             position = min(p.offset for p in agents)
@@ -216,6 +220,11 @@ def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -
                 )
             )
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
+
+
+def _torn(part: Part, epoch: int) -> tuple[TornEvent, ...]:
+    """One cut may serve several snapshots; a torn event crossed some of them."""
+    return tuple(torn for torn in part.closed.torn if torn.was < epoch <= torn.met)
 
 
 def _without(position: Position, torn: set[int]) -> Position:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, Position, TopicPartition
+from .value import value
 
 __all__ = [
     "CameBack",
@@ -30,14 +29,14 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Joined:
     """The driver has appended this `Hello`; the machine recognises it by its `n` when it reads it back (R11)."""
 
     hello: Hello
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LedgerRead:
     """The ledger was read at `offset`; `record` is None for garbage."""
 
@@ -45,33 +44,33 @@ class LedgerRead:
     record: LedgerRecord | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LedgerRecreated:
     """The ledger was deleted and made anew: every id and epoch of the old one is void."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TriggerAppended:
     """This process asks for a snapshot with a trigger numbered `n`: it cuts for it however little it may hear."""
 
     n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RecordMet:
     """A record with the header epoch `epoch` is about to be taken in, whoever reads it (R2)."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MarkerMet:
     """A marker was read: its sender turned red for `epoch` (R2)."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ChannelEnded:
     """The recorder has the marker that `MarkerMet` told of: the channel from `sender` ends there for these epochs."""
 
@@ -82,7 +81,7 @@ class ChannelEnded:
     previous: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InputGiven:
     """One input of an assignment: who reads it, from which offset (the first not started).
 
@@ -95,7 +94,7 @@ class InputGiven:
     replay_until: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InputsGiven:
     """A rebalance gave these inputs (all that the process has now), and this much of each changelog was recovered."""
 
@@ -104,12 +103,12 @@ class InputsGiven:
     changelogs: tuple[ChangelogEnd, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InputsTaken:
     """A rebalance took all inputs away, until the next `InputsGiven`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MarkerSent:
     """The marker for `epoch` lies at `offset` of `tp`."""
 
@@ -118,7 +117,7 @@ class MarkerSent:
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MarkerFailed:
     """The marker for `epoch` could not be sent to `tp`."""
 
@@ -127,7 +126,7 @@ class MarkerFailed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class EndsSeen:
     """The log ends of the inputs of the report numbered `report`, asked for after its cut."""
 
@@ -135,7 +134,7 @@ class EndsSeen:
     ends: tuple[LogEnd, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StoppedSeen:
     """Where an app that does not run stands: what its group committed, and the ends of its changelogs and inputs."""
 
@@ -147,7 +146,7 @@ class StoppedSeen:
     ends: tuple[LogEnd, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CutTimed:
     """The cut for `epoch` took `us` microseconds, measured by the driver around the instant."""
 
@@ -155,24 +154,24 @@ class CutTimed:
     us: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TimerExpired:
     """The time to live of the snapshot of `epoch` is over."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class WentAbsent:
     """From here on the process takes in and sends without the machine being asked (R15)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CameBack:
     """The machine is asked again, for everything."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StopAsked:
     """The process stops: its events are done and its sends acknowledged."""
 

@@ -10,8 +10,9 @@ Fields added later have defaults, so that two neighbouring releases can share a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
+
+from .value import value
 
 __all__ = [
     "NOBODY",
@@ -64,7 +65,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}[{self.partition}]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InputTopic:
     """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it tells a recreated topic."""
 
@@ -73,7 +74,7 @@ class InputTopic:
     topic_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Table:
     """A table of an app and the changelog that it is the fold of. Codecs are Faust's names ("json", "raw", ...)."""
 
@@ -85,7 +86,7 @@ class Table:
     topic_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Position:
     """Where `agent` stands in an input: `offset` is the first offset not started; `started_above` lists those beyond
     it that have been started all the same (agents with concurrency). `replay_until`: the effects of earlier readers'
@@ -99,7 +100,7 @@ class Position:
     replay_until: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Running:
     """An event that was running at the cut: white, and its effects still to come are white."""
 
@@ -109,23 +110,24 @@ class Running:
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TornEvent:
-    """A white event that met the work of a red one (of epoch `met`) and went on in red from there (R6).
+    """An event of colour `was` that met the work of one of epoch `met`, and went on in that colour (R6).
 
-    Its input counts as not processed, though what it did before is white: a restore runs it again. `table` is where
-    it met the red work, empty for a reply.
+    For every snapshot with an epoch in (`was`, `met`] its input counts as not processed, though what it did before is
+    white: a restore runs it again. `table` is where it met the red work, empty for a reply.
     """
 
     agent: str
     topic: str
     partition: int
     offset: int
+    was: int
     met: int
     table: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SentEnd:
     """What a process sent to one partition before it closed an epoch.
 
@@ -142,7 +144,7 @@ class SentEnd:
     failed: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ChangelogEnd:
     """The state of one table partition at the cut is the fold of the white records below `end`."""
 
@@ -152,7 +154,7 @@ class ChangelogEnd:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LogEnd:
     """The end of a partition's log (next offset to be written), as seen by the author of the record."""
 
@@ -161,7 +163,7 @@ class LogEnd:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ChannelRange:
     """Channel state as the receiver recorded it when the sender's marker reached it: offsets `[start, end)`.
 
@@ -175,7 +177,7 @@ class ChannelRange:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CheckResult:
     """One check as it was run: `status` is "passed", "failed" or "unverifiable"; `found` counts the witnesses."""
 
@@ -184,7 +186,7 @@ class CheckResult:
     found: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Hello:
     """A process joins. Its id is the ledger offset of this record (R11).
 
@@ -204,7 +206,7 @@ class Hello:
     was: int = NOBODY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Assigned:
     """A process was given these inputs, all it has now; it reads the ledger up to here before running them (R9).
 
@@ -219,7 +221,7 @@ class Assigned:
     changelogs: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Trigger:
     """Asks for a snapshot. Its ledger offset + 1 is the epoch (R1).
 
@@ -242,7 +244,7 @@ class Trigger:
     marker_topics: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CutReport:
     """A process turned red for `epoch` (from `previous`); these are its positions at that instant (R3).
 
@@ -266,7 +268,7 @@ class CutReport:
     changelogs: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Closed:
     """All that was white in this process is in the log: the report at ledger offset `report` now counts (R4, R7)."""
 
@@ -282,7 +284,7 @@ class Closed:
     torn: tuple[TornEvent, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Abort:
     """The snapshot of `epoch` failed: a stable code, a sentence, and who held it up (process, agent, partition)."""
 
@@ -294,7 +296,7 @@ class Abort:
     culprit: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Dead:
     """Process `dead` is not waited for any more (R12)."""
 
@@ -303,7 +305,7 @@ class Dead:
     dead: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Bye:
     """A process leaves of its own accord; all that it sent is acknowledged."""
 
@@ -311,7 +313,7 @@ class Bye:
     n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Retire:
     """App `app` is gone for good: its inputs are expected no more (R10)."""
 
@@ -320,7 +322,7 @@ class Retire:
     app: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Verdict:
     """What verification found, with the checks that were really run (R13)."""
 
@@ -333,7 +335,7 @@ class Verdict:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Pause:
     """No snapshots until further notice (`paused`), or again from here on: an off switch without a restart (R15)."""
 
@@ -342,7 +344,7 @@ class Pause:
     paused: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Kept:
     """A record of the ledger that still matters, and the offset where it stood."""
 
@@ -350,7 +352,7 @@ class Kept:
     record: LedgerRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SnapshotName:
     """An (id, attempt) that is taken: whatever became of its snapshot, a later `Trigger` of it is no epoch (R1)."""
 
@@ -358,7 +360,7 @@ class SnapshotName:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Seen:
     """The numbers of a living process that are taken: all up to `low`, and those in `above` (R11)."""
 
@@ -367,7 +369,7 @@ class Seen:
     above: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Number:
     """A number that is taken, of an author that is no living process (R11)."""
 
@@ -375,7 +377,7 @@ class Number:
     n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Checkpoint:
     """The ledger below `upto`, as far as it still matters: who starts here needs nothing older.
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from .records import NOBODY, Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
+from .value import value
 
 __all__ = ["Failure", "Input", "Owner", "Part", "ProcessView", "SnapshotView", "Status", "Waiting"]
 
@@ -25,7 +26,7 @@ class Status(StrEnum):
     FAILED = "FAILED"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Failure:
     """Why a snapshot failed: a stable code, a sentence, and who held it up."""
 
@@ -34,7 +35,7 @@ class Failure:
     culprit: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Waiting:
     """One thing that a running snapshot still waits for: an input to be cut, or a sender to report or to close."""
 
@@ -88,7 +89,7 @@ class ProcessView:
         return f"process {self.process} ({self.hello.app} on {self.hello.host}, pid {self.hello.pid})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Part:
     """A report that counts, and the `Closed` that makes it count, with the ledger offsets of both."""
 

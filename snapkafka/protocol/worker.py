@@ -158,10 +158,12 @@ class WorkerProtocol:
         if torn is None:
             return _NOTHING
         (agent, (topic, partition), offset, _), epoch, by, table = torn
-        event = TornEvent(agent=agent, topic=topic, partition=partition, offset=offset, met=by, table=table)
+        event = TornEvent(
+            agent=agent, topic=topic, partition=partition, offset=offset, was=epoch, met=by, table=table
+        )
         for cut in self.cuts.values():
-            if epoch < cut.epoch <= by:
-                cut.torn.append(event)
+            if max(epoch, cut.previous) < min(by, cut.epoch):
+                cut.torn.append(event)  # for some of the snapshots that it serves at least
         return self._advance()
 
     def send_entered(self, event: Cause | None) -> Effect:
@@ -374,9 +376,9 @@ class WorkerProtocol:
     def _new_life(self, *, recreated: bool = False) -> list[Action]:
         """Our id is void, because we read our own `Dead` (R12) or because the ledger is a new one: join again before
         anything is sent. What is still under way from the old life is nobody's colour: see `_cut`."""
-        if self.process is None:
-            return []
-        void, self.process = self.process, None
+        if self.process is None and self._hello_n is None:
+            return []  # it has not said anything yet
+        void, self.process = NOBODY if self.process is None else self.process, None
         self.cuts.clear()
         self.supplements.clear()
         self._tables = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from snapkafka.checks import LogRecord
 from snapkafka.checks.view import EXTERNAL
@@ -10,6 +11,8 @@ from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
 __all__ = ["Broker", "Stored"]
 
+#: The process that a stranger's made-up header names.
+FORGER: Final = 10**9
 COMMITTED, OPEN, ABORTED = "committed", "open", "aborted"
 
 
@@ -63,14 +66,19 @@ class Broker:
             return None
         return log[offset]
 
-    def records(self) -> list[LogRecord]:
-        """What a verifier reads: every visible record of the present ledger, foreign ones as external."""
+    def records(self, *, true: bool = False) -> list[LogRecord]:
+        """What a verifier reads: every visible record, those with headers of another ledger as external.
+
+        Args:
+            true: as it truly is: forged headers are external too.
+        """
         found = []
         for tp, log in self.logs.items():
             for offset, record in enumerate(log):
                 if record.state == ABORTED:
                     continue
                 ours = record.process != EXTERNAL and record.ledger == self.ledger_id
+                ours = ours and not (true and record.process == FORGER)
                 found.append(
                     LogRecord(
                         tp.topic,

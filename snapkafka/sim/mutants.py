@@ -38,6 +38,11 @@ class Mutant:
     what: str
     patch: Patch
     plan: Callable[[Plan], Plan] = lambda plan: plan
+    seed: int = 0  # one that is known to catch it
+
+    @property
+    def rule(self) -> str:
+        return self.name.split(" ")[0]
 
 
 @contextmanager
@@ -71,14 +76,10 @@ def _nothing() -> Iterator[None]:
 
 
 def _faults(**chances: float) -> Callable[[Plan], Plan]:
-    """Let these go wrong, and whatever else the plan has."""
+    """Let these go wrong, and whatever else the plan has; with many snapshots, for it is them that are to suffer."""
+    wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
     return lambda plan: replace(
-        plan,
-        faults={
-            **plan.faults,
-            "forge": 0,
-            **{name.replace("_", "-"): chance for name, chance in chances.items()},
-        },
+        plan, snapshots=6, inputs=10, hops=2, faults={**plan.faults, "forge": 0, "recreate": 0, **wanted}
     )
 
 

@@ -469,6 +469,8 @@ class Process:
     ) -> None:
         cause = running.cause if running is not None else None
         effect = self.machine.send_entered(cause)
+        if effect.epoch < self.machine.colours.epoch:
+            self.world.count("white_sends_while_red")
         record = Stored(
             cause=None if effect.cause is None else (effect.cause.tp, effect.cause.offset),
             key=key,

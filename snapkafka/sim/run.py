@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from snapkafka.checks import CutView, Verdict, decide, outcome
+from snapkafka.checks import CutView, LogRecord, Verdict, decide, outcome
 from snapkafka.checks.causal import Violation, causal
 from snapkafka.checks.log_checks import v1, v2, v4, v5
 from snapkafka.protocol.completion import Status
@@ -67,21 +67,22 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     captured = world.fold.captured(epoch)
     records = world.broker.records()
     view = CutView(captured)
-    in_flight = sum(1 for r in records if any(view.in_channel(r, s) for s in view.inputs.get(r.tp, ())))
-    world.counts["in_flight"] += in_flight
+    for record in records:
+        if any(view.in_channel(record, source) for source in view.inputs.get(record.tp, ())):
+            world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
     verdict = verdict_of(view, records)
     world.count(verdict.value)
     found = causal(
         view,
         world.history.steps,
         world.history.executions,
-        records,
+        world.broker.records(true=True),
         replays=verdict is Verdict.VERIFIED_WITH_REPLAYS,
     )
     return ([] if verdict is Verdict.UNVERIFIABLE else found), verdict
 
 
-def verdict_of(view: CutView, records: list) -> Verdict:  # type: ignore[type-arg]
+def verdict_of(view: CutView, records: list[LogRecord]) -> Verdict:
     """V1, V2, V4 and V5, as the Spark job runs them."""
     findings = [*v1(view, records), *v2(view, records), *v4(view, records), *v5(view, records)]
     counts = Counter(finding.kind for finding in findings)

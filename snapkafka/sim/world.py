@@ -23,10 +23,19 @@ from snapkafka.protocol.events import (
     TriggerAppended,
     WentAbsent,
 )
-from snapkafka.protocol.records import ChangelogEnd, LedgerRecord, LogEnd, Position, TopicPartition, Trigger
+from snapkafka.protocol.records import (
+    ChangelogEnd,
+    CutReport,
+    Hello,
+    LedgerRecord,
+    LogEnd,
+    Position,
+    TopicPartition,
+    Trigger,
+)
 
 from .history import History, Memory
-from .log import ABORTED, OPEN, Broker, Stored
+from .log import ABORTED, FORGER, OPEN, Broker, Stored
 from .plan import Plan
 from .process import Consumer, Process
 
@@ -34,7 +43,7 @@ __all__ = ["World"]
 
 
 #: Once so many events have run, what they send leads to nothing more.
-EXECUTIONS_MAX: Final = 60
+EXECUTIONS_MAX: Final = 36
 #: What a process does now and then.
 RARE: Final = frozenset({"commit", "commit-transaction", "tick"})
 
@@ -169,6 +178,11 @@ class World:
         offset = len(self.broker.ledger)
         self.broker.ledger.append(record)
         self.fold.apply(offset, record)
+        self.count(type(record).__name__)
+        if isinstance(record, CutReport) and record.supplement:
+            self.count("supplements")
+        if isinstance(record, Hello) and self.fold.highest_epoch:
+            self.count("born_red")
         self.say(f"ledger {offset} {type(record).__name__}")
         return offset
 
@@ -425,7 +439,7 @@ class World:
         epoch = self.rng.randrange(1, len(self.broker.ledger) + 20)
         if self.fold.is_epoch(epoch):
             return  # that one would be true
-        self.broker.append(tp, Stored(process=10**9, epoch=epoch, seq=0, ledger=self.broker.ledger_id))
+        self.broker.append(tp, Stored(process=FORGER, epoch=epoch, seq=0, ledger=self.broker.ledger_id))
         self.count("forged")
 
     def _copy(self) -> None:
@@ -459,8 +473,6 @@ class World:
             process.stopped.clear()
             process.timers.clear()
             process.feed(LedgerRecreated())
-            if process.machine.process is None and not process.posts:
-                process.say_hello()
 
     # -- the end -----------------------------------------------------------------------------------------------
 

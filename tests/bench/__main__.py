@@ -32,6 +32,7 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in chosen if name not in benches]:
         print(f"no bench {', '.join(unknown)}; there are {', '.join(benches)}", file=sys.stderr)
         return 2
+    load = os.getloadavg()[0]  # of what else runs here: it is in every figure
     figures: list[Figure] = []
     for name in chosen:
         print(f"... {name}: {(benches[name].__doc__ or '').splitlines()[0]}", file=sys.stderr)
@@ -44,7 +45,10 @@ def main(arguments: list[str]) -> int:
             )
     RESULTS.parent.mkdir(exist_ok=True)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    machine = (
+        f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()},"
+        f" load {load:.1f} before"
+    )
     result = {"commit": commit, "machine": machine, "results": [found.as_json() for found in figures]}
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
     return 0

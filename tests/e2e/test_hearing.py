@@ -36,6 +36,7 @@ def test_each_way_alone_makes_every_worker_red(namespace: str, tmp_path: Path, w
             assert view.failure is None, f"{view.failure}\n{system.logs()}"
             heard = Counter(report.heard for _, report in view.reports.values())
             assert heard == Counter({"trigger": 1, cause: 3}), heard
+        system.observer.stop_load()  # what is captured is captured; Spark gets the processors
         names = [view.trigger.id for view in views]
         assert assemble(system.bootstrap, namespace, names, tmp_path) == 0, (
             tmp_path / "assembly.txt"

@@ -131,8 +131,9 @@ def test_data_is_kept_where_asked() -> None:
 
 
 OWNER = """
-import threading, time
+import signal, threading, time
 from snapkafka.testing import EmbeddedKafka
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background leaves it ignored
 broker = EmbeddedKafka()
 thread = threading.Thread(target=broker.start)  # one that ends: the broker must not end with it
 thread.start(); thread.join()

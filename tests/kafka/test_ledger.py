@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka import TopicPartition as KafkaPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka import ledger as ledger_module
@@ -56,6 +58,20 @@ async def ledgers(connection: Connection, namespace: str) -> AsyncIterator[Calla
     yield make
     for ledger in made:
         await ledger.close()
+
+
+async def produce(bootstrap: str, topic: str, count: int) -> None:
+    """Records of somebody else."""
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        for _ in range(count):
+            await producer.send_and_wait(topic, b"theirs", partition=0)
+
+
+async def delete_records(bootstrap: str, topic: str, *, below: int) -> None:
+    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await client.start()
+    await client.delete_records({KafkaPartition(topic, 0): RecordsToDelete(before_offset=below)})
+    await client.close()
 
 
 def bye(n: int) -> Bye:
@@ -102,14 +118,30 @@ async def test_one_that_an_administrator_made_is_used_as_it_is(
     assert await ledger.append(bye(1)) == 0
 
 
-async def test_one_that_the_broker_made_by_itself_gets_safe_settings_while_it_is_empty(
-    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, namespace: str
+@pytest.mark.parametrize("records", [0, 2])
+async def test_one_that_the_broker_made_by_itself_gets_safe_settings_while_nothing_of_it_is_lost(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, namespace: str, records: int
 ) -> None:
-    """`auto.create.topics.enable`: any client that asks for a topic makes it, with settings that are for no one."""
+    """`auto.create.topics.enable`: any client that asks for a topic makes it, with settings that are for no one. One
+    that was deleted under running services is made so, and has their records before anybody can look at it."""
     topic = topic_name(namespace)
     await admin.create_topic(topic)
-    await ledgers().open()
+    await produce(admin.connection.bootstrap, topic, records)
+    ledger = ledgers()
+    await ledger.open()
     assert (await admin.topic_settings(topic))[1]["retention.ms"] == "-1"
+    assert await ledger.append(bye(1)) == records
+
+
+async def test_one_that_the_broker_made_by_itself_and_has_trimmed_is_refused(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, namespace: str
+) -> None:
+    topic = topic_name(namespace)
+    await admin.create_topic(topic)
+    await produce(admin.connection.bootstrap, topic, 2)
+    await delete_records(admin.connection.bootstrap, topic, below=1)
+    with pytest.raises(LedgerUnusableError, match="has retention"):
+        await ledgers().open()
 
 
 async def test_a_tool_does_not_make_it(ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin) -> None:
@@ -389,17 +421,11 @@ async def test_a_ledger_that_is_the_same_is_not_taken_for_another(
 
 
 async def test_a_trimmed_ledger_is_said(ledgers: Callable[[], KafkaLedger], connection: Connection) -> None:
-    from aiokafka import TopicPartition as KafkaPartition
-    from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
-
     ledger = ledgers()
     await ledger.open()
     for n in range(3):
         await ledger.append(bye(n))
-    client = AIOKafkaAdminClient(**connection.client_settings())
-    await client.start()
-    await client.delete_records({KafkaPartition(ledger.topic, 0): RecordsToDelete(before_offset=2)})
-    await client.close()
+    await delete_records(connection.bootstrap, ledger.topic, below=2)
     with pytest.raises(LedgerUnusableError, match="no record at offset 0 any more"):
         await all_of(ledger)
 

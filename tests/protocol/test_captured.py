@@ -81,7 +81,7 @@ CLOSED = Closed(
     changelogs=(ChangelogEnd(table="t", topic="changelog", partition=0, end=5),),
     input_ends=(LogEnd(topic="a", partition=0, end=30),),
     recorded=(ChannelRange(sender=2, topic="a", partition=0, start=7, end=21),),
-    torn=(TornEvent(agent="fast", topic="a", partition=0, offset=6, met=4, table="t"),),
+    torn=(TornEvent(agent="fast", topic="a", partition=0, offset=6, was=0, met=4, table="t"),),
     cut_us=77,
 )
 
@@ -117,6 +117,7 @@ def test_r3_processes_with_how_they_heard_and_what_ran() -> None:
             closed=5,
             cut_us=77,
             running=(Running(agent="fast", topic="a", partition=0, offset=8),),
+            torn=CLOSED.torn,
         ),
     )
 

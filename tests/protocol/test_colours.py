@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.completion import Status
+from snapkafka.protocol.events import RecordMet
 
 from .world import A, B, Process, World, settle
 
@@ -66,6 +67,23 @@ def test_r6_a_red_reply_tears(world: World, pair: tuple[Process, Process]) -> No
     p.end(between)
     torn = {e: [t.offset for cut in world.fold.captured(e).inputs for t in cut.torn] for e in (first, second)}
     assert torn == {first: [0], second: []}
+
+
+def test_r6_an_event_may_be_torn_for_some_of_the_snapshots_that_one_cut_serves(world: World) -> None:
+    """One cut serves all epochs in (e, E]; a reply of a colour between them is red for some, white for the others."""
+    p = Process(world, "p", (A,), hear=frozenset({"headers"}))
+    white = p.start(A, 0)
+    first, second = world.trigger("1"), world.trigger("2")
+    p.catch_up()
+    p.feed(RecordMet(epoch=second))
+    p.do(p.machine.reply_taken(white, first))
+    p.end(white)
+    settle(p)
+    torn = {
+        e: [(t.was, t.met) for cut in world.fold.captured(e).inputs for t in cut.torn]
+        for e in (first, second)
+    }
+    assert torn == {first: [(0, first)], second: []}
 
 
 def test_r6_of_three_colours_the_middle_one_tears_too(world: World, pair: tuple[Process, Process]) -> None:

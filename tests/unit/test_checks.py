@@ -30,9 +30,10 @@ from snapkafka.checks import (
     reading_ranges,
     require_offsets,
 )
+from snapkafka.checks.log_checks import v1, v5
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import ChannelRange, Position, TopicPartition
+from snapkafka.protocol.records import ChannelRange, Position, TopicPartition, TornEvent
 
 EPOCH = 100
 TP = TopicPartition("in", 0)
@@ -177,6 +178,46 @@ def test_v2_red_by_r8_of_a_process_that_left() -> None:
     log = [*LOG[:5], LogRecord("in", 0, 6, 2, 0, 0)]
     captured = replace(with_input(position=7, noted=7, log_end=6), recorded=())
     assert found(log, captured) == [("left-late", 6), ("red-late", 6)]
+
+
+def test_v1_who_was_taken_for_gone_and_sends_again_leaves_it_open() -> None:
+    """Nobody can tell any more which of its records belong before the cut: never a silent pass."""
+    log = [*LOG, LogRecord("in", 0, 7, 2, 0, 0)]
+    captured = replace(with_input(log_end=6), recorded=())
+    assert [kind for kind, _ in found(log, captured)] == ["left-late"]
+    outcomes = [outcome("V1", v1(CutView(captured), log), {"left-late": 1})]
+    assert decide(outcomes) is Verdict.UNVERIFIABLE
+
+
+def test_v1_a_gap_of_failed_sends_leaves_it_open() -> None:
+    log = [record for record in LOG if record[:3] != ("in", 0, 1)]
+    seq = next(record.seq for record in LOG if record[:3] == ("in", 0, 1))
+    senders = tuple(replace(end, failed=(seq,)) if end.topic == "in" else end for end in CAPTURED.senders)
+    kinds = {kind for kind, _ in found(log, replace(CAPTURED, senders=senders))}
+    assert kinds == {"gap-failed"}
+
+
+def test_v5_a_white_effect_of_an_input_at_the_cut_is_accused() -> None:
+    """V5: no white effect of an input at or past the cut."""
+    effect = LOG[0]._replace(cause=(TopicPartition("in", 0), INPUT.position))
+    view = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=effect.process),)))
+    assert [f.kind for f in v5(view, [effect])] == ["effect-of-later"]
+    processed = effect._replace(cause=(TopicPartition("in", 0), INPUT.position - 1))
+    assert v5(view, [processed]) == []
+
+
+def test_v5_torn_events_and_replays_are_listed_not_accused() -> None:
+    effect = LOG[0]._replace(cause=(TopicPartition("in", 0), INPUT.position))
+    other = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=99),)))
+    assert [f.kind for f in v5(other, [effect])] == ["replayed"], "an earlier reader's"
+    agent = Position(
+        agent="a", topic="in", partition=0, offset=INPUT.position, replay_until=INPUT.position + 1
+    )
+    own = replace(INPUT, receiver=effect.process, agents=(agent,))
+    assert [f.kind for f in v5(CutView(replace(CAPTURED, inputs=(own,))), [effect])] == ["replayed"]
+    torn = TornEvent(agent="a", topic="in", partition=0, offset=INPUT.position, was=0, met=EPOCH)
+    processes = tuple(replace(cut, torn=(torn,)) for cut in CAPTURED.processes)
+    assert v5(CutView(replace(CAPTURED, processes=processes)), [effect]) == []
 
 
 def test_v2_started_out_of_turn_is_received_too() -> None:

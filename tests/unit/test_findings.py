@@ -311,8 +311,8 @@ def test_v5_an_input_of_another_app_is_not_ours() -> None:
 
 
 def test_v5_torn_events_are_listed_and_not_hidden() -> None:
-    torn = TornEvent(agent="a", topic="in", partition=0, offset=2, met=EPOCH)
-    view = CutView(with_input(torn=(torn,)))
+    torn = TornEvent(agent="a", topic="in", partition=0, offset=2, was=0, met=EPOCH)
+    view = CutView(replace(CAPTURED, processes=(replace(CAPTURED.processes[0], torn=(torn,)),)))
     assert log_checks.v5(view, [effect(2), effect(3, offset=1)]) == [
         Finding("effect-of-later", "table", 0, 1, 1, 1, "app", 3, 2)
     ]

@@ -93,7 +93,7 @@ class FaustDriver:
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
         self._loop: asyncio.AbstractEventLoop
-        self._outbox: asyncio.Queue[LedgerRecord]
+        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
         self._opened: asyncio.Event
         self._absent = False
         self._waiters: list[asyncio.Future[None]] = []
@@ -165,7 +165,7 @@ class FaustDriver:
 
     def append(self, record: LedgerRecord) -> None:
         """Append to the ledger in the background, in the order asked."""
-        self._outbox.put_nowait(record)
+        self._outbox.put_nowait((self.metrics.ledger_recreated, record))
 
     # -- waiting for the machine ------------------------------------------------------------------------------
 
@@ -274,6 +274,7 @@ class FaustDriver:
                     "snapkafka: the ledger %s was deleted and made anew; joining the new one",
                     self.ledger.topic,
                 )
+                self._opened.clear()
                 self.metrics.ledger_recreated += 1
                 self.feed(LedgerRecreated())
             except SnapkafkaError as error:
@@ -281,11 +282,14 @@ class FaustDriver:
                 await asyncio.sleep(RETRY_S)
 
     async def _write_ledger(self) -> None:
-        await self._opened.wait()
+        """Nothing is written before `open` has looked at the topic, and nothing to a later ledger than it was meant
+        for: there our old process id is somebody else's."""
         while True:
-            record = await self._outbox.get()
+            ledger, record = await self._outbox.get()
+            await self._opened.wait()
             try:
-                await self.ledger.append(record)
+                if ledger == self.metrics.ledger_recreated:
+                    await self.ledger.append(record)
             except SnapkafkaError as error:
                 logger.warning(
                     "snapkafka: %s was not written to the ledger: %s", type(record).__name__, error
