@@ -228,3 +228,20 @@ def test_classic_mode_a_partition_has_a_marker_before_its_first_red_record(world
     p.machine.send_stamped(red, B)
     assert p.machine.first_marker(red, B) is None, "not the first"
     assert Process(world, "q", (B,)).machine.first_marker(red, B) is None, "not classic"
+
+
+def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: World) -> None:
+    """A marker serves the epochs in (previous, epoch] of its sender; the receiver may have cut for others too."""
+    q = Process(world, "q", (B,))
+    q.start(B, 0)
+    first, second = world.trigger("1"), world.trigger("2")
+    q.catch_up()
+    q.feed(ChannelEnded(tp=B, offset=5, sender=7, epoch=first, previous=0))
+    q.feed(ChannelEnded(tp=B, offset=6, sender=7, epoch=second, previous=first))
+    q.feed(ChannelEnded(tp=A, offset=7, sender=7, epoch=second, previous=0))
+    assert {epoch: [(r.start, r.end) for r in cut.recorded] for epoch, cut in q.machine.cuts.items()} == {
+        first: [(1, 5)],
+        second: [(1, 6)],
+    }
+    q.feed(ChannelEnded(tp=B, offset=0, sender=8, epoch=first, previous=0))
+    assert q.machine.cuts[first].recorded[-1].start == 0, "a marker below our position: the channel is empty"

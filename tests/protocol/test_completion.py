@@ -136,3 +136,40 @@ def test_r13_captured_is_not_yet_completed(world: World, pair: tuple[Process, Pr
     assert world.snapshot(good).status is Status.COMPLETED
     assert world.snapshot(bad).status is Status.CAPTURED
     assert world.snapshot(failed).status is Status.FAILED
+
+
+def test_r12_ttl_says_who_gave_no_sign_and_whom_it_waited_for(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R12: who cut and is slow to close is alive: only a sender that gave no sign is not waited for again."""
+    p, q = pair
+    before, epoch = world.trigger("before", ttl_ms=1), world.trigger("x", ttl_ms=77)
+    q.start(B, 0)
+    settle(p, q)
+    p.feed(TimerExpired(epoch=epoch))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    waited = f"process {q.id} of app q to close: its white events, sends and markers are not all done"
+    assert (failure.code, failure.culprit) == ("ttl", waited)
+    assert failure.reason == f"not captured within 77 ms: waited for {waited}"
+    assert not [r for r in world.ledger if isinstance(r, Dead)]
+    assert world.snapshot(before).failure is None, "each has its own time"
+
+
+def test_r12_where_the_ledger_shows_nothing_ttl_says_so(world: World) -> None:
+    """A snapshot may wait for nothing that has a name: nobody was there when it was asked for."""
+    epoch = world.trigger()
+    p = Process(world, "p")
+    p.feed(TimerExpired(epoch=epoch))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.culprit == "nothing that the ledger shows"
+
+
+def test_r12_a_timer_runs_out_once(world: World, pair: tuple[Process, Process]) -> None:
+    p, _ = pair
+    epoch = world.trigger()
+    p.catch_up(epoch)
+    first = p.machine.handle(TimerExpired(epoch=epoch))
+    assert first
+    assert p.machine.handle(TimerExpired(epoch=epoch)) == [], "its Abort is on its way"

@@ -184,3 +184,22 @@ def test_r4_of_two_reports_of_one_process_the_first_stands(
     at = world.snapshot(epoch).reports[p.id][0]
     world.append(replace(report, n=500, heard="header"))
     assert world.snapshot(epoch).reports[p.id] == (at, report)
+
+
+def test_r2_an_epoch_of_ones_own_is_no_news(world: World, pair: tuple[Process, Process]) -> None:
+    p, _ = pair
+    epoch = world.trigger()
+    p.catch_up()
+    p.machine.ledger.end = 0  # whatever it may have read: it asks nothing
+    assert p.machine.handle(RecordMet(epoch=epoch)) == []
+
+
+@pytest.mark.parametrize(("hear", "asks"), [("headers", True), ("ledger", True), ("markers", False)])
+def test_r2_who_may_not_hear_it_from_there_reads_on_only_if_the_ledger_may_tell(
+    world: World, hear: str, asks: bool
+) -> None:
+    """`hear` is for tests and proof: by headers, or by the ledger itself; who hears markers only takes red in."""
+    q = Process(world, "q", (B,), hear=frozenset({hear}))
+    world.trigger()
+    epoch = len(world.ledger)
+    assert q.machine.handle(RecordMet(epoch=epoch)) == ([ReadLedgerTo(offset=epoch - 1)] if asks else [])

@@ -183,8 +183,16 @@ def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(
     assert world.snapshot(refused).failure == Failure(
         code="paused", reason="snapshots are paused in this namespace"
     )
+    assert world.snapshot(running).failed_at == running
     assert world.fold.highest_epoch == running
     assert not world.fold.is_epoch(refused)
+
+
+def test_r15_to_resume_what_was_not_paused_changes_nothing(world: World, pair: tuple[Process, Process]) -> None:
+    epoch = world.trigger()
+    world.append(Pause(n=1, paused=False))
+    assert world.snapshot(epoch).open
+    assert not world.fold.paused
 
 
 def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(

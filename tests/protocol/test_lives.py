@@ -39,9 +39,11 @@ def test_r15_an_absent_process_aborts_what_it_may_have_mixed(
     settle(p, q)
     assert p.epoch == during
     for epoch in (before, during):
-        failure = world.snapshot(epoch).failure
-        assert failure is not None
-        assert failure.code == "contaminated"
+        assert world.snapshot(epoch).failure == Failure(
+            code="contaminated",
+            reason=f"process {p.id} was absent meanwhile",
+            culprit=f"process {p.id}",
+        )
     p.hold_ends = False
     after = world.trigger("after")
     settle(p, q)
@@ -179,6 +181,9 @@ def test_r12_snapshots_captured_while_somebody_was_wrongly_dead_cannot_be_proven
     assert world.snapshot(captured).status is Status.CAPTURED
     failure = world.snapshot(still_open).failure
     assert failure == Failure(code="contaminated", reason=what, culprit=f"process {void}")
+    assert world.snapshot(still_open).failed_at == len(world.ledger) - 2, (
+        "by the Hello, not by the Assigned after it"
+    )
     assert world.snapshot(before).contaminated == "", "there it was required, and failed it"
 
 
