@@ -66,8 +66,7 @@ def take_checkpoint(
     names, seen, others = state.taken()
     parts = max(
         1,
-        _parts(kept, chunk),
-        _parts(seen, chunk),
+        _parts(kept, chunk),  # and `seen`, of which there is one for each Hello that is kept at most
         _parts(names, SMALL * chunk),
         _parts(others, SMALL * chunk),
     )

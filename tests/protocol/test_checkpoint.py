@@ -155,6 +155,21 @@ def test_chunks_stay_small_and_number_themselves(world: World) -> None:
     assert [len(c.others) for c in chunks] == [16, 16, 7]
 
 
+def test_chunks_have_room_for_all_names_and_all_numbers(world: World) -> None:
+    """There may be more of them than of records that are kept: here of 20 names nothing else is."""
+    world.append(Hello(n=1, app="p"))
+    world.append(Pause(process=0, n=1, paused=True))
+    for n in range(20):
+        world.append(Trigger(process=0, n=2 + n, id=str(n)))
+    chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=2)
+    assert [len(c.names) for c in chunks] == [8, 8, 4]
+    for n in range(40):
+        world.append(Abort(n=100 + n, epoch=1, code="x", reason="y"))
+    chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=2)
+    assert [len(c.others) for c in chunks] == [8, 8, 8, 8, 8, 1]
+    assert [len(c.seen) for c in chunks] == [1, 0, 0, 0, 0, 0]
+
+
 def test_until_the_last_chunk_nothing_is_known(world: World, pair: tuple[Process, Process]) -> None:
     """Where older records have gone, everything waits for a `Checkpoint`; chunks may come in any order."""
     epoch = world.trigger()

@@ -188,7 +188,9 @@ def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(
     assert not world.fold.is_epoch(refused)
 
 
-def test_r15_to_resume_what_was_not_paused_changes_nothing(world: World, pair: tuple[Process, Process]) -> None:
+def test_r15_to_resume_what_was_not_paused_changes_nothing(
+    world: World, pair: tuple[Process, Process]
+) -> None:
     epoch = world.trigger()
     world.append(Pause(n=1, paused=False))
     assert world.snapshot(epoch).open
