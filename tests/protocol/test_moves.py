@@ -42,6 +42,10 @@ def test_r10_a_white_input_given_to_a_red_process_is_cut_where_it_starts(
     captured = world.fold.captured(epoch)
     (cut,) = (cut for cut in captured.inputs if cut.topic == "a")
     assert (cut.position, cut.receiver) == (7, heir.id)
+    (report,) = records(heir, CutReport)
+    assert (report.previous, report.epoch, report.heard) == (epoch - 1, epoch, "assigned"), "for this one alone"
+    assert report.supplement
+    assert report.changelogs == (TopicPartition("p-t-changelog", 0),)
     assert {(c.process, c.end) for c in captured.changelogs if c.app == "p"} == {(heir.id, 5)}
 
 
