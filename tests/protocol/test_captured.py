@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import (
@@ -94,17 +96,19 @@ def captured(*records: LedgerRecord) -> Captured:
     return state.captured(epoch)
 
 
-WHOLE = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, CLOSED)
+@pytest.fixture
+def whole() -> Captured:
+    return captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, CLOSED)
 
 
-def test_what_was_asked_for_is_told() -> None:
-    assert (WHOLE.id, WHOLE.attempt, WHOLE.epoch, WHOLE.type) == ("snap", 2, 4, "incremental")
-    assert (WHOLE.parent, WHOLE.storage, WHOLE.contaminated) == ("before", "file:///x", "")
+def test_what_was_asked_for_is_told(whole: Captured) -> None:
+    assert (whole.id, whole.attempt, whole.epoch, whole.type) == ("snap", 2, 4, "incremental")
+    assert (whole.parent, whole.storage, whole.contaminated) == ("before", "file:///x", "")
 
 
-def test_r3_processes_with_how_they_heard_and_what_ran() -> None:
+def test_r3_processes_with_how_they_heard_and_what_ran(whole: Captured) -> None:
     """R8: a sender that left before the trigger neither cut nor closed."""
-    assert WHOLE.processes == (
+    assert whole.processes == (
         ProcessCut(process=0, app="old", host="h0", pid=10, left=True),
         ProcessCut(
             process=2,
@@ -122,9 +126,9 @@ def test_r3_processes_with_how_they_heard_and_what_ran() -> None:
     )
 
 
-def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started() -> None:
+def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(whole: Captured) -> None:
     """R6: for every open cut its input counts as not processed; a restore runs it again."""
-    first, second = WHOLE.inputs
+    first, second = whole.inputs
     assert first == InputCut(
         app="p",
         topic="a",
@@ -170,15 +174,15 @@ def test_r6_a_torn_event_that_was_started_out_of_turn_counts_as_not_processed_to
         assert (first.agents[0].offset, first.agents[0].started_above) == (position, above)
 
 
-def test_r7_senders_with_their_white_ends() -> None:
-    assert WHOLE.senders == (
+def test_r7_senders_with_their_white_ends(whole: Captured) -> None:
+    assert whole.senders == (
         SenderEnd(process=2, topic="a", partition=0, white_end=20, last_seq=6, marker=21, failed=(3,)),
         SenderEnd(process=2, topic="changelog", partition=0, white_end=8, last_seq=2),
     )
 
 
-def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white() -> None:
-    assert WHOLE.changelogs == (
+def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: Captured) -> None:
+    assert whole.changelogs == (
         ChangelogCut(
             app="p",
             table="t",
@@ -201,21 +205,21 @@ def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white() -> Non
     assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, silent).changelogs[0].end == 5
 
 
-def test_r8_ranges_that_the_receivers_recorded() -> None:
-    assert WHOLE.recorded == CLOSED.recorded
+def test_r8_ranges_that_the_receivers_recorded(whole: Captured) -> None:
+    assert whole.recorded == CLOSED.recorded
     elsewhere = replace(CLOSED, recorded=(replace(CLOSED.recorded[0], partition=7),))
     assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, elsewhere).recorded == ()
 
 
-def test_r10_replays_are_counted() -> None:
+def test_r10_replays_are_counted(whole: Captured) -> None:
     """Torn events, and inputs whose readers were replaying (each of these counts once)."""
-    assert WHOLE.replays == 2
+    assert whole.replays == 2
     caught_up = replace(
         REPORT, positions=(replace(REPORT.positions[0], replay_until=9), *REPORT.positions[1:])
     )
-    whole = replace(CLOSED, torn=())
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, caught_up, whole).replays == 0
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, whole).replays == 1
+    untorn = replace(CLOSED, torn=())
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, caught_up, untorn).replays == 0
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, untorn).replays == 1
 
 
 def test_inputs_stand_in_the_order_of_receivers_and_partitions() -> None:

@@ -6,9 +6,9 @@ from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.colours import FAILED_MAX
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.events import ChannelEnded, CutTimed, EndsSeen, MarkerFailed, MarkerSent, StopAsked
-from snapkafka.protocol.records import Abort, Closed
+from snapkafka.protocol.records import Abort, Closed, TopicPartition
 
-from .world import A, B, Process, World, records, settle
+from .world import A, B, Process, Stored, World, records, settle
 
 
 def test_r7_markers_leave_in_the_instant_of_the_cut_if_nothing_white_runs(
@@ -245,3 +245,22 @@ def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: Wor
     }
     q.feed(ChannelEnded(tp=B, offset=0, sender=8, epoch=first, previous=0))
     assert q.machine.cuts[first].recorded[-1].start == 0, "a marker below our position: the channel is empty"
+
+
+def test_r7_closed_tells_where_the_changelogs_end(world: World) -> None:
+    """R7: per changelog partition its end: past our last white write, or what was recovered where we wrote nothing."""
+    changelog = TopicPartition("p-t-changelog", 0)
+    p = Process(world, "p", (A,), assign=False)
+    p.give(A, recovered=3)
+    world.log(changelog).extend([Stored(99, 0, 0)] * 3)
+    ends = []
+    for name in ("as recovered", "written since"):
+        world.trigger(name)
+        settle(p)
+        (end,) = records(p, Closed)[-1].changelogs
+        ends.append((end.table, end.topic, end.partition, end.end))
+        p.send(changelog, p.start(A, len(ends)))
+        p.end(next(iter(p.machine.colours.running)))
+    assert ends == [("t", "p-t-changelog", 0, 3), ("t", "p-t-changelog", 0, 4)]
+    (sent,) = records(p, Closed)[-1].sent
+    assert (sent.white_end, sent.marker) == (4, -1), "no marker goes into a changelog"

@@ -43,7 +43,9 @@ def test_r10_a_white_input_given_to_a_red_process_is_cut_where_it_starts(
     (cut,) = (cut for cut in captured.inputs if cut.topic == "a")
     assert (cut.position, cut.receiver) == (7, heir.id)
     (report,) = records(heir, CutReport)
-    assert (report.previous, report.epoch, report.heard) == (epoch - 1, epoch, "assigned"), "for this one alone"
+    assert (report.previous, report.epoch, report.heard) == (epoch - 1, epoch, "assigned"), (
+        "for this one alone"
+    )
     assert report.supplement
     assert report.changelogs == (TopicPartition("p-t-changelog", 0),)
     assert {(c.process, c.end) for c in captured.changelogs if c.app == "p"} == {(heir.id, 5)}
@@ -272,7 +274,8 @@ def test_r11_of_two_cuts_of_one_input_the_first_counts(world: World) -> None:
     p, q = Process(world, "p", (A,)), Process(world, "p", (), assign=False)
     settle(p, q)
     epoch = world.trigger()
-    for process, offset in ((p, 3), (q, 5)):
+    other = TopicPartition("a", 1)
+    for process, offset, inputs in ((p, 3, (A,)), (q, 5, (A, other))):
         report = CutReport(
             process=process.id,
             n=100,
@@ -280,14 +283,19 @@ def test_r11_of_two_cuts_of_one_input_the_first_counts(world: World) -> None:
             previous=0,
             heard="ledger",
             assigned=p.machine.assigned,
-            positions=(Position(agent="agent", topic="a", partition=0, offset=offset),),
+            positions=tuple(
+                Position(agent="agent", topic=tp[0], partition=tp[1], offset=offset) for tp in inputs
+            ),
             changelogs=(TopicPartition("p-t-changelog", 0),),
         )
         at = world.append(report)
         end = ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=offset)
         world.append(Closed(process=process.id, n=101, epoch=epoch, report=at, changelogs=(end,)))
     captured = world.fold.captured(epoch)
-    assert [(cut.position, cut.receiver) for cut in captured.inputs] == [(3, p.id)]
+    assert [(cut.partition, cut.position, cut.receiver) for cut in captured.inputs] == [
+        (0, 3, p.id),
+        (1, 5, q.id),
+    ]
     assert [(cut.end, cut.process) for cut in captured.changelogs] == [(3, p.id)]
 
 
