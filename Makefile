@@ -4,7 +4,7 @@ VENV := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo test lint format bench mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,10 +32,20 @@ format: $(READY)  ## put the code into its form
 bench: $(READY)  ## measure what the docs promise (ONLY=name picks one)
 	@$(VENV)/python -m tests.bench $(ONLY)
 
+mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (an hour; docs/mutation.md)
+	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)
+	@.venv/mutation/bin/python tests/mutation_score.py
+
 clean:  ## remove what was made here; what was fetched stays in the cache, which all checkouts share
-	rm -rf .venv setup.log dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv setup.log dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Set up once, and again whenever pyproject.toml changes.
 $(READY): pyproject.toml
 	@$(PYTHON) -m snapkafka.testing.setup
+
+# mutmut needs a click that Faust does not allow: an environment of its own.
+.venv/mutation/.ready: pyproject.toml $(READY)
+	@$(VENV)/python -m venv .venv/mutation
+	@.venv/mutation/bin/pip install --quiet --editable '.[mutation]'
+	@touch $@

@@ -229,10 +229,10 @@ def _torn(part: Part, epoch: int) -> tuple[TornEvent, ...]:
 
 def _without(position: Position, torn: set[int]) -> Position:
     """Where an agent stands if these events count as not processed (R6)."""
-    torn = {offset for offset in torn if offset < position.offset}
+    torn = {offset for offset in torn if offset < position.offset or offset in position.started_above}
     if not torn:
         return position
-    first = min(torn)
+    first = min(position.offset, *torn)
     above = {*range(first, position.offset), *position.started_above} - torn
     return replace(position, offset=first, started_above=tuple(sorted(above)))
 

@@ -3,16 +3,19 @@
 Nothing is translated: the records themselves are kept, each with the offset where it stood, and a reader that starts
 from them folds them like any others. So what a checkpoint means is defined by the fold, and by nothing else. A record
 matters as long as it can still change an answer: who lives and who left of late, who has which input, the snapshots
-that are open or may still be assembled, apps retired, pauses. Epochs that were dropped lie below `highest_epoch`, and
-nobody who starts from a checkpoint can meet one of them as news.
+that are open or may still be assembled, apps retired, a pause. Epochs that were dropped lie below `highest_epoch`, and
+nobody who starts from a checkpoint can meet one of them as news; their names stay taken, and so do the numbers of
+records that are kept no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar, assert_never
 
 from .completion import KEEP_DECIDED, KEEP_LEFT, LedgerState
 from .records import (
+    NOBODY,
     Abort,
     Assigned,
     Bye,
@@ -31,59 +34,98 @@ from .records import (
 
 __all__ = ["take_checkpoint"]
 
+_T = TypeVar("_T")
+
+#: Names and numbers are small: so many go into a chunk for each record.
+SMALL: Final = 4
+
 
 def take_checkpoint(
-    ledger: Iterable[tuple[int, LedgerRecord]],
-    state: LedgerState,
+    ledger: Iterable[tuple[int, LedgerRecord | None]],
     *,
     first_n: int,
+    start: int = 0,
     chunk: int = 100,
     snapshots: int = KEEP_DECIDED,
 ) -> list[Checkpoint]:
-    """The checkpoint of a ledger that was read from its beginning to the end of `state`.
+    """The checkpoint of a ledger, to be appended to it in this order.
 
     Args:
-        ledger: the records with their offsets, as `state` took them in (its history is needed).
+        ledger: every record with its offset, as read.
         first_n: number of the first chunk; the others follow.
+        start: where the ledger began, as for `LedgerState`; there may be a checkpoint in it already.
         chunk: records per chunk, so that each stays small enough for the ledger.
         snapshots: how many of the latest captured snapshots are kept, next to those that are open.
     """
+    state = _Remembering(start=start)
+    for at, record in ledger:
+        state.apply(at, record)
+    assert state.whole, "nobody can say what matters of a ledger whose beginning is missing"
     matter = _Matter(state, snapshots)
-    kept = [Kept(offset=at, record=record) for at, record in ledger if matter.still(at, record)]
-    chunks = [tuple(kept[at : at + chunk]) for at in range(0, len(kept), chunk)] or [()]
+    kept = [Kept(offset=at, record=record) for at, record in state.took if matter.still(at, record)]
+    names, seen, others = state.taken()
+    parts = max(
+        1,
+        _parts(kept, chunk),  # and `seen`, of which there is one for each Hello that is kept at most
+        _parts(names, SMALL * chunk),
+        _parts(others, SMALL * chunk),
+    )
     return [
         Checkpoint(
             n=first_n + part,
             upto=state.end,
             highest_epoch=state.highest_epoch,
             part=part,
-            parts=len(chunks),
-            kept=items,
+            parts=parts,
+            kept=_part(kept, part, chunk),
+            seen=_part(seen, part, chunk),
+            names=_part(names, part, SMALL * chunk),
+            others=_part(others, part, SMALL * chunk),
         )
-        for part, items in enumerate(chunks)
+        for part in range(parts)
     ]
+
+
+def _parts(items: Sequence[object], size: int) -> int:
+    return -(-len(items) // size)
+
+
+def _part(items: Sequence[_T], part: int, size: int) -> tuple[_T, ...]:
+    return tuple(items[part * size : (part + 1) * size])
+
+
+class _Remembering(LedgerState):
+    """Remembers what it took in: no garbage, no repeats, and what an earlier checkpoint kept."""
+
+    def __init__(self, *, start: int) -> None:
+        super().__init__(start=start)
+        self.took: list[tuple[int, LedgerRecord]] = []
+
+    def _take(self, offset: int, record: LedgerRecord) -> None:
+        self.took.append((offset, record))
+        super()._take(offset, record)
 
 
 class _Matter:
     """Which records still matter."""
 
-    def __init__(self, state: LedgerState, snapshots: int) -> None:
+    def __init__(self, state: _Remembering, snapshots: int) -> None:
         captured = [epoch for epoch, view in state.snapshots.items() if view.captured_at is not None]
         self.epochs = {*state.open, *captured[max(0, len(captured) - snapshots) :]}
+        views = [state.snapshots[epoch] for epoch in self.epochs]
         #: What stood before the first snapshot that is kept matters only as the latest word on its subject.
         self.since = min(self.epochs, default=state.end + 1) - 1
-        left = [view.process for view in state.processes.values() if view.left is not None]
-        alive = {view.hello.app for view in state.living()}
-        last_of_stopped = {
-            v.hello.app: v.process for v in state.processes.values() if v.hello.app not in alive
+        before = LedgerState()
+        for at, record in state.took:
+            if at < self.since:
+                before.apply(at, record)
+        self.assigned = {owner.offset for fold in (before, state) for owner in fold.owners.values()}
+        self.retired = {at for fold in (before, state) for at in fold.retired.values()}
+        self.paused_at = state.paused_at
+        self.reports = {
+            at for view in views for at in (*(r[0] for r in view.reports.values()), *view.supplements)
         }
-        self.processes = {
-            *(view.process for view in state.living()),
-            *left[max(0, len(left) - KEEP_LEFT) :],
-            *last_of_stopped.values(),
-        }
-        self.assigned = {owner.offset for owner in state.owners.values()}
-        self.state = state
+        self.processes = _processes(state, self.epochs)
 
     def still(self, at: int, record: LedgerRecord) -> bool:
         match record:
@@ -94,20 +136,38 @@ class _Matter:
             case Dead():
                 return record.dead in self.processes
             case Assigned():
-                return at in self.assigned or (at >= self.since and record.process in self.processes)
+                return at in self.assigned or at >= self.since
             case CutReport():
                 return any(record.previous < epoch <= record.epoch for epoch in self.epochs)
             case Closed():
-                return any(
-                    record.epoch >= epoch and record.process in self.processes for epoch in self.epochs
-                )
+                return record.report in self.reports
             case Trigger():
                 return at + 1 in self.epochs
             case Abort() | Verdict():
                 return record.epoch in self.epochs
             case Retire():
-                return self.state.retired.get(record.app) == at
+                return at in self.retired or at >= self.since
             case Pause():
-                return record.paused and self.state.paused
+                return at == self.paused_at
             case Checkpoint():
                 return False
+            case _:
+                assert_never(record)
+
+
+def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:
+    """Who lives, who left of late, whose word stands, and whoever has a part in a snapshot that is kept."""
+    left: Sequence[int] = [view.process for view in state.processes.values() if view.left is not None]
+    owners = {owner.process for owner in state.owners.values()}
+    found = {
+        *(view.process for view in state.living()),
+        *left[max(0, len(left) - KEEP_LEFT) :],
+        *state.last_of_stopped(),
+        *(process for process in owners if process in state.processes),
+    }
+    for view in (state.snapshots[epoch] for epoch in epochs):
+        found |= view.required | {part.process for part in view.parts()}
+        if view.contaminated:
+            came_back = {p for p, v in state.processes.items() if v.hello.was in view.left}
+            found |= came_back | {state.processes[p].hello.was for p in came_back}
+    return found - {NOBODY}

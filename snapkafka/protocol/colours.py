@@ -109,6 +109,7 @@ class Colours:
         self.tearing = False  # does an event run that started before the latest cut?
         self.running: dict[Cause, int] = {}
         self.sent: dict[TopicPartition, Sent] = {}
+        self._asked = False  # was there a cut since the latest `forget`?
         self._tallies: dict[int, _Tally] = {epoch: _Tally()}
         #: Table key -> latest colours that wrote and that read it, while it matters.
         self._touched: dict[tuple[str, object], tuple[int, int]] = {}
@@ -119,6 +120,7 @@ class Colours:
         self._tallies = {colour: tally for colour, tally in self._tallies.items() if not tally.empty}
         self._tallies[epoch] = _Tally()
         self.tearing = bool(self.running)
+        self._asked = True
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -174,8 +176,8 @@ class Colours:
         return Torn(event, epoch, by, table)
 
     def _settle_tearing(self) -> None:
-        self.tearing = any(t.running for colour, t in self._tallies.items() if colour != self.epoch)
-        if not self.tearing:
+        if not any(t.running for colour, t in self._tallies.items() if colour != self.epoch):
+            self.tearing = False
             self._touched.clear()
 
     # -- sends ------------------------------------------------------------------------------------------------
@@ -256,9 +258,14 @@ class Colours:
                 table=end.table, topic=end.topic, partition=end.partition, end=max(end.end, white_end)
             )
 
-    def forget(self, epoch: int) -> None:
-        for sent in self.sent.values():
-            sent.forget(epoch)
+    def forget(self) -> None:
+        """No snapshot of a cut so far will ask again: all colours before the present one are the same, and nothing can
+        be torn between them."""
+        if self._asked:
+            self._asked = self.tearing = False
+            self._touched.clear()
+            for sent in self.sent.values():
+                sent.forget(self.epoch)
 
     @property
     def busy(self) -> bool:

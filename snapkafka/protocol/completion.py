@@ -16,7 +16,7 @@ process already red for E has read can be cut for E only by that process, where 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
 from .records import (
     NOBODY,
@@ -29,8 +29,11 @@ from .records import (
     Dead,
     Hello,
     LedgerRecord,
+    Number,
     Pause,
     Retire,
+    Seen,
+    SnapshotName,
     TopicPartition,
     Trigger,
     Verdict,
@@ -42,11 +45,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Waiting"]
 
+_T = TypeVar("_T")
+
 #: A process that only takes part remembers so many decided snapshots, and so many processes that left: a record of an
 #: older one counts as external (only positions matter there), and no epoch so old comes as news.
 KEEP_DECIDED: Final = 64
 KEEP_LEFT: Final = 1000
-#: Repeats of records without an author are recognised among so many.
+#: Repeats of records whose author is no living process are recognised among so many; and so many names of snapshots
+#: (id, attempt) are taken, the same for every reader.
 KEEP_NUMBERS: Final = 4096
 #: An author's records may overtake each other by so many.
 KEEP_ABOVE: Final = 256
@@ -70,11 +76,12 @@ class LedgerState:
         self.retired: dict[str, int] = {}  # app -> ledger offset of its Retire
         self.owners: dict[Input, Owner] = {}
         self.highest_epoch = 0
-        self.paused = False
+        self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
         self._history = history
         self._epochs: dict[int, None] = {}
+        self._names: dict[tuple[str, int], None] = {}  # those that are taken (R1)
         self._seen: dict[int, _Numbers] = {}
-        self._seen_nobody: dict[int, None] = {}
+        self._seen_others: dict[tuple[int, int], None] = {}
         self._start = start
         #: What was read of a ledger whose beginning is gone, until its checkpoint is whole; None: nothing is missing.
         self._held: list[tuple[int, LedgerRecord | None]] | None = [] if start else None
@@ -93,8 +100,11 @@ class LedgerState:
             if isinstance(record, Checkpoint):
                 self._resume(self._held, record)
             return
-        if record is None or self._repeated(record):
-            return
+        if record is not None and not self._repeated(record):
+            self._take(offset, record)
+
+    def _take(self, offset: int, record: LedgerRecord) -> None:
+        """A record that is none of garbage, a repeat."""
         match record:
             case Hello():
                 self.processes[offset] = ProcessView(process=offset, hello=record, epoch=self.highest_epoch)
@@ -126,6 +136,13 @@ class LedgerState:
                 self._pause(offset, paused=record.paused)
             case Checkpoint():
                 pass  # for those who start here
+            case _:
+                assert_never(record)
+
+    @property
+    def paused(self) -> bool:
+        """Are snapshots off in this namespace? (R15)"""
+        return self.paused_at is not None
 
     @property
     def whole(self) -> bool:
@@ -143,9 +160,12 @@ class LedgerState:
         if len(chunks) < last.parts or last.upto < self._start:
             return
         end, self.end, self._held = self.end, 0, None
-        for part in sorted(chunks):
-            for kept in chunks[part].kept:
-                self.apply(kept.offset, kept.record)
+        ordered = [chunks[part] for part in sorted(chunks)]
+        for kept in (kept for chunk in ordered for kept in chunk.kept):
+            self.apply(kept.offset, kept.record)
+        self._names = {(name.id, name.attempt): None for chunk in ordered for name in chunk.names}
+        self._seen = {seen.process: _Numbers(seen) for chunk in ordered for seen in chunk.seen}
+        self._seen_others = {(o.process, o.n): None for chunk in ordered for o in chunk.others}
         self.highest_epoch = max(self.highest_epoch, last.highest_epoch)
         for offset, record in held:
             if offset >= last.upto:
@@ -153,12 +173,13 @@ class LedgerState:
         self.end = end
 
     def _repeated(self, record: LedgerRecord) -> bool:
-        if record.process != NOBODY:
+        if self._lives(record.process):
             return self._seen.setdefault(record.process, _Numbers()).repeats(record.n)
-        if record.n in self._seen_nobody:
+        number = (record.process, record.n)
+        if number in self._seen_others:
             return True
-        self._seen_nobody[record.n] = None
-        _bound(self._seen_nobody, KEEP_NUMBERS)
+        self._seen_others[number] = None
+        _bound(self._seen_others, KEEP_NUMBERS)
         return False
 
     # -- asking -----------------------------------------------------------------------------------------------
@@ -200,6 +221,23 @@ class LedgerState:
     def last_hello(self, app: str) -> Hello:
         """What the youngest process of an app said of it."""
         return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process).hello
+
+    def last_of_stopped(self) -> set[int]:
+        """The youngest process of each app of which none lives: what it said of its app still stands (R10, R11)."""
+        alive = {view.hello.app for view in self.living()}
+        last = {v.hello.app: v.process for v in self.processes.values() if self._unretired(v)}
+        return {process for app, process in last.items() if app not in alive}
+
+    def taken(self) -> tuple[list[SnapshotName], list[Seen], list[Number]]:
+        """What a checkpoint has to say of names and numbers that are taken."""
+        return (
+            [SnapshotName(id=id_, attempt=attempt) for id_, attempt in self._names],
+            [
+                Seen(process=process, low=numbers.low, above=tuple(sorted(numbers.above)))
+                for process, numbers in self._seen.items()
+            ],
+            [Number(process=process, n=n) for process, n in self._seen_others],
+        )
 
     def input_topics(self) -> set[str]:
         """Every topic that some living app named as an input."""
@@ -252,8 +290,10 @@ class LedgerState:
 
     def _trigger(self, offset: int, record: Trigger) -> None:
         key = (record.id, record.attempt)
-        if key in self.by_id:
+        if key in self._names:
             return  # the first Trigger of an (id, attempt) is the snapshot; later ones are no epochs
+        self._names[key] = None
+        _bound(self._names, KEEP_NUMBERS)
         epoch = offset + 1
         in_scope = [
             view for view in self.processes.values() if not record.apps or view.hello.app in record.apps
@@ -372,9 +412,11 @@ class LedgerState:
                 )
                 self._fail(offset, snapshot, failure)
         if not self._history:
+            stands = self.last_of_stopped()
             left = [view.process for view in self.processes.values() if view.left is not None]
             for old in left[:-KEEP_LEFT]:
-                del self.processes[old]
+                if old not in stands:
+                    del self.processes[old]
 
     def _came_back(self, offset: int, process: int) -> None:
         """Who was taken for dead was not, and goes on under another id with what it had under way."""
@@ -395,7 +437,7 @@ class LedgerState:
                 self._complete(offset, snapshot)
 
     def _pause(self, offset: int, *, paused: bool) -> None:
-        self.paused = paused
+        self.paused_at = offset if paused else None
         for snapshot in list(self.open.values()) if paused else ():
             self._fail(offset, snapshot, Failure(code="paused", reason="snapshots were paused meanwhile"))
 
@@ -437,9 +479,9 @@ class _Numbers:
 
     __slots__ = ("above", "low")
 
-    def __init__(self) -> None:
-        self.low = 0
-        self.above: set[int] = set()
+    def __init__(self, seen: Seen | None = None) -> None:
+        self.low = 0 if seen is None else seen.low
+        self.above: set[int] = set() if seen is None else {*seen.above}
 
     def repeats(self, n: int) -> bool:
         if n <= self.low or n in self.above:
@@ -453,7 +495,7 @@ class _Numbers:
         return False
 
 
-def _bound(ordered: dict[int, None], size: int) -> None:
+def _bound(ordered: dict[_T, None], size: int) -> None:
     while len(ordered) > size:
         del ordered[next(iter(ordered))]
 

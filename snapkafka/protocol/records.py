@@ -32,11 +32,14 @@ __all__ = [
     "Kept",
     "LedgerRecord",
     "LogEnd",
+    "Number",
     "Pause",
     "Position",
     "Retire",
     "Running",
+    "Seen",
     "SentEnd",
+    "SnapshotName",
     "Table",
     "TopicPartition",
     "TornEvent",
@@ -350,10 +353,36 @@ class Kept:
 
 
 @value
+class SnapshotName:
+    """An (id, attempt) that is taken: whatever became of its snapshot, a later `Trigger` of it is no epoch (R1)."""
+
+    id: str
+    attempt: int
+
+
+@value
+class Seen:
+    """The numbers of a living process that are taken: all up to `low`, and those in `above` (R11)."""
+
+    process: int
+    low: int
+    above: tuple[int, ...] = ()
+
+
+@value
+class Number:
+    """A number that is taken, of an author that is no living process (R11)."""
+
+    process: int
+    n: int
+
+
+@value
 class Checkpoint:
     """The ledger below `upto`, as far as it still matters: who starts here needs nothing older.
 
-    A chunk of `parts`, numbered from 0; the fold is complete with the last one.
+    A chunk of `parts`, numbered from 0; the fold is complete with the last one. `names`, `seen`, `others`: what is
+    taken, also by records that are kept no more.
     """
 
     process: int = NOBODY
@@ -363,6 +392,9 @@ class Checkpoint:
     part: int = 0
     parts: int = 1
     kept: tuple[Kept, ...] = ()
+    names: tuple[SnapshotName, ...] = ()
+    seen: tuple[Seen, ...] = ()
+    others: tuple[Number, ...] = ()
 
 
 LedgerRecord = (

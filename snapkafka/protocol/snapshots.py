@@ -72,7 +72,9 @@ class Owner(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ProcessView:
-    """What the ledger says of one process. `epoch`: the highest that it is known to be red for."""
+    """What the ledger says of one process. `epoch`: the highest that it is known to be red for. `assigned`,
+    `inputs`: ledger offset of its latest `Assigned` (-1: none) and what was its own of that then; who has an input now
+    is for `LedgerState.owner` to say."""
 
     process: int
     hello: Hello

@@ -315,8 +315,11 @@ class WorkerProtocol:
         match event.record:
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)
-            case Trigger() as trigger if self.process is not None and self.ledger.is_epoch(event.offset + 1):
-                return self._triggered(event.offset + 1, trigger)
+            case Trigger() as trigger:
+                own = trigger.n in self._own_triggers
+                self._own_triggers.discard(trigger.n)
+                if self.process is not None and self.ledger.is_epoch(event.offset + 1):
+                    return self._triggered(event.offset + 1, trigger, own=own)
             case Assigned() as assigned if assigned.process == self.process and assigned.n == self._given_n:
                 return self._assigned(event.offset)
             case CutReport() as report if report.process == self.process:
@@ -359,11 +362,10 @@ class WorkerProtocol:
         )
         if highest > self.colours.epoch:
             self.colours.turn(highest)
+        self._rest()
         return actions
 
-    def _triggered(self, epoch: int, trigger: Trigger) -> list[Action]:
-        own = trigger.n in self._own_triggers
-        self._own_triggers.discard(trigger.n)
+    def _triggered(self, epoch: int, trigger: Trigger, *, own: bool) -> list[Action]:
         if self.absent:
             return self._contaminated()
         actions: list[Action] = []
@@ -411,6 +413,12 @@ class WorkerProtocol:
                 del self.cuts[epoch]
         if self.supplements:
             self.supplements = [item for item in self.supplements if self._wanted(item)]
+        self._rest()
+
+    def _rest(self) -> None:
+        """Where no cut is open nobody asks for earlier colours any more."""
+        if not self.cuts:
+            self.colours.forget()
 
     def _wanted(self, cut: OpenCut | OpenSupplement) -> bool:
         return any(cut.serves(epoch) for epoch in self.ledger.open if epoch not in self._aborted)
@@ -454,6 +462,7 @@ class WorkerProtocol:
         )
         turned = TurnedRed(epoch=epoch, previous=previous, heard=heard)
         if not self._wanted(cut):
+            self._rest()
             return [turned]
         if self._past:
             what = f"{self._name} still has work under way from before it was taken for dead"
@@ -487,8 +496,8 @@ class WorkerProtocol:
             if (closed := item.closed(self._n + 1)) is not None:
                 actions.append(AppendToLedger(record=replace(closed, n=self._next_n())))
                 self.supplements.remove(item)
-        if actions and not self.cuts:
-            self.colours.forget(self.colours.epoch)
+        if actions:
+            self._rest()
         return actions
 
     # -- inputs that come and go ------------------------------------------------------------------------------

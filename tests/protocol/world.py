@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from snapkafka.protocol.actions import (
     Action,
@@ -27,6 +28,7 @@ from snapkafka.protocol.events import (
     MarkerSent,
 )
 from snapkafka.protocol.records import (
+    NOBODY,
     ChangelogEnd,
     CutReport,
     Hello,
@@ -108,9 +110,10 @@ class Process:
         if inputs and assign:
             self.give(*inputs)
 
-    def join(self) -> None:
+    def join(self, was: int = NOBODY) -> None:
         self.world.numbers += 1
         hello = Hello(
+            was=was,
             n=self.world.numbers,
             app=self.app,
             host="host",
@@ -222,3 +225,7 @@ def settle(*processes: Process) -> None:
         before = len(processes[0].world.ledger)
         for process in processes:
             process.catch_up()
+
+
+def records(process: Process, kind: type) -> list[Any]:
+    return [r for r in process.world.ledger if isinstance(r, kind) and r.process == process.id]

@@ -1,0 +1,20 @@
+"""A world, and two processes in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from .world import A, B, Process, World, settle
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def pair(world: World) -> tuple[Process, Process]:
+    """A cycle: p reads A and writes B, q reads B and writes A."""
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    settle(p, q)
+    return p, q

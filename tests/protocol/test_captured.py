@@ -1,0 +1,252 @@
+"""What a captured snapshot says, number by number: the vector of offsets that assembly and verification work on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import (
+    Bye,
+    ChangelogEnd,
+    ChannelRange,
+    Closed,
+    CutReport,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    LogEnd,
+    Position,
+    Running,
+    SentEnd,
+    Table,
+    TopicPartition,
+    TornEvent,
+    Trigger,
+)
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+#: Process 0 left before; 2 lives, reads a[0] and a[1], and writes `changelog`; the snapshot is that of epoch 4.
+LEFT = Hello(n=1, app="old", host="h0", pid=10)
+HELLO = Hello(
+    n=2,
+    app="p",
+    host="h",
+    pid=11,
+    inputs=(InputTopic(topic="a", partitions=2, topic_id="id-a"),),
+    tables=(
+        Table(
+            name="t",
+            changelog="changelog",
+            partitions=1,
+            key_codec="raw",
+            value_codec="pickle",
+            topic_id="id-t",
+        ),
+    ),
+)
+TRIGGER = Trigger(
+    n=3,
+    id="snap",
+    attempt=2,
+    type="incremental",
+    parent="before",
+    storage="file:///x",
+    ends=(LogEnd(topic="a", partition=0, end=5),),
+)
+REPORT = CutReport(
+    process=2,
+    n=1,
+    epoch=4,
+    previous=0,
+    heard="header",
+    assigned=-1,
+    positions=(
+        Position(agent="fast", topic="a", partition=0, offset=9, started_above=(11,), replay_until=10),
+        Position(agent="slow", topic="a", partition=0, offset=7),
+        Position(agent="fast", topic="a", partition=1, offset=3),
+    ),
+    running=(Running(agent="fast", topic="a", partition=0, offset=8),),
+)
+CLOSED = Closed(
+    process=2,
+    n=2,
+    epoch=4,
+    report=4,
+    sent=(
+        SentEnd(topic="a", partition=0, white_end=20, last_seq=6, marker=21, failed=(3,)),
+        SentEnd(topic="changelog", partition=0, white_end=8, last_seq=2),
+    ),
+    changelogs=(ChangelogEnd(table="t", topic="changelog", partition=0, end=5),),
+    input_ends=(LogEnd(topic="a", partition=0, end=30),),
+    recorded=(ChannelRange(sender=2, topic="a", partition=0, start=7, end=21),),
+    torn=(TornEvent(agent="fast", topic="a", partition=0, offset=6, was=0, met=4, table="t"),),
+    cut_us=77,
+)
+
+
+def captured(*records: LedgerRecord) -> Captured:
+    state = LedgerState()
+    for record in records:
+        state.apply(state.end, record)
+    (epoch,) = state.snapshots
+    return state.captured(epoch)
+
+
+@pytest.fixture
+def whole() -> Captured:
+    return captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, CLOSED)
+
+
+def test_what_was_asked_for_is_told(whole: Captured) -> None:
+    assert (whole.id, whole.attempt, whole.epoch, whole.type) == ("snap", 2, 4, "incremental")
+    assert (whole.parent, whole.storage, whole.contaminated) == ("before", "file:///x", "")
+
+
+def test_r3_processes_with_how_they_heard_and_what_ran(whole: Captured) -> None:
+    """R8: a sender that left before the trigger neither cut nor closed."""
+    assert whole.processes == (
+        ProcessCut(process=0, app="old", host="h0", pid=10, left=True),
+        ProcessCut(
+            process=2,
+            app="p",
+            host="h",
+            pid=11,
+            previous=0,
+            heard="header",
+            report=4,
+            closed=5,
+            cut_us=77,
+            running=(Running(agent="fast", topic="a", partition=0, offset=8),),
+            torn=CLOSED.torn,
+        ),
+    )
+
+
+def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(whole: Captured) -> None:
+    """R6: for every open cut its input counts as not processed; a restore runs it again."""
+    first, second = whole.inputs
+    assert first == InputCut(
+        app="p",
+        topic="a",
+        topic_id="id-a",
+        partition=0,
+        position=6,
+        noted=7,
+        low=5,
+        log_end=30,
+        receiver=2,
+        agents=(
+            Position(
+                agent="fast", topic="a", partition=0, offset=6, started_above=(7, 8, 11), replay_until=10
+            ),
+            Position(agent="slow", topic="a", partition=0, offset=7),
+        ),
+        torn=CLOSED.torn,
+    )
+    assert second == InputCut(
+        app="p",
+        topic="a",
+        topic_id="id-a",
+        partition=1,
+        position=3,
+        noted=3,
+        low=0,
+        log_end=3,
+        receiver=2,
+        agents=(Position(agent="fast", topic="a", partition=1, offset=3),),
+    )
+
+
+def test_r6_a_torn_event_that_was_started_out_of_turn_counts_as_not_processed_too() -> None:
+    """An agent with concurrency: 11 was started before 9 and 10; what was never started is not torn."""
+    for torn, position, above in (
+        ((11,), 9, ()),
+        ((7, 8, 11), 7, ()),
+        ((7, 9, 10), 7, (8, 11)),
+        ((9,), 9, (11,)),
+    ):
+        closed = replace(CLOSED, torn=tuple(replace(CLOSED.torn[0], offset=offset) for offset in torn))
+        first = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, closed).inputs[0]
+        assert (first.agents[0].offset, first.agents[0].started_above) == (position, above)
+
+
+def test_r7_senders_with_their_white_ends(whole: Captured) -> None:
+    assert whole.senders == (
+        SenderEnd(process=2, topic="a", partition=0, white_end=20, last_seq=6, marker=21, failed=(3,)),
+        SenderEnd(process=2, topic="changelog", partition=0, white_end=8, last_seq=2),
+    )
+
+
+def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: Captured) -> None:
+    assert whole.changelogs == (
+        ChangelogCut(
+            app="p",
+            table="t",
+            topic="changelog",
+            topic_id="id-t",
+            partition=0,
+            end=8,
+            process=2,
+            key_codec="raw",
+            value_codec="pickle",
+        ),
+    )
+    longer = replace(CLOSED, changelogs=(replace(CLOSED.changelogs[0], end=12),))
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, longer).changelogs[0].end == 12
+    two = replace(
+        CLOSED, sent=(*CLOSED.sent, SentEnd(topic="changelog", partition=1, white_end=99, last_seq=2))
+    )
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, two).changelogs[0].end == 8
+    silent = replace(CLOSED, sent=())
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, silent).changelogs[0].end == 5
+
+
+def test_r8_ranges_that_the_receivers_recorded(whole: Captured) -> None:
+    assert whole.recorded == CLOSED.recorded
+    elsewhere = replace(CLOSED, recorded=(replace(CLOSED.recorded[0], partition=7),))
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, elsewhere).recorded == ()
+
+
+def test_r10_replays_are_counted(whole: Captured) -> None:
+    """Torn events, and inputs whose readers were replaying (each of these counts once)."""
+    assert whole.replays == 2
+    caught_up = replace(
+        REPORT, positions=(replace(REPORT.positions[0], replay_until=9), *REPORT.positions[1:])
+    )
+    untorn = replace(CLOSED, torn=())
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, caught_up, untorn).replays == 0
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, untorn).replays == 1
+
+
+def test_inputs_stand_in_the_order_of_receivers_and_partitions() -> None:
+    other = Hello(n=5, app="q", inputs=(InputTopic(topic="0", partitions=1),))
+    report = CutReport(
+        process=3,
+        n=1,
+        epoch=5,
+        previous=0,
+        heard="ledger",
+        assigned=-1,
+        positions=(Position(agent="x", topic="0", partition=0, offset=1),),
+    )
+    whole = captured(
+        LEFT,
+        Bye(process=0, n=1),
+        HELLO,
+        other,
+        TRIGGER,
+        report,
+        replace(REPORT, epoch=5),
+        Closed(process=3, n=2, epoch=5, report=5),
+        replace(CLOSED, epoch=5, report=6),
+    )
+    assert [(cut.receiver, cut.app, cut.topic, cut.partition) for cut in whole.inputs] == [
+        (2, "p", "a", 0),
+        (2, "p", "a", 1),
+        (3, "q", "0", 0),
+    ]
+    assert [process.process for process in whole.processes] == [0, 2, 3]

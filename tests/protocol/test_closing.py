@@ -1,0 +1,266 @@
+"""R7 and R8: when a process closes, what its `Closed` says, and channels as offsets."""
+
+from __future__ import annotations
+
+from snapkafka.protocol.actions import SendMarkers
+from snapkafka.protocol.colours import FAILED_MAX
+from snapkafka.protocol.completion import Status
+from snapkafka.protocol.events import ChannelEnded, CutTimed, EndsSeen, MarkerFailed, MarkerSent, StopAsked
+from snapkafka.protocol.records import Abort, Closed, TopicPartition
+
+from .world import A, B, Process, Stored, World, records, settle
+
+
+def test_r7_markers_leave_in_the_instant_of_the_cut_if_nothing_white_runs(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R7: if none is running, each marker enters its partition before the first red record there."""
+    p, _ = pair
+    p.send(B)
+    world.trigger()
+    p.catch_up()
+    p.send(B)
+    assert [(r.marker, r.seq) for r in world.log(B)] == [(False, 0), (True, 1), (False, 2)]
+
+
+def test_r7_markers_wait_for_white_events_and_sends(world: World, pair: tuple[Process, Process]) -> None:
+    """R7: When its white events are done a process sends its markers."""
+    p, _ = pair
+    p.send(B)
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    p.catch_up()
+    p.send(B, p.start(A, 1))  # red, before the marker: the header tells the colours apart
+    effect = p.machine.send_entered(white)
+    p.end(white)
+    assert not [a for a in p.asked if isinstance(a, SendMarkers)], (
+        "a white send has entered and is not appended"
+    )
+    seq = p.machine.send_stamped(effect, B)
+    p.do(p.machine.send_appended(effect))
+    p.do(p.machine.send_acked(effect, B, seq, 2))
+    assert [a.epoch for a in p.asked if isinstance(a, SendMarkers)] == [epoch]
+
+
+def test_r7_closed_tells_white_ends(world: World, pair: tuple[Process, Process]) -> None:
+    """R7: per topic-partition its white end, last white seq and marker."""
+    p, q = pair
+    p.send(B)
+    p.send(B)
+    white = p.start(A, 0)
+    world.trigger()
+    p.catch_up()
+    p.send(B, p.start(A, 1))
+    p.send(B, white)
+    p.end(white)
+    settle(p, q)
+    (sent,) = records(p, Closed)[-1].sent
+    assert (sent.topic, sent.white_end, sent.last_seq, sent.marker) == ("b", 4, 3, 4)
+
+
+def test_r7_a_failed_white_send_aborts(world: World, pair: tuple[Process, Process]) -> None:
+    """R7: A failed white send means no `Closed`: `Abort(E)`, with the reason."""
+    p, q = pair
+    p.send(B, ack=False)
+    epoch = world.trigger()
+    settle(p, q)
+    effect, tp, seq, _ = p.unacked.popleft()
+    p.do(p.machine.send_failed(effect, tp, seq, "too large"))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("send-failed", "b[0]")
+    assert "too large" in failure.reason
+
+
+def test_r7_a_failed_red_send_harms_nobody(world: World, pair: tuple[Process, Process]) -> None:
+    p, q = pair
+    p.start(A, 0)  # keeps the cut open
+    epoch = world.trigger()
+    settle(p, q)
+    p.send(B, ack=False)
+    effect, tp, seq, _ = p.unacked.popleft()
+    p.do(p.machine.send_failed(effect, tp, seq, "too large"))
+    assert world.snapshot(epoch).open
+
+
+def test_classic_mode_red_sends_wait_for_the_markers(world: World) -> None:
+    """Design, section 4: in classic mode red sends wait until the markers are out, as in 1985."""
+    p = Process(world, "p", (A,), classic=True)
+    white = p.start(A, 0)
+    world.trigger()
+    p.catch_up()
+    assert p.machine.must_wait(p.machine.send_entered(None))
+    late = p.machine.send_entered(white)
+    assert not p.machine.must_wait(late), "white sends never wait"
+    assert p.machine.is_awaited(late), (
+        "the markers wait for it: it must not stand behind a red send that waits for them"
+    )
+    assert not p.machine.is_awaited(p.machine.send_entered(None))
+
+
+def test_r8_channels_are_known_by_offsets(world: World, pair: tuple[Process, Process]) -> None:
+    """R8: Channel state of (s, input) = the white records of s at offsets [receiver's position, b)."""
+    p, q = pair
+    for _ in range(3):
+        p.send(B)
+    q.end(q.start(B, 0))
+    epoch = world.trigger()
+    settle(p, q)
+    captured = world.fold.captured(epoch)
+    (source,) = [i for i in captured.inputs if i.topic == "b"]
+    (sender,) = [s for s in captured.senders if (s.process, s.topic) == (p.id, "b")]
+    assert (source.position, sender.white_end, sender.last_seq) == (1, 3, 2)
+    assert (source.receiver, source.app) == (q.id, "q")
+
+
+def test_r8_the_receiver_records_the_channel_at_the_marker(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    p.send(B)
+    q.start(B, 0)  # keeps q's cut open until the marker has come
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.log(B)[1].marker
+    q.feed(ChannelEnded(tp=B, offset=1, sender=p.id, epoch=epoch, previous=0))
+    q.end(next(iter(q.machine.colours.running)))
+    settle(p, q)
+    (recorded,) = records(q, Closed)[-1].recorded
+    assert (recorded.sender, recorded.topic, recorded.start, recorded.end) == (p.id, "b", 1, 1)
+
+
+def test_r8_senders_that_left_are_named(world: World, pair: tuple[Process, Process]) -> None:
+    """R8: for a sender that left before the trigger, the log end in the receiver's `Closed`."""
+    p, q = pair
+    p.send(B)
+    p.feed(StopAsked())
+    epoch = world.trigger()
+    p2 = Process(world, "p", (A,), assign=False)
+    assert p2.epoch == epoch, "born red"
+    q.catch_up()
+    captured_left = world.snapshot(epoch).left
+    assert captured_left == {p.id}
+
+
+def test_r7_a_send_that_is_given_up_keeps_nobody_from_closing(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R7: `Closed` when every white send is acknowledged; of one that never left there is nothing in the log."""
+    p, q = pair
+    first, second = p.machine.send_entered(None), p.machine.send_entered(None)
+    epoch = world.trigger()
+    settle(p, q)
+    p.do(p.machine.send_withdrawn(first))
+    settle(p, q)
+    assert world.snapshot(epoch).open, "one is still on its way"
+    p.do(p.machine.send_withdrawn(second))
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert not p.machine.send_withdrawn(p.machine.send_entered(None))
+
+
+def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, pair: tuple[Process, Process]) -> None:
+    """Design, section 4: `seq` counts per (process, topic-partition), so that a gap can accuse (V1)."""
+    p, _ = pair
+    assert p.send(B).seq == 0
+    effect = p.machine.send_entered(None)
+    p.machine.send_unstamped(effect, B, p.machine.send_stamped(effect, B))
+    p.machine.marker_unstamped(B, p.machine.marker_stamped(B))
+    assert p.send(B).seq == 1
+
+
+def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, pair: tuple[Process, Process]) -> None:
+    """R7: `Closed` when report, white sends and markers are acknowledged."""
+    p, q = pair
+    other = world.trigger("other")
+    p.start(A, 0)
+    epoch = world.trigger("this")
+    settle(p, q)
+    p.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed"))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("marker-failed", "b[0]")
+    assert failure.reason == "the marker for b[0] could not be sent: not allowed"
+    assert world.snapshot(other).failure is None
+
+
+def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R4: it needs no undo."""
+    p, q = pair
+    p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
+    settle(p, q)
+    late = (MarkerSent(epoch=epoch, tp=B, offset=0), CutTimed(epoch=epoch, us=1), EndsSeen(report=1, ends=()))
+    assert [p.feed(event) for event in late] == [[], [], []]
+    assert p.feed(MarkerFailed(epoch=epoch, tp=B, reason="late")) == []
+
+
+def test_r7_of_many_failed_sends_the_latest_are_told(world: World, pair: tuple[Process, Process]) -> None:
+    """`SentEnd.failed`: the latest seqs that were given out and never acknowledged."""
+    p, q = pair
+    for _ in range(FAILED_MAX + 5):
+        p.send(B, ack=False)
+        effect, tp, seq, _ = p.unacked.popleft()
+        p.do(p.machine.send_failed(effect, tp, seq, "full"))
+    p.send(B)
+    world.trigger()
+    settle(p, q)
+    (sent,) = records(p, Closed)[-1].sent
+    assert sent.failed == tuple(range(5, FAILED_MAX + 5))
+    assert (sent.white_end, sent.last_seq) == (FAILED_MAX + 6, FAILED_MAX + 5)
+
+
+def test_classic_mode_a_partition_has_a_marker_before_its_first_red_record(world: World) -> None:
+    """Design, section 4: markers alone keep the cut safe on a FIFO log; also where nothing was sent before the cut."""
+    p = Process(world, "p", (A,), classic=True)
+    white = p.machine.send_entered(None)
+    assert p.machine.first_marker(white, B) is None, "no snapshot yet: no topic is known to take markers"
+    epoch = world.trigger(marker_topics=("b",))
+    p.catch_up()
+    red = p.machine.send_entered(None)
+    assert p.machine.first_marker(red, B) == SendMarkers(epoch=epoch, previous=0, tps=(B,))
+    assert p.machine.first_marker(white, B) is None
+    assert p.machine.first_marker(red, A) is None, "readers of A do not know markers"
+    p.machine.send_stamped(red, B)
+    assert p.machine.first_marker(red, B) is None, "not the first"
+    assert Process(world, "q", (B,)).machine.first_marker(red, B) is None, "not classic"
+
+
+def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: World) -> None:
+    """A marker serves the epochs in (previous, epoch] of its sender; the receiver may have cut for others too."""
+    q = Process(world, "q", (B,))
+    q.start(B, 0)
+    first, second = world.trigger("1"), world.trigger("2")
+    q.catch_up()
+    q.feed(ChannelEnded(tp=B, offset=5, sender=7, epoch=first, previous=0))
+    q.feed(ChannelEnded(tp=B, offset=6, sender=7, epoch=second, previous=first))
+    q.feed(ChannelEnded(tp=A, offset=7, sender=7, epoch=second, previous=0))
+    assert {epoch: [(r.start, r.end) for r in cut.recorded] for epoch, cut in q.machine.cuts.items()} == {
+        first: [(1, 5)],
+        second: [(1, 6)],
+    }
+    q.feed(ChannelEnded(tp=B, offset=0, sender=8, epoch=first, previous=0))
+    assert q.machine.cuts[first].recorded[-1].start == 0, "a marker below our position: the channel is empty"
+
+
+def test_r7_closed_tells_where_the_changelogs_end(world: World) -> None:
+    """R7: per changelog partition its end: past our last white write, or what was recovered where we wrote nothing."""
+    changelog = TopicPartition("p-t-changelog", 0)
+    p = Process(world, "p", (A,), assign=False)
+    p.give(A, recovered=3)
+    world.log(changelog).extend([Stored(99, 0, 0)] * 3)
+    ends = []
+    for name in ("as recovered", "written since"):
+        world.trigger(name)
+        settle(p)
+        (end,) = records(p, Closed)[-1].changelogs
+        ends.append((end.table, end.topic, end.partition, end.end))
+        p.send(changelog, p.start(A, len(ends)))
+        p.end(next(iter(p.machine.colours.running)))
+    assert ends == [("t", "p-t-changelog", 0, 3), ("t", "p-t-changelog", 0, 4)]
+    (sent,) = records(p, Closed)[-1].sent
+    assert (sent.white_end, sent.marker) == (4, -1), "no marker goes into a changelog"

@@ -1,0 +1,186 @@
+"""R5 and R6: the colour of effects, and events that are torn."""
+
+from __future__ import annotations
+
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.completion import Status
+from snapkafka.protocol.events import RecordMet
+
+from .world import A, B, Process, World, settle
+
+
+def test_r5_a_send_has_the_colour_of_its_event_whenever_it_leaves(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R5: the colour of the running event that causes it (also when it leaves later); outside, of the process."""
+    p, _ = pair
+    event = p.start(A, 0)
+    effect = p.machine.send_entered(event)
+    epoch = world.trigger()
+    p.catch_up()
+    assert effect.epoch == 0
+    assert p.machine.send_entered(None).epoch == epoch, "a timer has the colour of the process"
+    p.end(event)
+    late = p.machine.send_entered(event)
+    assert (late.epoch, late.cause) == (epoch, None), "a task that outlives its event"
+
+
+def test_r6_a_torn_event_is_listed_and_goes_on_in_red(world: World, pair: tuple[Process, Process]) -> None:
+    """R6: a white event that would take in something red (a table key written by a red event since the cut) stops
+    being white there. It is listed as torn: for every open cut its input counts as not processed."""
+    p, q = pair
+    white = p.start(A, 0)
+    before = p.send(B, white)
+    epoch = world.trigger()
+    settle(p, q)
+    red = p.start(A, 1)
+    assert p.machine.colours.tearing
+    p.do(p.machine.table_touched(red, "t", "k", write=True))
+    p.do(p.machine.table_touched(white, "t", "other", write=False))
+    assert world.snapshot(epoch).open
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    p.do(p.machine.table_touched(white, "t", "k", write=True))
+    assert not p.machine.colours.white_running(epoch), "nothing white runs any more"
+    after = p.send(B, white)
+    assert (before.epoch, after.epoch) == (0, epoch)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    captured = world.fold.captured(epoch)
+    (torn,) = next(cut.torn for cut in captured.inputs if cut.topic == "a")
+    assert (torn.agent, torn.offset, torn.met, torn.table) == ("agent", 0, epoch, "t")
+    assert captured.replays == 1
+    p.end(white)
+
+
+def test_r6_a_red_reply_tears(world: World, pair: tuple[Process, Process]) -> None:
+    """R6: something red (..., a red RPC reply); and for the cuts that it did not cross, the event stays as it was."""
+    p, q = pair
+    white = p.start(A, 0)
+    first = world.trigger("first")
+    p.catch_up()
+    between = p.start(A, 1)
+    second = world.trigger("second")
+    settle(p, q)
+    p.do(p.machine.reply_taken(white, first))
+    p.do(p.machine.reply_taken(between, first))
+    p.end(white)
+    p.end(between)
+    torn = {e: [t.offset for cut in world.fold.captured(e).inputs for t in cut.torn] for e in (first, second)}
+    assert torn == {first: [0], second: []}
+
+
+def test_r6_an_event_may_be_torn_for_some_of_the_snapshots_that_one_cut_serves(world: World) -> None:
+    """One cut serves all epochs in (e, E]; a reply of a colour between them is red for some, white for the others."""
+    p = Process(world, "p", (A,), hear=frozenset({"headers"}))
+    white = p.start(A, 0)
+    first, second = world.trigger("1"), world.trigger("2")
+    p.catch_up()
+    p.feed(RecordMet(epoch=second))
+    p.do(p.machine.reply_taken(white, first))
+    p.end(white)
+    settle(p)
+    torn = {
+        e: [(t.was, t.met) for cut in world.fold.captured(e).inputs for t in cut.torn]
+        for e in (first, second)
+    }
+    assert torn == {first: [(0, first)], second: []}
+
+
+def test_r6_of_three_colours_the_middle_one_tears_too(world: World, pair: tuple[Process, Process]) -> None:
+    """A red event may itself be white for a later snapshot: what it writes is red all the same for the first one."""
+    p, q = pair
+    white = p.start(A, 0)
+    first = world.trigger("first")
+    p.catch_up()
+    between = p.start(A, 1)
+    second = world.trigger("second")
+    settle(p, q)
+    p.do(p.machine.table_touched(between, "t", "k", write=True))
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    p.end(white)
+    p.end(between)
+    torn = {e: [t.offset for cut in world.fold.captured(e).inputs for t in cut.torn] for e in (first, second)}
+    assert torn == {first: [0], second: []}
+
+
+def test_r6_what_others_wrote_into_a_global_table_has_their_colour(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    p.machine.key_received("g", "k", epoch)
+    p.do(p.machine.table_touched(None, "t", "timer", write=True))
+    p.do(p.machine.table_touched(white, "g", "k", write=False))
+    settle(p, q)
+    assert world.fold.captured(epoch).replays == 1
+
+
+def test_r6_nothing_is_torn_once_the_white_events_are_done(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, _ = pair
+    white = p.start(A, 0)
+    world.trigger()
+    p.catch_up()
+    p.end(white)
+    assert not p.machine.colours.tearing
+
+
+def test_r6_what_happens_while_nothing_can_be_torn_is_not_remembered(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R6: since the cut; and only while an event runs that started before it."""
+    p, _ = pair
+    event = p.start(A, 0)
+    p.machine.key_received("g", "k", 0)
+    assert p.machine.table_touched(event, "t", "k", write=True) == ()
+    assert not p.machine.colours.tearing
+    assert not p.machine.colours._touched
+
+
+def test_r6_to_overwrite_what_a_red_event_has_read_tears_too(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """EWD 864: white before red only where the two commute; a red read before a white write does not."""
+    p, q = pair
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    red = p.start(A, 1)
+    p.do(p.machine.table_touched(red, "t", "k", write=False))
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    assert p.machine.colours.white_running(epoch), "two reads commute"
+    p.do(p.machine.table_touched(white, "t", "k", write=True))
+    assert not p.machine.colours.white_running(epoch)
+
+
+def test_r6_what_is_done_outside_any_event_has_the_colour_of_the_process(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    p.do(p.machine.table_touched(None, "t", "k", write=True))
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    assert not p.machine.colours.white_running(epoch)
+
+
+def test_an_event_that_starts_or_ends_twice_counts_once(world: World, pair: tuple[Process, Process]) -> None:
+    p, q = pair
+    event = p.start(A, 0)
+    p.start(A, 0)
+    p.end(event)
+    p.end(event)
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_a_reply_of_ones_own_colour_tears_nothing(world: World, pair: tuple[Process, Process]) -> None:
+    p, _ = pair
+    event = p.start(A, 0)
+    assert p.machine.reply_taken(event, 0) == ()
+    assert p.machine.reply_taken(Cause("agent", A, 77), 0) == (), "nor where the event has ended"

@@ -1,0 +1,236 @@
+"""The fold of the ledger by itself (R11): what is dropped, what is remembered, what is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka.protocol.completion import KEEP_ABOVE, Failure, LedgerState, Status, Waiting
+from snapkafka.protocol.events import StopAsked
+from snapkafka.protocol.records import (
+    NOBODY,
+    Abort,
+    Assigned,
+    Bye,
+    Closed,
+    CutReport,
+    Dead,
+    Hello,
+    InputTopic,
+    Pause,
+    Trigger,
+    Verdict,
+)
+
+from .world import A, B, Process, World, settle
+
+
+def fold_of(*records: object, history: bool = True) -> LedgerState:
+    fold = LedgerState(history=history)
+    for record in records:
+        fold.apply(fold.end, record)  # type: ignore[arg-type]
+    return fold
+
+
+def retire_like(n: int, process: int) -> Verdict:
+    """A record whose repeat can be seen."""
+    return Verdict(process=process, n=n, epoch=2, verdict=f"n{n}")
+
+
+def captured_by_one() -> LedgerState:
+    """Process 0 joins, and the snapshot of epoch 2 is captured."""
+    report = CutReport(process=0, n=1, epoch=2, previous=0, heard="ledger", assigned=-1, positions=())
+    return fold_of(
+        Hello(n=1, app="p"), Trigger(n=2, id="s"), report, Closed(process=0, n=2, epoch=2, report=2)
+    )
+
+
+def test_the_ledger_is_read_in_its_order() -> None:
+    fold = fold_of(None, None)
+    with pytest.raises(AssertionError):
+        fold.apply(1, None)
+    fold.apply(7, Hello(n=1, app="p"))
+    assert fold.end == 8, "offsets need not be contiguous"
+    assert [view.process for view in fold.living()] == [7]
+
+
+def test_r11_repeats_are_dropped_whatever_overtook_them() -> None:
+    """Every ledger record carries (process, n); repeats are dropped. An author's records may overtake each other."""
+    fold = captured_by_one()
+
+    def says(n: int, author: int = 0) -> bool:
+        """Is it taken in?"""
+        fold.snapshots[2].verdict = None
+        fold.apply(fold.end, retire_like(n, author))
+        return fold.snapshots[2].verdict is not None
+
+    assert [says(n) for n in (1, 2, 5, 4, 5, 3, 3, 4, 6, 5)] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert says(6, author=NOBODY)
+    assert not says(6, author=NOBODY)
+    assert says(6, author=99), "another author"
+    assert not says(6, author=99)
+
+
+def test_r11_what_is_missing_for_long_was_never_written() -> None:
+    """An author's records may overtake each other by so many; then memory ends."""
+    fold = captured_by_one()
+    for n in range(4, 4 + KEEP_ABOVE):  # 3 is missing
+        fold.apply(fold.end, retire_like(n, 0))
+    assert fold.taken()[1][0].low == 2
+    fold.apply(fold.end, retire_like(4 + KEEP_ABOVE, 0))
+    (seen,) = fold.taken()[1]
+    assert (seen.process, seen.low, seen.above) == (0, 4 + KEEP_ABOVE, ())
+    fold.apply(fold.end, retire_like(3, 0))
+    assert fold.snapshots[2].verdict == retire_like(4 + KEEP_ABOVE, 0)
+
+
+def test_what_strangers_and_the_dead_say_of_themselves_moves_nothing() -> None:
+    report = CutReport(process=0, n=5, epoch=3, previous=0, heard="ledger", assigned=-1, positions=())
+    fold = fold_of(
+        Hello(n=1, app="p", inputs=(InputTopic(topic="a", partitions=1),)),
+        Bye(process=0, n=1),
+        Trigger(n=2, id="s"),
+        Assigned(process=0, n=4, generation=1, inputs=(A,)),
+        Assigned(process=77, n=1, generation=1, inputs=(A,)),
+        report,
+        Closed(process=0, n=6, epoch=3, report=5),
+        Dead(n=3, dead=0),
+        Dead(n=4, dead=77),
+        Abort(n=5, epoch=99, code="x", reason="no such snapshot"),
+    )
+    assert fold.owners == {}
+    assert fold.snapshots[3].status is Status.INITIATED
+    assert fold.processes[0].left == 1
+    assert not fold.processes[0].dead, "it had said Bye"
+
+
+def test_r11_a_snapshot_says_what_it_waits_for(world: World, pair: tuple[Process, Process]) -> None:
+    """Most telling first: who has not reported, who has not closed, which inputs are not cut."""
+    p, q = pair
+    p.start(A, 0)
+    epoch = world.trigger()
+    assert world.snapshot(epoch).status is Status.INITIATED
+    p.catch_up()
+    assert world.snapshot(epoch).status is Status.CAPTURING
+    assert world.fold.waiting(epoch) == [
+        Waiting(what="closing", process=p.id, app="p"),
+        Waiting(what="report", process=q.id, app="q"),
+        Waiting(what="input", process=p.id, app="p", topic="a", partition=0),
+        Waiting(what="input", process=q.id, app="q", topic="b", partition=0),
+    ]
+    assert [str(wait) for wait in world.fold.waiting(epoch)] == [
+        f"process {p.id} of app p to close: its white events, sends and markers are not all done",
+        f"process {q.id} of app q to cut and report",
+        f"the cut of input a[0] by process {p.id} of app p",
+        f"the cut of input b[0] by process {q.id} of app q",
+    ]
+    assert world.fold.uncut(epoch) == {("q", B)}, "a report has cut it, though it does not count yet"
+    q.feed(StopAsked())
+    assert world.fold.input_topics() == {"a"}
+
+
+def test_r1_apps_in_scope_are_those_that_the_trigger_names(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R1: apps in scope."""
+    p, q = pair
+    epoch = world.trigger(apps=("q",))
+    assert world.snapshot(epoch).required == {q.id}
+    assert world.snapshot(epoch).apps == {"q": frozenset({"b"})}
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert world.snapshot(epoch).expected == {("q", B)}, "what is given to others is none of it"
+
+
+def test_r12_who_is_lost_is_named(world: World, pair: tuple[Process, Process]) -> None:
+    """R12: a required sender that dies fails E; the words say whether it died or stopped."""
+    p, q = pair
+    dies, stops = world.trigger("dies"), world.trigger("stops")
+    for epoch, end in ((dies, Dead(n=5, dead=p.id)), (stops, None)):
+        failures = {e for e, view in world.fold.snapshots.items() if view.failure}
+        if end is not None:
+            fold = fold_of(*world.ledger, end)
+        else:
+            fold = fold_of(*world.ledger, Bye(process=p.id, n=50))
+        assert not failures
+        how = "was lost" if end is not None else "stopped"
+        assert fold.snapshots[epoch].failure == Failure(
+            code="process-lost",
+            reason=f"process {p.id} (p on host, pid 0) {how} before it closed",
+            culprit=f"process {p.id}",
+        )
+        assert fold.snapshots[epoch].failed_at == len(world.ledger)
+    settle(q)
+
+
+def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    running = world.trigger("running")
+    world.append(Pause(n=1, paused=True))
+    refused = world.trigger("refused")
+    assert world.snapshot(running).failure == Failure(code="paused", reason="snapshots were paused meanwhile")
+    assert world.snapshot(refused).failure == Failure(
+        code="paused", reason="snapshots are paused in this namespace"
+    )
+    assert world.snapshot(running).failed_at == running
+    assert world.fold.highest_epoch == running
+    assert not world.fold.is_epoch(refused)
+
+
+def test_r15_to_resume_what_was_not_paused_changes_nothing(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    epoch = world.trigger()
+    world.append(Pause(n=1, paused=False))
+    assert world.snapshot(epoch).open
+    assert not world.fold.paused
+
+
+def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R11: expected inputs: stopped apps not retired. The same for every reader, however much it forgets."""
+    monkeypatch.setattr("snapkafka.protocol.completion.KEEP_LEFT", 2)
+    stopped = Hello(n=1, app="p", inputs=(InputTopic(topic="a", partitions=1),))
+    crashing = [
+        record for k in range(5) for record in (Hello(n=10 + k, app="q"), Dead(n=100 + k, dead=2 + 2 * k))
+    ]
+    folds = [
+        fold_of(
+            stopped,
+            Bye(process=0, n=1),
+            *crashing,
+            Hello(n=2, app="q"),
+            Trigger(n=3, id="s"),
+            history=history,
+        )
+        for history in (True, False)
+    ]
+    for fold in folds:
+        (epoch,) = fold.open
+        assert fold.uncut(epoch) == {("p", A)}
+        assert fold.stopped_apps(epoch) == ["p"]
+        assert fold.last_hello("p") == stopped
+    assert {*folds[1].processes} == {0, 8, 10, 12}, "and of the others the latest"
+
+
+def test_a_service_forgets_old_snapshots_and_a_tool_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapkafka.protocol.completion.KEEP_DECIDED", 2)
+    triggers = [Trigger(n=k, id=str(k)) for k in range(4)]
+    aborts = [Abort(n=10 + k, epoch=k + 1, code="x", reason="y") for k in range(4)]
+    assert [*fold_of(*triggers, *aborts).snapshots] == [1, 2, 3, 4]
+    service = fold_of(*triggers, *aborts, history=False)
+    assert [*service.snapshots] == [3, 4]
+    assert service.by_id == {("2", 1): 3, ("3", 1): 4}
+    assert service.is_epoch(1), "an epoch it stays all the same"

@@ -1,0 +1,209 @@
+"""R12 and R15: processes that lose their identity, or were absent."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka.protocol.actions import SayHello
+from snapkafka.protocol.completion import Failure, Status
+from snapkafka.protocol.events import (
+    CameBack,
+    CutTimed,
+    Event,
+    InputsTaken,
+    LedgerRecreated,
+    MarkerMet,
+    RecordMet,
+    StopAsked,
+    StoppedSeen,
+    TimerExpired,
+    WentAbsent,
+)
+from snapkafka.protocol.records import NOBODY, Dead, TopicPartition
+
+from .world import A, B, Process, World, settle
+
+
+def test_r15_an_absent_process_aborts_what_it_may_have_mixed(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R15: epochs it may have mixed are contaminated, and its next ledger record for them is `Abort`."""
+    p, q = pair
+    before = world.trigger("before")
+    p.hold_ends = True
+    p.catch_up()
+    p.feed(WentAbsent())
+    during = world.trigger("during")
+    settle(p, q)
+    p.feed(CameBack())
+    settle(p, q)
+    assert p.epoch == during
+    for epoch in (before, during):
+        assert world.snapshot(epoch).failure == Failure(
+            code="contaminated",
+            reason=f"process {p.id} was absent meanwhile",
+            culprit=f"process {p.id}",
+        )
+    p.hold_ends = False
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED
+
+
+def test_r15_a_process_that_was_absent_from_the_start_aborts_when_it_has_joined(world: World) -> None:
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    p = Process(world, "p", (A,), join=False)
+    p.feed(WentAbsent())
+    p.join()
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "contaminated"
+    p.feed(CameBack())
+    settle(p, q)
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED
+
+
+def test_r12_a_process_that_reads_its_own_dead_takes_a_new_identity(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R12: a process that reads its own `Dead` takes a new identity before it sends again."""
+    p, _ = pair
+    p.send(B, p.start(A, 0), ack=False)
+    world.append(Dead(n=9, dead=p.id))
+    p.catch_up()
+    assert p.machine.process is None
+    p.ack()  # an acknowledgement from the earlier life does no harm
+    assert p.machine.colours.sent == {}
+
+
+def test_a_recreated_ledger_starts_a_new_life(world: World, pair: tuple[Process, Process]) -> None:
+    p, _ = pair
+    world.trigger()
+    p.catch_up()
+    p.feed(LedgerRecreated())
+    assert p.machine.process is None
+    assert p.epoch == 0
+    assert p.machine.ledger.end == 0
+
+
+def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R12: a process that reads its own `Dead` takes a new identity before it sends again; what is under way from the
+    old one is nobody's colour, so a snapshot is aborted by name as long as it lasts, and no longer."""
+    p, q = pair
+    changelog = TopicPartition("p-t-changelog", 0)
+    event = p.start(A, 0)
+    p.send(changelog, event)
+    world.append(Dead(n=9, dead=p.id))
+    void = p.id
+    p.catch_up()
+    (hello,) = [action for action in p.asked if isinstance(action, SayHello)]
+    assert (hello.void, hello.was) == (void, void)
+    assert p.machine.assigned == -1, "what it was given, it was given as somebody else"
+    p.join(was=hello.was)
+    p.catch_up()
+    assert p.id > void
+    assert world.fold.owner(("p", A)) == p.id, "it says again what it was given"
+    during = world.trigger("during")
+    settle(p, q)
+    failure = world.snapshot(during).failure
+    assert failure is not None
+    assert failure.code == "contaminated"
+    assert failure.reason == f"process {p.id} still has work under way from before it was taken for dead"
+    assert failure.culprit == f"process {p.id}"
+    p.end(event)
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED
+    assert {c.end for c in world.fold.captured(after).changelogs if c.app == "p"} == {1}, (
+        "what the old life wrote"
+    )
+
+
+def test_r12_who_had_nothing_under_way_comes_back_as_if_new(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    world.append(Dead(n=9, dead=p.id))
+    p.catch_up()
+    (hello,) = [action for action in p.asked if isinstance(action, SayHello)]
+    assert hello.was == NOBODY
+    p.join()
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_r12_while_it_has_no_id_a_process_says_nothing(world: World) -> None:
+    """R12: ... before it sends again; R11: and sends nothing before its Hello is read."""
+    p = Process(world, "p", (A,), join=False)
+    epoch = world.trigger()
+    p.catch_up()
+    quiet: list[Event] = [
+        RecordMet(epoch=epoch),
+        MarkerMet(epoch=epoch),
+        StopAsked(),
+        TimerExpired(epoch=epoch),
+        StoppedSeen(epoch=epoch, app="p", asked_at=0, positions=(), changelogs=(), ends=()),
+        WentAbsent(),
+        CameBack(),
+        InputsTaken(),
+        LedgerRecreated(),
+        CutTimed(epoch=epoch, us=1),
+    ]
+    assert [p.machine.handle(event) for event in quiet] == [[]] * len(quiet)
+
+
+def test_r12_snapshots_captured_while_somebody_was_wrongly_dead_cannot_be_proven(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """`Hello.was`: what that id sent is only a part of what it did, so no snapshot that counts it among those that left
+    can be proven; an open one fails."""
+    p, q = pair
+    p.start(A, 0)
+    before = world.trigger("before")
+    q.catch_up()
+    world.append(Dead(n=9, dead=p.id))
+    heir = Process(world, "p", (A,))
+    captured = world.trigger("captured")
+    settle(q, heir)
+    q.hold = True
+    still_open = world.trigger("open")
+    settle(q, heir)
+    void = p.id
+    p.catch_up()
+    p.join(was=void)
+    what = f"process {void} was taken for dead, and came back with work under way"
+    assert world.snapshot(captured).contaminated == world.fold.captured(captured).contaminated == what
+    assert world.snapshot(captured).status is Status.CAPTURED
+    failure = world.snapshot(still_open).failure
+    assert failure == Failure(code="contaminated", reason=what, culprit=f"process {void}")
+    assert world.snapshot(still_open).failed_at == len(world.ledger) - 2, (
+        "by the Hello, not by the Assigned after it"
+    )
+    assert world.snapshot(before).contaminated == "", "there it was required, and failed it"
+
+
+def test_a_recreated_ledger_asks_for_no_past(world: World, pair: tuple[Process, Process]) -> None:
+    """Every id and epoch of the old one is void, so none of them can be named."""
+    p, _ = pair
+    p.start(A, 0)
+    void = p.id
+    p.feed(LedgerRecreated())
+    assert [a for a in p.asked if isinstance(a, SayHello)] == [SayHello(void=void, was=NOBODY)]
+
+
+def test_r12_events_of_the_old_life_end_in_the_old_life(world: World, pair: tuple[Process, Process]) -> None:
+    p, _ = pair
+    event = p.start(A, 0)
+    effect = p.machine.send_entered(event)
+    p.feed(LedgerRecreated())
+    p.join()
+    p.end(event)
+    p.do(p.machine.send_withdrawn(effect))
+    with pytest.raises(AssertionError, match="entered anew"):
+        p.machine.send_stamped(effect, B)

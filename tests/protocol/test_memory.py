@@ -1,0 +1,184 @@
+"""What is decided leaves no memory behind, measured: every container of the machine and of the fold is counted, and
+the bytes that Python has given out are traced."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.completion import KEEP_ABOVE, KEEP_DECIDED, KEEP_LEFT, KEEP_NUMBERS, LedgerState
+from snapkafka.protocol.events import InputsTaken, TriggerAppended
+from snapkafka.protocol.records import Abort, Assigned, Bye, Dead, Hello, InputTopic, Pause, Trigger
+
+from .world import A, B, Process, World
+
+SNAPSHOTS = 1000
+WARM = 200  # until then memory may grow: what is remembered of the latest is bounded, not nothing
+
+
+@pytest.fixture(autouse=True)
+def bounds_that_are_reached_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, bound in (("NUMBERS", 50), ("DECIDED", 10), ("LEFT", 20), ("ABOVE", 5)):
+        monkeypatch.setattr(f"snapkafka.protocol.completion.KEEP_{name}", bound)
+
+
+def sizes(thing: object) -> Counter[str]:
+    """How much every container that can be reached holds, by the path to it."""
+    found: Counter[str] = Counter()
+    seen: set[int] = set()
+
+    def walk(path: str, item: object) -> None:
+        if id(item) in seen or isinstance(item, str | int | float | frozenset | type(None)) or callable(item):
+            return
+        seen.add(id(item))
+        if isinstance(item, dict | set | list | tuple):
+            found[path] += len(item)
+            for inner in [*item.values(), *item.keys()] if isinstance(item, dict) else item:
+                walk(f"{path}.*", inner)
+            return
+        for name in attributes(item):
+            walk(f"{path}.{name}", getattr(item, name))
+
+    walk("", thing)
+    return found
+
+
+def attributes(item: object) -> Iterator[str]:
+    if is_dataclass(item):
+        yield from (field.name for field in fields(item))
+    yield from getattr(item, "__slots__", ())
+    yield from getattr(item, "__dict__", ())
+
+
+class Bystander:
+    """A process on a ledger that nobody keeps: what it asks for is thrown away, but for its own appends."""
+
+    def __init__(self) -> None:
+        self.world = World(fold=LedgerState(history=False))
+        self.process = Process(self.world, "p", (A,))
+        self.ledger = self.world.ledger
+
+    def hear(self) -> None:
+        self.process.catch_up()
+
+    def trim(self) -> None:
+        """The test keeps nothing either."""
+        self.world.ledger[:-1] = [None] * (len(self.world.ledger) - 1)  # type: ignore[list-item]
+        self.world.logs.clear()
+        self.process.asked.clear()
+        self.process.turned.clear()
+
+
+def quiet(p: Process, k: int) -> None:
+    """Nothing is under way, but its own work."""
+    p.end(p.start(A, k))
+
+
+def sending(p: Process, k: int) -> None:
+    """It sends in every colour, and a white send is under way at each cut: it never closes."""
+    event = p.start(A, k)
+    p.send(B, event, ack=False)
+    p.end(event)
+
+
+def absent_minded(p: Process, k: int) -> None:
+    """Its own triggers have names that are taken, so that they are no epochs."""
+    if k:
+        p.feed(TriggerAppended(n=10**7 + k))
+        p.world.append(Trigger(n=10**7 + k, id=f"{k - 1:06}"))
+
+
+def stuck(p: Process, k: int) -> None:
+    """One event never ends; others go on, and touch one key after the other."""
+    if k == 0:
+        p.start(A, 10**6)
+    event = Cause("agent", A, k)
+    p.machine.event_started(event)
+    if p.machine.colours.tearing:
+        p.do(p.machine.table_touched(event, "t", k, write=True))
+    p.end(event)
+
+
+def moving(p: Process, k: int) -> None:
+    """Its input goes and comes."""
+    p.feed(InputsTaken())
+    p.give(A, positions={A: k}, generation=k + 2)
+
+
+def abort(here: Bystander, work: Callable[[Process, int], None], first: int, last: int) -> None:
+    """Snapshots that are aborted before the process has closed, with work before and after the cut."""
+    here.process.hold_ends = True
+    for k in range(first, last):
+        work(here.process, k)
+        epoch = here.world.trigger(f"{k:06}")
+        here.hear()
+        work(here.process, k)
+        here.world.append(Abort(n=10**8 + k, epoch=epoch, code="x", reason="y"))
+        here.hear()
+        here.process.ack()
+        here.trim()
+
+
+@pytest.mark.parametrize("work", [quiet, sending, absent_minded, stuck, moving])
+def test_an_aborted_snapshot_leaves_no_memory_behind(work: Callable[[Process, int], None]) -> None:
+    """R4: it needs no undo, and the process simply stays red. Issue 4: "an aborted snapshot leaves no memory behind
+    (measured)". Here no container of the machine or of a fold without history grows by one element."""
+    here = Bystander()
+    abort(here, work, 0, WARM)
+    before = sizes((here.process.machine, here.world.fold))
+    abort(here, work, WARM, SNAPSHOTS)
+    after = sizes((here.process.machine, here.world.fold))
+    assert {path: (before[path], after[path]) for path in after if after[path] > before[path]} == {}
+    assert here.world.fold.highest_epoch > SNAPSHOTS
+
+
+def test_an_aborted_snapshot_leaves_no_bytes_behind() -> None:
+    """The same in bytes, of all that Python gives out; the test's own ledger of nothing takes 16 per snapshot."""
+    here = Bystander()
+    abort(here, sending, 0, WARM)
+    tracemalloc.start()
+    try:
+        abort(here, sending, WARM, WARM + 100)  # what is replaced from now on was traced when it was made
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        abort(here, sending, WARM + 100, SNAPSHOTS)
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 40 * (SNAPSHOTS - WARM - 100)
+
+
+def test_a_fold_without_history_is_bounded_whatever_the_ledger_holds() -> None:
+    """Processes that come and go, strangers that write, repeats, names, pauses: nothing of it is kept for ever."""
+    fold = LedgerState(history=False)
+
+    def life(k: int) -> None:
+        hello = fold.end
+        fold.apply(hello, Hello(n=k, app="p", inputs=(InputTopic(topic="a", partitions=1),)))
+        fold.apply(fold.end, Assigned(process=hello, n=2, generation=k, inputs=(A,)))
+        fold.apply(fold.end, Trigger(process=hello, n=3 + k % 7, id=str(k)))
+        fold.apply(fold.end, Pause(n=2 * 10**6 + k, paused=k % 3 == 0))
+        fold.apply(fold.end, Trigger(n=10**6 + k, id=f"refused {k}"))
+        fold.apply(fold.end, Dead(n=3 * 10**6 + k, dead=hello) if k % 2 else Bye(process=hello, n=20))
+        fold.apply(fold.end, Assigned(process=hello, n=4, generation=k, inputs=(A,)))  # a zombie
+        fold.apply(fold.end, Abort(process=10**9 + k, n=1, epoch=1, code="x", reason="a stranger"))
+
+    for k in range(WARM):
+        life(k)
+    before = sizes(fold)
+    for k in range(WARM, SNAPSHOTS):
+        life(k)
+    after = sizes(fold)
+    assert {path: (before[path], after[path]) for path in after if after[path] > before[path] + 1} == {}
+
+
+def test_the_bounds_are_these() -> None:
+    """A record of an older process counts as external, no epoch so old comes as news, no repeat comes so late."""
+    assert (KEEP_DECIDED, KEEP_LEFT, KEEP_NUMBERS, KEEP_ABOVE) == (64, 1000, 4096, 256)

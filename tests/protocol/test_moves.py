@@ -1,0 +1,313 @@
+"""R9 and R10: inputs that come and go while a snapshot runs."""
+
+from __future__ import annotations
+
+from snapkafka.protocol.actions import AskStopped
+from snapkafka.protocol.completion import Failure, Status
+from snapkafka.protocol.events import (
+    InputGiven,
+    InputsGiven,
+    InputsTaken,
+    MarkerFailed,
+    StopAsked,
+    StoppedSeen,
+)
+from snapkafka.protocol.records import (
+    Abort,
+    ChangelogEnd,
+    Closed,
+    CutReport,
+    Dead,
+    LogEnd,
+    Position,
+    Table,
+    TopicPartition,
+)
+
+from .world import A, B, Process, World, records, settle
+
+
+def test_r10_a_white_input_given_to_a_red_process_is_cut_where_it_starts(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R10: position after the old owner's commit, and the recovered changelog end, in a supplementary report."""
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    assert heir.epoch == epoch, "born after the trigger: red by birth"
+    heir.give(A, positions={A: 7}, recovered=5)
+    settle(p, q, heir)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    captured = world.fold.captured(epoch)
+    (cut,) = (cut for cut in captured.inputs if cut.topic == "a")
+    assert (cut.position, cut.receiver) == (7, heir.id)
+    (report,) = records(heir, CutReport)
+    assert (report.previous, report.epoch, report.heard) == (epoch - 1, epoch, "assigned"), (
+        "for this one alone"
+    )
+    assert report.supplement
+    assert report.changelogs == (TopicPartition("p-t-changelog", 0),)
+    assert {(c.process, c.end) for c in captured.changelogs if c.app == "p"} == {(heir.id, 5)}
+
+
+def test_r10_a_supplement_counts_only_with_its_closed(world: World, pair: tuple[Process, Process]) -> None:
+    """A process that is lost between the two fails the snapshot: nobody else can cut what it has read in red."""
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    settle(p, q)
+    heir = Process(world, "p", (), assign=False)
+    heir.deaf_to_itself = True
+    heir.give(A)
+    assert world.snapshot(epoch).supplements
+    assert world.snapshot(epoch).open
+    world.append(Dead(n=1, dead=heir.id))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "process-lost"
+
+
+def test_r9_an_input_that_was_read_in_red_and_moves_on_uncut_fails_the_snapshot(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R9: only who read it first in red knows where; its supplement that lands after the move is void."""
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    settle(p, q)
+    heir = Process(world, "p", (), assign=False)
+    heir.hold = True  # its supplement is under way
+    heir.give(A)
+    third = Process(world, "p", (), assign=False)
+    third.give(A, generation=2)
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("input-moved", "a[0]")
+
+
+def test_r10_inputs_of_a_stopped_app_are_cut_by_the_smallest_id(world: World) -> None:
+    """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
+    p = Process(world, "p", (A,))
+    p.end(p.start(A, 0))
+    p.feed(StopAsked())
+    q, r = Process(world, "q", (B,)), Process(world, "r", ())
+    settle(q, r)
+    epoch = world.trigger()
+    settle(q, r)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert not any(isinstance(action, AskStopped) for action in r.asked)
+    assert (asked.app, asked.inputs, asked.epoch) == ("p", (A,), epoch)
+    q.feed(
+        StoppedSeen(
+            epoch=epoch,
+            app="p",
+            asked_at=asked.asked_at,
+            positions=(Position(agent="*", topic="a", partition=0, offset=1),),
+            changelogs=(ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=3),),
+            ends=(LogEnd(topic="a", partition=0, end=4),),
+        )
+    )
+    settle(q, r)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    captured = world.fold.captured(epoch)
+    (cut,) = (cut for cut in captured.inputs if cut.app == "p")
+    assert (cut.position, cut.log_end, cut.receiver) == (1, 4, q.id)
+    assert [(c.app, c.end) for c in captured.changelogs if c.app == "p"] == [("p", 3)]
+
+
+def test_r10_what_was_asked_of_a_stopped_app_is_void_once_it_runs_again(world: World) -> None:
+    p = Process(world, "p", (A,))
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    heir = Process(world, "p", (A,))
+    heir.catch_up()
+    position = Position(agent="*", topic="a", partition=0, offset=99)
+    q.feed(
+        StoppedSeen(
+            epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
+        )
+    )
+    settle(q, heir)
+    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
+    assert (cut.position, cut.receiver) == (0, heir.id)
+
+
+def test_who_wakes_up_late_owns_nothing(world: World, pair: tuple[Process, Process]) -> None:
+    """What a process says of an older generation of its group moves nothing."""
+    p, q = pair
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A, generation=2)
+    p.give(A, generation=1)
+    assert world.fold.owner(("p", A)) == heir.id
+    epoch = world.trigger()
+    settle(p, q, heir)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert {cut.receiver for cut in world.fold.captured(epoch).inputs} == {heir.id, q.id}
+
+
+def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
+    p = Process(world, "p", (A,))
+    heir = Process(world, "p", (A,), assign=False)
+    settle(p, heir)
+    epoch = world.trigger()
+    heir.give(A)  # reads the ledger up to its own Assigned, and cuts before it runs the input
+    assert heir.epoch == epoch
+    p.catch_up()  # p's report was made under an Assigned that is not the latest for A any more
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "input-moved"
+
+
+def test_r9_a_process_cuts_for_the_highest_epoch_of_its_inputs(world: World) -> None:
+    """R9: reads the ledger up to it, and cuts for the highest epoch any of them is already cut for."""
+    p = Process(world, "p", (A,))
+    deaf = Process(world, "p", (), hear=frozenset({"headers"}))
+    settle(p, deaf)
+    epoch = world.trigger()
+    p.catch_up()
+    deaf.give(A)
+    assert deaf.epoch == epoch
+    assert deaf.turned[-1].heard == "assigned"
+
+
+def test_r10_a_replay_is_reported_until_it_has_caught_up(world: World) -> None:
+    """R10: Where effects of inputs past the position are already in the state the report says up to where."""
+    p = Process(world, "p", (A,))
+    for offset in range(5):
+        p.end(p.start(A, offset))
+    p.feed(InputsTaken())
+    p.give(A, positions={A: 2})
+    found = []
+    for name in ("at once", "on the way", "after"):
+        epoch = world.trigger(name)
+        settle(p)
+        ((position,),) = (cut.agents for cut in world.fold.captured(epoch).inputs)
+        found.append((position.offset, position.replay_until, world.fold.captured(epoch).replays))
+        p.end(p.start(A, position.offset))
+        p.end(p.start(A, position.offset + 1))
+    assert found == [(2, 5, 1), (4, 5, 1), (6, 0, 0)]
+
+
+def test_r10_a_replay_is_remembered_while_somebody_else_has_the_input(world: World) -> None:
+    """It comes back to where it was: what was started here before still goes on, and happens twice."""
+    p = Process(world, "p", (A,))
+    p.start(A, 0)
+    p.feed(InputsTaken())
+    p.give()
+    p.feed(InputsTaken())
+    p.give(A)
+    assert [q.replay_until for q in p.machine.positions.note()] == [1]
+
+
+def test_r10_what_the_recovered_changelog_shows_is_reported_too(world: World) -> None:
+    p = Process(world, "p", (), assign=False)
+    p.give(A, positions={A: 2}, replay_until=4)
+    epoch = world.trigger()
+    settle(p)
+    ((position,),) = (cut.agents for cut in world.fold.captured(epoch).inputs)
+    assert (position.offset, position.replay_until) == (2, 4)
+
+
+def test_r10_who_ran_an_input_before_the_ledger_said_whose_it_was_aborts(world: World) -> None:
+    """R9: reads the ledger up to it before it runs them; R15: where the ledger is too slow it runs them all the same,
+    and says so."""
+    q = Process(world, "q", (B,))
+    p = Process(world, "p", (A,), assign=False)
+    epoch = world.trigger()
+    heir = Process(world, "p", (), assign=False)
+    given = InputsGiven(
+        generation=2, inputs=(InputGiven(tp=A, agents=("agent",), position=0),), changelogs=()
+    )
+    heir.feed(given)
+    heir.start(A, 0)
+    heir.catch_up()
+    failure = world.snapshot(epoch).failure
+    assert failure == Failure(
+        code="contaminated",
+        reason=f"process {heir.id} ran events of a[0] before the ledger had told it whose it was",
+        culprit="a[0]",
+    )
+    settle(p, q, heir)
+
+
+def test_r10_nothing_is_asked_of_a_snapshot_that_is_decided(world: World) -> None:
+    """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
+    p = Process(world, "p", (A,))
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    late = StoppedSeen(epoch=epoch, app="p", asked_at=asked.asked_at, positions=(), changelogs=(), ends=())
+    assert q.feed(late) == []
+
+
+def test_r10_inputs_of_an_app_that_never_had_any_given_are_cut_too(world: World) -> None:
+    """R11: Expected inputs: topics x partitions written in those `Hello`s; nobody was ever given these."""
+    p = Process(world, "p", (A,), assign=False)
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=1),)
+    position = Position(agent="*", topic="a", partition=0, offset=3)
+    q.feed(
+        StoppedSeen(
+            epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
+        )
+    )
+    assert world.snapshot(epoch).open, "a supplement counts with its Closed"
+    settle(q)
+    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
+    assert (cut.position, cut.noted, cut.log_end) == (3, 3, 3)
+
+
+def test_r11_of_two_cuts_of_one_input_the_first_counts(world: World) -> None:
+    """R11: what comes first stands: the report that landed first is the cut of an input."""
+    p, q = Process(world, "p", (A,)), Process(world, "p", (), assign=False)
+    settle(p, q)
+    epoch = world.trigger()
+    other = TopicPartition("a", 1)
+    for process, offset, inputs in ((p, 3, (A,)), (q, 5, (A, other))):
+        report = CutReport(
+            process=process.id,
+            n=100,
+            epoch=epoch,
+            previous=0,
+            heard="ledger",
+            assigned=p.machine.assigned,
+            positions=tuple(
+                Position(agent="agent", topic=tp[0], partition=tp[1], offset=offset) for tp in inputs
+            ),
+            changelogs=(TopicPartition("p-t-changelog", 0),),
+        )
+        at = world.append(report)
+        end = ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=offset)
+        world.append(Closed(process=process.id, n=101, epoch=epoch, report=at, changelogs=(end,)))
+    captured = world.fold.captured(epoch)
+    assert [(cut.partition, cut.position, cut.receiver) for cut in captured.inputs] == [
+        (0, 3, p.id),
+        (1, 5, q.id),
+    ]
+    assert [(cut.end, cut.process) for cut in captured.changelogs] == [(3, p.id)]
+
+
+def test_r10_an_input_is_not_cut_for_a_snapshot_that_is_being_aborted(world: World) -> None:
+    """The Abort is on its way: it stands behind the `Assigned` in the ledger."""
+    q = Process(world, "q", (B,))
+    Process(world, "p", (A,), assign=False)
+    epoch = world.trigger()
+    heir = Process(world, "p", (), assign=False)
+    heir.feed(InputsGiven(generation=2, inputs=(InputGiven(tp=A, agents=("x",), position=0),), changelogs=()))
+    heir.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed"))
+    heir.catch_up()
+    assert not records(heir, CutReport)
+    assert world.snapshot(epoch).status is Status.FAILED
+    assert q.epoch == 0

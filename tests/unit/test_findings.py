@@ -1,0 +1,332 @@
+"""What exactly V1, V2, V4 and V5 say: every number of a finding, and what they accuse nobody of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.checks import (
+    CutView,
+    Finding,
+    LogBounds,
+    LogRecord,
+    Witness,
+    log_checks,
+)
+from snapkafka.checks.view import EXTERNAL, in_flight, received
+from snapkafka.protocol.captured import Captured, ChangelogCut
+from snapkafka.protocol.records import ChannelRange, Position, TopicPartition, TornEvent
+from tests.unit.little_log import (
+    CAPTURED,
+    EPOCH,
+    INPUT,
+    LOG,
+    OUT,
+    STATE,
+    TABLE,
+    TP,
+    WHITE,
+    with_input,
+    with_sender,
+    without,
+)
+
+# -- V1 ------------------------------------------------------------------------------------------------------
+
+
+def test_v1_says_who_and_where_the_white_should_have_ended() -> None:
+    found = log_checks.v1(CutView(CAPTURED), [*LOG, LogRecord("in", 0, 7, 1, 0, 7)])
+    assert found == [Finding("white-after-end", "in", 0, 7, 1, 7, a=5)]
+    assert Witness.of(found[0]) == Witness(
+        check="V1",
+        topic="in",
+        partition=0,
+        offset=7,
+        process=1,
+        seq=7,
+        what="white record of process 1 (seq 7), though its white records here end at offset 5",
+    )
+
+
+def test_v1_the_first_offset_past_the_end_is_past_it() -> None:
+    found = log_checks.v1(CutView(with_sender(white_end=4, last_seq=3)), WHITE)
+    assert found == [Finding("white-after-end", "in", 0, 4, 1, 4, a=4)]
+
+
+def test_v1_what_one_that_left_sent_after_its_end_was_seen() -> None:
+    """At the log end that the receiver saw, and past it; a marker is no message."""
+    log = [
+        LogRecord("in", 0, 5, 2, 0, 0),
+        LogRecord("in", 0, 6, 2, 0, 1),
+        LogRecord("in", 0, 7, 2, 50, 2, marker=True),
+    ]
+    assert log_checks.v1(CutView(CAPTURED), log) == [Finding("left-late", "in", 0, 6, 2, 1, a=6)]
+
+
+def test_v1_the_earliest_of_the_ends_that_were_seen_counts_for_one_that_left() -> None:
+    """A changelog that is an input too (or two apps on one topic): past the first end it may be missing somewhere."""
+    other = ChangelogCut(app="b", table="u", topic="in", topic_id="t1", partition=0, end=4, process=1)
+    view = CutView(replace(CAPTURED, changelogs=(*CAPTURED.changelogs, other)))
+    assert view.left_end(TP) == 4
+    assert view.left_end(STATE) == 3
+    assert view.left_end(OUT) == 0
+
+
+def test_v1_gaps_say_what_is_missing() -> None:
+    assert log_checks.v1(CutView(CAPTURED), without(2, 3)) == [
+        Finding("gap-explained", "in", 0, 4, 1, 4, a=2, b=3)
+    ]
+    failed = with_sender(failed=(2, 3))
+    assert log_checks.v1(CutView(failed), without(2, 3)) == [
+        Finding("gap-failed", "in", 0, 4, 1, 4, a=2, b=3)
+    ]
+    partly = with_sender(failed=(2,))
+    assert log_checks.v1(CutView(partly), without(2, 3)) == [
+        Finding("gap-explained", "in", 0, 4, 1, 4, a=2, b=3)
+    ]
+    squeezed = [record._replace(seq=record.seq + 2 * (record.offset >= 3)) for record in WHITE]
+    assert log_checks.v1(CutView(with_sender(last_seq=6)), squeezed) == [
+        Finding("gap", "in", 0, 3, 1, 5, a=3, b=4)
+    ]
+
+
+def test_v1_a_gap_is_explained_only_by_as_many_offsets() -> None:
+    """Two seqs are missing, and one offset."""
+    log = [record._replace(seq=record.seq + (record.offset >= 4)) for record in without(3, of=WHITE)]
+    assert log_checks.v1(CutView(with_sender(last_seq=5)), log) == [
+        Finding("gap", "in", 0, 4, 1, 5, a=3, b=4)
+    ]
+
+
+def test_v1_others_records_between_explain_nothing() -> None:
+    log = [LogRecord("in", 0, 0, 1, 0, 0), LogRecord("in", 0, 1), LogRecord("in", 0, 2, 1, 0, 2)]
+    assert log_checks.v1(CutView(with_sender(last_seq=2)), log) == [
+        Finding("gap", "in", 0, 2, 1, 2, a=1, b=1)
+    ]
+
+
+def test_v1_what_comes_late_fills_its_gap() -> None:
+    """Out of order is one finding, not also a gap; a repeat is another."""
+    seqs = [0, 2, 1, 1, 3]
+    log = [LogRecord("in", 0, offset, 1, 0, seq) for offset, seq in enumerate(seqs)]
+    assert log_checks.v1(CutView(with_sender(last_seq=3)), log) == [
+        Finding("disorder", "in", 0, 2, 1, 1, a=2),
+        Finding("duplicate", "in", 0, 3, 1, 1, a=2),
+    ]
+
+
+def test_v1_compaction_is_excused_in_a_changelog_only() -> None:
+    assert log_checks.v1(CutView(CAPTURED), [TABLE[0], TABLE[2]]) == []
+    also_input = replace(INPUT, topic="table", topic_id="t2", position=0, noted=0, low=0, log_end=3)
+    view = CutView(replace(CAPTURED, inputs=(INPUT, also_input)))
+    assert log_checks.v1(view, [TABLE[0], TABLE[2]]) == [
+        Finding("gap-explained", "table", 0, 2, 1, 2, a=1, b=1)
+    ]
+    failed = replace(CAPTURED.senders[1], failed=(1,))
+    view = CutView(replace(CAPTURED, senders=(CAPTURED.senders[0], failed)))
+    assert log_checks.v1(view, [TABLE[0], TABLE[2]]) == [Finding("gap-failed", "table", 0, 2, 1, 2, a=1, b=1)]
+
+
+def test_v1_gaps_of_strangers_are_nobodys() -> None:
+    log = [
+        LogRecord("in", 0, offset, process, 0, 2 * offset) for offset in range(3) for process in (EXTERNAL, 7)
+    ]
+    assert log_checks.v1(CutView(CAPTURED), log) == []
+
+
+def test_v1_of_one_that_left_everything_up_to_the_highest_end_is_judged() -> None:
+    log = [LogRecord("in", 0, 4, 2, 0, 0), LogRecord("in", 0, 5, 2, 0, 3), LogRecord("in", 0, 6, 2, 0, 9)]
+    gaps = [f for f in log_checks.v1(CutView(CAPTURED), log) if f.kind == "gap-left"]
+    assert gaps == [Finding("gap-left", "in", 0, 5, 2, 3, a=1, b=2)]
+
+
+# -- V2 ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("record", "finding"),
+    [
+        (LogRecord("in", 0, 1, 1, EPOCH, 9), Finding("red-header", "in", 0, 1, 1, 9, "app", EPOCH, EPOCH)),
+        (LogRecord("in", 0, 1, 1, EPOCH + 7, 9), Finding("red-header", "in", 0, 1, 1, 9, "app", 107, EPOCH)),
+        (LogRecord("in", 0, 1, EPOCH, 3, 9), Finding("red-birth", "in", 0, 1, EPOCH, 9, "app", 3, EPOCH)),
+        (LogRecord("in", 0, 1, EPOCH - 1, 0, 9), None),
+        (LogRecord("in", 0, 1, EXTERNAL, EPOCH, 9), None),
+        (LogRecord("in", 0, 1, 1, EPOCH, 9, marker=True), None),
+        (LogRecord("in", 0, 2, 1, EPOCH, 9), None),
+    ],
+)
+def test_v2_says_what_is_red_and_why(record: LogRecord, finding: Finding | None) -> None:
+    assert log_checks.v2(CutView(CAPTURED), [record]) == ([finding] if finding else [])
+
+
+def test_v2_white_after_its_end_counts_as_red_from_the_end_on() -> None:
+    view = CutView(with_input(position=9, noted=9, log_end=6))
+    late = [LogRecord("in", 0, offset, process, 0, 9) for process in (1, 2) for offset in (4, 5, 6)]
+    assert log_checks.v2(view, late) == [
+        Finding("red-late", "in", 0, 5, 1, 9, "app", 5, EPOCH),
+        Finding("red-late", "in", 0, 6, 1, 9, "app", 5, EPOCH),
+        Finding("red-late", "in", 0, 6, 2, 9, "app", 6, EPOCH),
+    ]
+
+
+def test_who_has_received_what() -> None:
+    """An agent that started out of turn has received that one; another one of the same input may not have."""
+    fast = Position(agent="f", topic="in", partition=0, offset=2, started_above=(4,))
+    slow = Position(agent="s", topic="in", partition=0, offset=1)
+    alone, two = replace(INPUT, agents=(fast,)), replace(INPUT, agents=(fast, slow))
+    assert [offset for offset in range(6) if received(INPUT, offset)] == [0, 1]
+    assert [offset for offset in range(6) if in_flight(INPUT, offset)] == [2, 3, 4, 5]
+    assert [offset for offset in range(6) if received(alone, offset)] == [0, 1, 4]
+    assert [offset for offset in range(6) if in_flight(alone, offset)] == [2, 3, 5]
+    assert [offset for offset in range(6) if received(two, offset)] == [0, 1, 4]
+    assert [offset for offset in range(6) if in_flight(two, offset)] == [1, 2, 3, 4, 5]
+
+
+# -- V4 ------------------------------------------------------------------------------------------------------
+
+
+def test_v4_says_which_record_should_be_there() -> None:
+    found = log_checks.v4(CutView(CAPTURED), without(4))
+    assert found == [Finding("last-missing", "in", 0, 4, 1, 4, app="app")]
+
+
+@pytest.mark.parametrize("change", [{"process": 2}, {"seq": 3}, {"marker": True}])
+def test_v4_another_record_in_its_place_is_not_it(change: dict[str, object]) -> None:
+    log = [*WHITE[:4], WHITE[4]._replace(**change)]  # type: ignore[arg-type]
+    assert Finding("last-missing", "in", 0, 4, 1, 4, app="app") in log_checks.v4(CutView(CAPTURED), log)
+
+
+def test_v4_in_flight_is_what_ends_behind_the_position_and_is_still_in_the_log() -> None:
+    def last(captured: Captured, start: int = 0) -> list[TopicPartition]:
+        bounds = {TP: LogBounds(start=start, end=9), STATE: LogBounds(start=0, end=9)}
+        return [tp for tp, _, _ in CutView(captured, bounds).last_in_flight()]
+
+    assert last(CAPTURED) == [TP]
+    assert last(with_input(position=4)) == [TP]
+    assert last(with_input(position=5)) == []
+    assert last(CAPTURED, start=4) == [TP]
+    assert last(CAPTURED, start=5) == []
+    assert last(with_sender(last_seq=0)) == [TP]
+    assert last(with_sender(last_seq=-1)) == []
+
+
+def test_v4_holes_in_flight() -> None:
+    """Explained by missing offsets: from the first of them; explained by failed sends, or by nothing: at the record."""
+    view = CutView(CAPTURED)
+    assert log_checks.v4(view, without(2, 3)) == [Finding("hole", "in", 0, 2, 1, 4, "app", 2, 3)]
+    assert log_checks.v4(view, without(1, 2)) == [Finding("hole", "in", 0, 2, 1, 3, "app", 1, 2)]
+    squeezed = [record._replace(seq=record.seq + (record.offset >= 3)) for record in WHITE]
+    assert log_checks.v4(CutView(with_sender(last_seq=5)), squeezed) == [
+        Finding("incomplete", "in", 0, 3, 1, 4, "app", 3, 3)
+    ]
+    assert log_checks.v4(CutView(with_sender(last_seq=5, failed=(3,))), squeezed) == [
+        Finding("hole", "in", 0, 3, 1, 4, "app", 3, 3)
+    ]
+
+
+def test_v4_a_hole_that_ends_at_the_position_was_not_in_flight() -> None:
+    view = CutView(with_input(position=3, noted=3))
+    assert log_checks.v4(view, without(2)) == []
+    assert log_checks.v4(view, without(3)) == [Finding("hole", "in", 0, 3, 1, 4, "app", 3, 3)]
+
+
+def test_v4_of_two_apps_each_has_its_own_channel() -> None:
+    ahead = replace(INPUT, app="ahead", position=5, noted=5)
+    view = CutView(replace(CAPTURED, inputs=(ahead, INPUT), recorded=()))
+    assert log_checks.v4(view, without(3)) == [Finding("hole", "in", 0, 3, 1, 4, "app", 3, 3)]
+    assert log_checks.v4(view, without(4)) == [Finding("last-missing", "in", 0, 4, 1, 4, app="app")]
+
+
+def test_v4_of_those_that_left_nobody_knows_how_many_there_were() -> None:
+    log = [LogRecord("in", 0, 3, 2, 0, 0), LogRecord("in", 0, 4, 2, 0, 2)]
+    assert log_checks.v4(CutView(replace(CAPTURED, senders=(), recorded=())), log) == []
+
+
+def test_v4_recorded_and_derived_hold_the_same() -> None:
+    def recorded(start: int, end: int, **more: object) -> list[Finding]:
+        item = ChannelRange(sender=1, topic="in", partition=0, start=start, end=end)
+        return log_checks.v4(CutView(replace(CAPTURED, recorded=(item,), **more)), LOG)  # type: ignore[arg-type]
+
+    assert recorded(2, 5) == []
+    assert recorded(2, 7) == [], "what is red, and a marker, is no part of either"
+    assert recorded(3, 5) == [Finding("recorded-differs", "in", 0, 2, 1, 2, "app", 3, 5)]
+    assert recorded(1, 5) == [Finding("recorded-differs", "in", 0, 1, 1, 1, "app", 1, 5)]
+    assert recorded(2, 4) == [Finding("recorded-differs", "in", 0, 4, 1, 4, "app", 2, 4)]
+    torn = replace(INPUT, position=1, noted=2)
+    assert recorded(2, 5, inputs=(torn,)) == [], "it was recorded before it was known that the event is torn"
+
+
+def test_v4_a_recorded_range_belongs_to_the_input_nearest_to_it() -> None:
+    behind, ahead = replace(INPUT, app="behind"), replace(INPUT, app="ahead", position=4, noted=4)
+    for start, app in ((2, "behind"), (4, "ahead"), (3, "ahead")):
+        item = ChannelRange(sender=1, topic="in", partition=0, start=start, end=5)
+        view = CutView(replace(CAPTURED, inputs=(behind, ahead), recorded=(item,)))
+        assert [source.app for _, source in view.recorded()] == [app]
+    for item in (
+        ChannelRange(sender=2, topic="in", partition=0, start=2, end=5),
+        ChannelRange(sender=1, topic="out", partition=0, start=2, end=5),
+    ):
+        assert [*CutView(replace(CAPTURED, recorded=(item,))).recorded()] == []
+
+
+# -- V5 ------------------------------------------------------------------------------------------------------
+
+
+def effect(cause: int, process: int = 1, offset: int = 0, topic: str = "in", **more: object) -> LogRecord:
+    record = LogRecord("table", 0, offset, process, 0, offset, cause=(TopicPartition(topic, 0), cause))
+    return record._replace(**more)  # type: ignore[arg-type]
+
+
+def test_v5_a_white_effect_of_an_input_at_or_past_the_cut() -> None:
+    view = CutView(CAPTURED)
+    assert log_checks.v5(view, [effect(1)]) == []
+    assert log_checks.v5(view, [effect(1), effect(2, offset=1), effect(7, offset=2)]) == [
+        Finding("effect-of-later", "table", 0, 1, 1, 1, "app", 2, 2),
+        Finding("effect-of-later", "table", 0, 2, 1, 2, "app", 7, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        effect(2)._replace(cause=None),
+        effect(2, process=7),
+        effect(2, epoch=EPOCH),
+        effect(2, marker=True),
+        effect(2, topic="other"),
+        effect(2, offset=3),
+    ],
+    ids=["no cause", "stranger", "red", "marker", "no input of its app", "past its white end"],
+)
+def test_v5_what_accuses_nobody(record: LogRecord) -> None:
+    """The next one accuses all the same."""
+    sound = effect(2, offset=1)
+    assert [f.offset for f in log_checks.v5(CutView(CAPTURED), [record, sound])] == [1]
+
+
+def test_v5_an_input_of_another_app_is_not_ours() -> None:
+    view = CutView(with_input(app="other"))
+    assert log_checks.v5(view, [effect(2)]) == []
+
+
+def test_v5_torn_events_are_listed_and_not_hidden() -> None:
+    torn = TornEvent(agent="a", topic="in", partition=0, offset=2, was=0, met=EPOCH)
+    view = CutView(replace(CAPTURED, processes=(replace(CAPTURED.processes[0], torn=(torn,)),)))
+    assert log_checks.v5(view, [effect(2), effect(3, offset=1)]) == [
+        Finding("effect-of-later", "table", 0, 1, 1, 1, "app", 3, 2)
+    ]
+
+
+def test_v5_causes_of_an_earlier_owner_are_replays() -> None:
+    """V5: causes in [position, replay_until) from an earlier owner are replays."""
+    agents = (
+        Position(agent="a", topic="in", partition=0, offset=2, replay_until=4),
+        Position(agent="b", topic="in", partition=0, offset=2),
+    )
+    view = CutView(with_input(agents=agents))
+    assert [(f.kind, f.a) for f in log_checks.v5(view, [effect(3), effect(4, offset=1)])] == [
+        ("replayed", 3),
+        ("effect-of-later", 4),
+    ]
+    assert [f.kind for f in log_checks.v5(view, [effect(9, process=2)])] == ["replayed"]

@@ -1,0 +1,223 @@
+"""Where each lookup of `CutView` draws its line, and what follows from the bounds of the log alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.checks import (
+    CutView,
+    Finding,
+    LogBounds,
+    LogRecord,
+    Witness,
+    bounds_findings,
+    require_offsets,
+)
+from snapkafka.checks.ranges import TAIL_MAX, reading_ranges
+from snapkafka.checks.view import EXTERNAL
+from snapkafka.errors import OffsetsGoneError
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.records import TopicPartition
+from tests.unit.little_log import (
+    CAPTURED,
+    EPOCH,
+    INPUT,
+    LOG,
+    OUT,
+    STATE,
+    TABLE,
+    TP,
+    WHITE,
+    with_input,
+    with_sender,
+)
+
+# -- lookups -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_white() -> None:
+    view = CutView(CAPTURED)
+    white = LogRecord("in", 0, 4, 1, EPOCH - 1, 4)
+    assert view.counts_white(white)
+    assert not view.counts_white(white._replace(offset=5))
+    assert not view.counts_white(white._replace(epoch=EPOCH))
+    assert not view.counts_white(white._replace(marker=True))
+    assert not view.counts_white(white._replace(process=7))
+    left = LogRecord("in", 0, 5, 2, 0, 4)
+    assert view.counts_white(left)
+    assert not view.counts_white(left._replace(offset=6))
+    assert not view.counts_white(left._replace(marker=True))
+
+
+def test_what_is_state() -> None:
+    view = CutView(CAPTURED)
+    assert view.in_state(TABLE[2])
+    assert not view.in_state(TABLE[2]._replace(offset=3))
+    assert not view.in_state(TABLE[2]._replace(epoch=EPOCH))
+    assert not view.in_state(TABLE[2]._replace(marker=True))
+    assert not view.in_state(TABLE[2]._replace(process=EPOCH))
+    assert view.in_state(TABLE[2]._replace(process=EPOCH - 1))
+    assert view.in_state(TABLE[2]._replace(process=EXTERNAL, epoch=EPOCH))
+    assert view.in_state(TABLE[2]._replace(process=2, epoch=EPOCH))
+    assert not view.in_state(WHITE[0]), "no changelog"
+
+
+def test_what_is_in_a_channel() -> None:
+    view = CutView(CAPTURED)
+    assert [r.offset for r in LOG if r.topic == "in" and view.in_channel(r, INPUT)] == [2, 3, 4]
+    assert not view.in_channel(LogRecord("in", 0, 5, 1, 0, 5), INPUT), "past its white end"
+    left = [LogRecord("in", 0, offset, 2, 0, 0) for offset in range(1, 8)]
+    assert [record.offset for record in left if view.in_channel(record, INPUT)] == [2, 3, 4, 5]
+    assert not view.in_channel(LogRecord("in", 0, 3), INPUT), "external: replayable, only the position counts"
+
+
+def test_the_highest_end_that_a_snapshot_names() -> None:
+    assert CutView(CAPTURED).closed_end(TP) == 6
+    assert CutView(with_input(log_end=3)).closed_end(TP) == 5
+    assert CutView(with_input(position=8)).closed_end(TP) == 8
+    assert CutView(CAPTURED).closed_end(STATE) == 3
+    longer = replace(CAPTURED, changelogs=(replace(CAPTURED.changelogs[0], end=9),))
+    assert CutView(longer).closed_end(STATE) == 9
+    assert CutView(CAPTURED).closed_end(OUT) == 0
+
+
+def test_whose_seqs_are_judged_up_to_where() -> None:
+    view = CutView(CAPTURED)
+    assert [view.judged_end(process, TP) for process in (1, 2, 7)] == [5, 6, 0]
+    assert [view.white_end(process, tp) for process, tp in ((1, TP), (2, TP), (1, OUT))] == [5, 0, 0]
+    assert [view.failed(process, tp) for process, tp in ((1, TP), (2, TP), (1, OUT))] == [frozenset()] * 3
+    assert CutView(with_sender(failed=(3, 1))).failed(1, TP) == {1, 3}
+    assert [view.living(process) for process in (1, 2, 7)] == [True, False, False]
+    assert [view.left(process) for process in (1, 2, 7)] == [False, True, False]
+    assert view.any_left
+    assert not CutView(replace(CAPTURED, processes=CAPTURED.processes[:1])).any_left
+
+
+def test_a_log_without_bounds_holds_everything() -> None:
+    assert CutView(CAPTURED).log_start(TP) == 0
+    assert CutView(CAPTURED).recreated == frozenset()
+    assert CutView(CAPTURED, {TP: LogBounds(start=3, end=9)}).log_start(TP) == 3
+    assert CutView(CAPTURED, {TP: LogBounds(start=3, end=9)}).log_start(OUT) == 0
+
+
+@pytest.mark.parametrize(
+    ("now", "made_anew"),
+    [
+        (LogBounds(start=0, end=2, topic_id="t1"), False),
+        (LogBounds(start=0, end=1, topic_id="t1"), True),
+        (LogBounds(start=0, end=9, topic_id="t9"), True),
+        (LogBounds(start=0, end=9), False),
+    ],
+)
+def test_a_topic_was_made_anew_if_its_id_is_another_or_its_end_too_low(
+    now: LogBounds, made_anew: bool
+) -> None:
+    bounds = {TP: now, STATE: LogBounds(start=0, end=3, topic_id="t2")}
+    assert CutView(CAPTURED, bounds).recreated == (frozenset({TP}) if made_anew else frozenset())
+    anonymous = with_input(topic_id="")
+    assert (TP in CutView(anonymous, bounds).recreated) == (now.end < 2)
+    eaten = bounds | {TP: LogBounds(start=0, end=9), STATE: LogBounds(start=0, end=2, topic_id="t2")}
+    assert CutView(CAPTURED, eaten).recreated == {STATE}
+
+
+# -- bounds --------------------------------------------------------------------------------------------------
+
+
+def bounds(start: int, end: int = 9) -> dict[TopicPartition, LogBounds]:
+    return {
+        TP: LogBounds(start=start, end=end, topic_id="t1"),
+        STATE: LogBounds(start=0, end=3, topic_id="t2"),
+    }
+
+
+def test_what_is_gone_is_said_with_the_range_it_lay_in() -> None:
+    living = replace(CAPTURED, processes=CAPTURED.processes[:1])
+    findings, counts = bounds_findings(CutView(living, bounds(start=4)))
+    assert findings == [
+        Finding("unread", "in", 0, 1, app="app", a=1),
+        Finding("gone", "in", 0, 2, app="app", a=5, b=4),
+        Finding("gone", "in", 0, 3, app="app", a=5, b=4),
+    ]
+    assert counts == {"unread": 1, "gone": 2}
+    findings, _ = bounds_findings(
+        CutView(replace(living, inputs=(replace(INPUT, position=5),)), bounds(start=4))
+    )
+    assert findings == [Finding("unread", "in", 0, 1, app="app", a=3)]
+
+
+def test_where_one_that_left_may_have_sent() -> None:
+    findings, counts = bounds_findings(CutView(CAPTURED, bounds(start=8)))
+    assert findings == [
+        Finding("unread", "in", 0, 1, app="app", a=1),
+        *(Finding("gone", "in", 0, offset, app="app", a=5, b=8) for offset in (2, 3, 4)),
+        Finding("gone-left", "in", 0, 5, app="app", b=8),
+    ]
+    assert counts["gone-left"] == 1
+
+
+def test_so_many_offsets_are_listed_and_all_are_counted() -> None:
+    long = replace(with_sender(white_end=90), processes=CAPTURED.processes[:1])
+    findings, counts = bounds_findings(CutView(long, bounds(start=80, end=99)))
+    gone = [finding.offset for finding in findings if finding.kind == "gone"]
+    assert gone == list(range(2, 22))
+    assert counts["gone"] == 78
+
+
+def test_one_topic_that_was_made_anew_hides_no_other() -> None:
+    """Every check is told, at offset 0; the next partition is looked at all the same."""
+    before = replace(INPUT, topic="a", topic_id="old")
+    both = replace(CAPTURED, inputs=(before, INPUT), processes=CAPTURED.processes[:1])
+    now = bounds(start=3) | {TopicPartition("a", 0): LogBounds(start=0, end=9, topic_id="new")}
+    findings, counts = bounds_findings(CutView(both, now))
+    assert [(f.kind, f.topic, f.offset) for f in findings] == [
+        ("recreated-V1", "a", 0),
+        ("recreated-V2", "a", 0),
+        ("recreated-V4", "a", 0),
+        ("unread", "in", 1),
+        ("gone", "in", 2),
+    ]
+    assert counts.total() == 5
+    assert [r.topic for r in reading_ranges(CutView(both, now))] == ["in", "table"]
+
+
+def test_the_tail_is_so_long() -> None:
+    assert TAIL_MAX == 100_000
+    now = bounds(start=0, end=10**6)
+    (first, _) = reading_ranges(CutView(CAPTURED, now))
+    assert (first.start, first.end) == (1, 100_006)
+    two = replace(CAPTURED, inputs=(INPUT, replace(INPUT, app="b", position=9, low=9)))
+    assert reading_ranges(CutView(two, bounds(start=0)), tail_max=1)[0][2:] == (1, 9), "from the lowest on"
+    assert reading_ranges(CutView(with_input(low=9), now))[0].start == 2, (
+        "the position, where it is the lower one"
+    )
+
+
+def refused(captured: Captured, now: dict[TopicPartition, LogBounds]) -> tuple[str, str]:
+    with pytest.raises(OffsetsGoneError) as caught:
+        require_offsets(CutView(captured, now))
+    return str(caught.value).splitlines()[0], caught.value.advice
+
+
+def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
+    now = bounds(start=0)
+    require_offsets(CutView(CAPTURED, now))
+    assert refused(CAPTURED, {STATE: now[STATE]})[0].endswith("topic in of snapshot snap has no partition 0")
+    made_anew, hint = refused(CAPTURED, now | {TP: LogBounds(start=0, end=9, topic_id="t9")})
+    assert made_anew.endswith("topic in was deleted and made anew (or cut short) since snapshot snap")
+    assert hint == "take a new snapshot"
+    assert refused(CAPTURED, bounds(start=4))[0].endswith(
+        "snapshot snap needs in[0] from offset 2 to 4, and its log now starts at 4"
+    )
+    eaten = now | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
+    assert refused(CAPTURED, eaten)[0].endswith(
+        "snapshot snap needs table[0] (changelog of table t) below offset 3, and its log now starts at 4"
+    )
+
+
+def test_a_witness_without_a_place_does_not_name_one() -> None:
+    assert str(Witness(check="V6", topic="", partition=-1, offset=-1, what="no money")) == "V6: no money"
+    assert (
+        str(Witness(check="V6", topic="t", partition=1, offset=0, what="no money")) == "V6: t[1]@0: no money"
+    )
