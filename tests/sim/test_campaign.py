@@ -35,9 +35,25 @@ def test_no_seed_breaks_it_and_every_rule_has_work_to_do() -> None:
     counts = report.counts
     idle = [rule for rule, names in RULES.items() if not sum(counts[name] for name in names)]
     assert idle == []
-    for name in ("crashes", "rebalances", "zombies", "duplicates", "failed_sends", "stopped_apps", "partitions_added"):
+    for name in (
+        "crashes",
+        "rebalances",
+        "zombies",
+        "duplicates",
+        "failed_sends",
+        "stopped_apps",
+        "partitions_added",
+    ):
         assert counts[name] > 10, name
-    for name in ("in_flight", "in_flight_of_left", "ledgers_recreated", "twin_triggers", "forged", "copied", "absences"):
+    for name in (
+        "in_flight",
+        "in_flight_of_left",
+        "ledgers_recreated",
+        "twin_triggers",
+        "forged",
+        "copied",
+        "absences",
+    ):
         assert counts[name] > 10, name
     assert counts["captured"] > SEEDS
 
@@ -51,7 +67,9 @@ def test_a_seed_that_once_showed_something(seed: int) -> None:
 def test_a_rule_that_is_switched_off_is_missed(mutant: Mutant) -> None:
     """By the causal checker (for the rules that keep snapshots coming: by the liveness phase), not by an assertion."""
     violation = caught_by(mutant, mutant.seed)
-    assert violation is not None, f"seed {mutant.seed} does not catch it: python -m snapkafka.sim mutate finds one"
+    assert violation is not None, (
+        f"seed {mutant.seed} does not catch it: python -m snapkafka.sim mutate finds one"
+    )
 
 
 def test_one_seed_is_the_same_byte_for_byte() -> None:
@@ -66,7 +84,16 @@ def test_the_campaign_as_data() -> None:
     data = json.loads(done.stdout)
     assert data["seeds"] == 30
     assert data["violations"] == []
-    assert {"captured", "aborted", "crashes", "rebalances", "in_flight", "torn", "lost_reports", "rules"} <= data.keys()
+    assert {
+        "captured",
+        "aborted",
+        "crashes",
+        "rebalances",
+        "in_flight",
+        "torn",
+        "lost_reports",
+        "rules",
+    } <= data.keys()
 
 
 @pytest.mark.parametrize("arguments", [("--seeds", "many"), ("mutate", "--seeds", "x"), ("--what",)])
