@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import CutView, LogRecord, in_flight, received
+from .view import CutView, LogRecord, in_flight, read_before, received
 
 __all__ = ["Execution", "Step", "Violation", "causal"]
 
@@ -120,7 +120,7 @@ class _Truth:
     def elsewhere(self, execution: Execution) -> bool:
         """Did it run in another process than the one that the snapshot has its input from?"""
         source = self.sources.get((execution.app, execution.tp))
-        return source is None or execution.process != source.receiver
+        return source is None or read_before(source, execution.process)
 
     def replayed(self, execution: Execution) -> bool:
         """May an execution past the position have left effects? By an earlier reader, if the verdict says so."""
@@ -130,7 +130,8 @@ class _Truth:
         if any((torn.agent, torn.offset) == (execution.agent, execution.offset) for torn in source.torn):
             return True  # it ran before, and was torn when it ran again
         until = max((agent.replay_until for agent in source.agents), default=0)
-        return execution.process != source.receiver or execution.offset < until
+        own = execution.process == source.receiver and execution.offset < until
+        return own or read_before(source, execution.process)
 
 
 def causal(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import EXTERNAL, CutView, LogRecord, in_flight, received
+from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received
 from .witness import Finding
 
 __all__ = ["v1", "v2", "v4", "v5"]
@@ -101,7 +101,9 @@ def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
                 continue
             # A stamp does not name the agent: where only some of them have started the input, it may be one of those.
             until = max((agent.replay_until for agent in source.agents), default=0)
-            replayed = record.process != source.receiver or offset < until
+            replayed = read_before(source, record.process) or (
+                record.process == source.receiver and offset < until
+            )
             if not replayed and received(source, offset):
                 continue
             kind = "replayed" if replayed else "effect-of-later"

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import ChannelRange, TopicPartition
+from snapkafka.protocol.records import NOBODY, ChannelRange, TopicPartition
 
-__all__ = ["EXTERNAL", "CutView", "LogBounds", "LogRecord", "in_flight", "received"]
+__all__ = ["EXTERNAL", "CutView", "LogBounds", "LogRecord", "in_flight", "read_before", "received"]
 
 #: The process of a record that none of ours wrote.
 EXTERNAL: Final = -1
@@ -203,6 +203,11 @@ class CutView:
             now = self.bounds.get(tp)
             if now is None or now.end < end or (topic_id and now.topic_id and now.topic_id != topic_id):
                 yield tp
+
+
+def read_before(source: InputCut, process: int) -> bool:
+    """Did `process` read the input before the one that cut it? Who came later replays nothing."""
+    return process != source.receiver and (process in source.earlier or NOBODY in source.earlier)
 
 
 def in_flight(source: InputCut, offset: int) -> bool:

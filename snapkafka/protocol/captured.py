@@ -53,7 +53,8 @@ class InputCut:
     cut; it lies lower than that where an event was torn later (R6), for then `agents` say that one was not started,
     and those above it were. `low`: reading may start here: below it
     lies no red record (R1). `log_end`: log end that the receiver saw after the trigger (R8). `receiver`: the process
-    that cut it. `torn`: events that were started, and count as not processed all the same (R6).
+    that cut it. `torn`: events that were started, and count as not processed all the same (R6). `earlier`: who read it
+    before, -1 standing for those that nobody remembers: effects of theirs past the position are replays.
     """
 
     app: str
@@ -67,6 +68,7 @@ class InputCut:
     receiver: int
     agents: tuple[Position, ...] = ()
     torn: tuple[TornEvent, ...] = ()
+    earlier: tuple[int, ...] = ()
 
 
 @value
@@ -217,6 +219,7 @@ def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -
                     receiver=part.process,
                     agents=agents,
                     torn=torn,
+                    earlier=snapshot.earlier.get((app, tp), ()),
                 )
             )
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))

@@ -54,6 +54,8 @@ KEEP_LEFT: Final = 1000
 #: Repeats of records whose author is no living process are recognised among so many; and so many names of snapshots
 #: (id, attempt) are taken, the same for every reader.
 KEEP_NUMBERS: Final = 4096
+#: Earlier readers of an input that are remembered: those whose work may still be found in front of a position.
+KEEP_EARLIER: Final = 64
 #: An author's records may overtake each other by so many.
 KEEP_ABOVE: Final = 256
 
@@ -266,12 +268,23 @@ class LedgerState:
             last = self.owners.get((app, tp))
             if last is not None and last.generation > record.generation and self._lives(last.process):
                 continue  # who wakes up late is not the owner any more, whatever it says
-            before = max(last.before, last.red) if last is not None else 0
-            self.owners[app, tp] = Owner(offset, record.process, record.generation, before, view.epoch)
+            self.owners[app, tp] = Owner(
+                offset,
+                record.process,
+                record.generation,
+                before=max(last.before, last.red) if last is not None else 0,
+                red=view.epoch,
+                earlier=self._earlier(last),
+            )
             mine.append(tp)
         view.inputs = tuple(tp for tp in record.inputs if tp in mine)
         for snapshot in list(self.open.values()):
             self._moved_on(offset, snapshot, app, view.inputs)
+
+    def _earlier(self, last: Owner | None) -> tuple[int, ...]:
+        if last is None:
+            return (NOBODY,) if self._start else ()  # the beginning of the ledger is gone
+        return (*(p for p in last.earlier if p != last.process), last.process)[-KEEP_EARLIER:]
 
     def _moved_on(
         self, offset: int, snapshot: SnapshotView, app: str, inputs: Iterable[TopicPartition]
@@ -355,8 +368,17 @@ class LedgerState:
                 else:
                     snapshot.reports[record.process] = (offset, record)
                 for tp in (*inputs, *record.changelogs):
-                    if self._before(app, tp, record.process) < snapshot.epoch:
-                        snapshot.claims.setdefault((app, tp), offset)
+                    if (
+                        self._before(app, tp, record.process) < snapshot.epoch
+                        and (app, tp) not in snapshot.claims
+                    ):
+                        snapshot.claims[app, tp] = offset
+                        owner = self.owners.get((app, tp))
+                        if owner is not None:
+                            own = owner.process == record.process
+                            snapshot.earlier[app, tp] = (
+                                owner.earlier if own else (*owner.earlier, owner.process)
+                            )
                 self._complete(offset, snapshot)
 
     def _reads_red(self, record: CutReport, app: str, inputs: set[TopicPartition]) -> None:

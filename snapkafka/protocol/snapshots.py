@@ -60,7 +60,8 @@ class Owner(NamedTuple):
     """Who has an input: the ledger offset of the `Assigned` that said so, its author, the generation of its group.
 
     `red` is the highest epoch that it was red for while it read the input, `before` the same of all earlier owners: for
-    no snapshot up to there can the present one cut this input, it comes too late (R9).
+    no snapshot up to there can the present one cut this input, it comes too late (R9). `earlier` names the latest of
+    them, `NOBODY` standing for those that nobody remembers.
     """
 
     offset: int
@@ -68,6 +69,7 @@ class Owner(NamedTuple):
     generation: int
     before: int
     red: int
+    earlier: tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,6 +122,9 @@ class SnapshotView:
     supplements: dict[int, CutReport] = field(default_factory=dict)
     supplements_closed: dict[int, tuple[int, Closed]] = field(default_factory=dict)
     claims: dict[Input, int] = field(default_factory=dict)
+    earlier: dict[Input, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # who had it before the one that cut it
     captured_at: int | None = None  # ledger offset of the record that completed it
     failure: Failure | None = None
     failed_at: int | None = None

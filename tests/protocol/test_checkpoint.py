@@ -3,10 +3,12 @@ far: readers start there, older records may go")."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.checkpoint import take_checkpoint
 from snapkafka.protocol.completion import KEEP_NUMBERS, LedgerState, Status
 from snapkafka.protocol.events import InputsTaken, StopAsked
@@ -28,6 +30,30 @@ from .world import A, B, Process, World, settle
 N = 10**9  # numbers of checkpoints: no other author without an id has these
 
 Ledger = list[tuple[int, LedgerRecord | None]]
+
+
+def forgetful(captured: Captured) -> Captured:
+    """Without who read the inputs before: a checkpoint does not keep that, and says so (see the next test)."""
+    return replace(captured, inputs=tuple(replace(cut, earlier=()) for cut in captured.inputs))
+
+
+def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader() -> None:
+    """It does not know who read an input before; -1 stands for all of them."""
+    world = World()
+    p = Process(world, "p", (A,))
+    heir = Process(world, "p", (A,))
+    settle(p, heir)
+    chunks = take_checkpoint(enumerate(world.ledger), first_n=N)
+    for chunk in chunks:
+        world.append(chunk)
+    start = chunks[0].upto
+    epoch = world.trigger()
+    settle(p, heir)
+    late = LedgerState(start=start)
+    for offset in range(start, len(world.ledger)):
+        late.apply(offset, world.ledger[offset])
+    assert [cut.earlier for cut in world.fold.captured(epoch).inputs] == [(p.id,)]
+    assert [cut.earlier for cut in late.captured(epoch).inputs] == [(-1,)]
 
 
 def answers(state: LedgerState, epochs: set[int]) -> dict[str, Any]:
@@ -57,7 +83,9 @@ def answers(state: LedgerState, epochs: set[int]) -> dict[str, Any]:
         "epochs": {epoch for epoch in epochs if state.is_epoch(epoch)},
         "status": {epoch: (v.status, v.failure, v.failed_at, v.captured_at) for epoch, v in views.items()},
         "doubts": {epoch: (v.contaminated, v.verdict) for epoch, v in views.items()},
-        "captured": {epoch: state.captured(epoch) for epoch, v in views.items() if v.captured_at is not None},
+        "captured": {
+            epoch: forgetful(state.captured(epoch)) for epoch, v in views.items() if v.captured_at is not None
+        },
         "ids": {
             (v.trigger.id, v.trigger.attempt): state.by_id[v.trigger.id, v.trigger.attempt]
             for v in views.values()
@@ -281,7 +309,9 @@ def test_an_app_that_was_retired_is_not_expected_after_it_either(
     world.append(Retire(n=2, app="p"))
     ledger, kept = trimmed(world, start=len(world.ledger))
     assert kept == {epoch}
-    assert read(ledger, start=ledger[0][0]).captured(epoch) == world.fold.captured(epoch)
+    assert forgetful(read(ledger, start=ledger[0][0]).captured(epoch)) == forgetful(
+        world.fold.captured(epoch)
+    )
 
 
 def test_only_the_latest_captured_snapshots_are_kept(world: World, pair: tuple[Process, Process]) -> None:
@@ -316,7 +346,7 @@ def test_of_those_that_left_only_the_latest_are_kept_and_whoever_has_a_part_in_a
     ledger, _ = trimmed(world, start=len(world.ledger))
     state = read(ledger, start=ledger[0][0])
     assert {*state.processes} == {p.id, q.id, *gone[-2:]}
-    assert state.captured(epoch) == world.fold.captured(epoch)
+    assert forgetful(state.captured(epoch)) == forgetful(world.fold.captured(epoch))
 
 
 def test_what_was_contaminated_stays_so(world: World, pair: tuple[Process, Process]) -> None:

@@ -208,8 +208,9 @@ def test_v5_a_white_effect_of_an_input_at_the_cut_is_accused() -> None:
 
 def test_v5_torn_events_and_replays_are_listed_not_accused() -> None:
     effect = LOG[0]._replace(cause=(TopicPartition("in", 0), INPUT.position))
-    other = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=99),)))
-    assert [f.kind for f in v5(other, [effect])] == ["replayed"], "an earlier reader's"
+    for earlier, kind in (((effect.process,), "replayed"), ((-1,), "replayed"), ((), "effect-of-later")):
+        other = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=99, earlier=earlier),)))
+        assert [f.kind for f in v5(other, [effect])] == [kind], "who read it later replays nothing"
     agent = Position(
         agent="a", topic="in", partition=0, offset=INPUT.position, replay_until=INPUT.position + 1
     )
