@@ -264,3 +264,19 @@ def test_r7_closed_tells_where_the_changelogs_end(world: World) -> None:
     assert ends == [("t", "p-t-changelog", 0, 3), ("t", "p-t-changelog", 0, 4)]
     (sent,) = records(p, Closed)[-1].sent
     assert (sent.white_end, sent.marker) == (4, -1), "no marker goes into a changelog"
+
+
+def test_r7_where_nothing_white_lies_the_ends_are_at_the_beginning(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """`SentEnd.last_seq`: -1: none."""
+    p, q = pair
+    white = p.start(A, 0)
+    world.trigger()
+    p.catch_up()
+    p.send(B)
+    p.end(white)
+    settle(p, q)
+    closed = records(p, Closed)[-1]
+    assert [(sent.white_end, sent.last_seq) for sent in closed.sent] == [(0, -1)]
+    assert [end.end for end in closed.changelogs] == [0]

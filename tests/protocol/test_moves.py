@@ -160,7 +160,11 @@ def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
     p.catch_up()  # p's report was made under an Assigned that is not the latest for A any more
     failure = world.snapshot(epoch).failure
     assert failure is not None
-    assert failure.code == "input-moved"
+    assert failure == Failure(
+        code="input-moved",
+        reason=f"input a[0] moved while process {p.id} (p on host, pid 0) was reporting its cut",
+        culprit="a[0]",
+    )
 
 
 def test_r9_a_process_cuts_for_the_highest_epoch_of_its_inputs(world: World) -> None:
