@@ -4,7 +4,7 @@ VENV := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench mutation clean
+.PHONY: help setup demo test lint format prove bench mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ format: $(READY)  ## put the code into its form
 
 bench: $(READY)  ## measure what the docs promise (ONLY=name picks one)
 	@$(VENV)/python -m tests.bench $(ONLY)
+
+prove: $(READY)  ## the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
+	@$(VENV)/python -m snapkafka.sim --seeds 100000
+	@$(VENV)/python -m snapkafka.sim mutate
 
 mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (an hour; docs/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)

@@ -356,7 +356,8 @@ class LedgerState:
         }
         if moved and record.supplement:
             return  # R9: void. Who has the input now cuts it itself, or it was too late
-        for snapshot in [s for e, s in self.open.items() if record.previous < e <= record.epoch]:
+        served = [s for e, s in self.open.items() if record.previous < e <= record.epoch]
+        for snapshot in [s for s in served if app in s.apps]:
             if moved:
                 # R9: inputs moved away (or even came back) before the report landed; it is void.
                 reason = f"input {min(moved)} moved while {view.name} was reporting its cut"

@@ -38,7 +38,11 @@ class Mutant:
     what: str
     patch: Patch
     plan: Callable[[Plan], Plan] = lambda plan: plan
-    seed: int = 0  # one that is known to catch it
+
+    @property
+    def seed(self) -> int:
+        """A seed that is known to catch it."""
+        return SEEDS.get(self.name, 0)
 
     @property
     def rule(self) -> str:
@@ -329,14 +333,7 @@ def _nobody_came_back(record: Any) -> Any:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def _blind_to_zombies(v1: Any) -> Any:
-    def blind(cut: Any, records: Any) -> Any:
-        return [finding for finding in v1(cut, records) if finding.kind != "left-late"]
-
-    return blind
-
-
-def _blind_to_replays(v5: Any) -> Any:
+def _sees_nothing(check: Any) -> Any:
     return lambda cut, records: []
 
 
@@ -455,13 +452,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 zombie",
         "the verdict is blind to a zombie's records",
-        _patching(run, "v1", _blind_to_zombies),
+        _patching(run, "left_late", _sees_nothing),
         _faults(pause=0.01, wake=0.05, expire=0.02),
     ),
     Mutant(
         "V5 replay",
         "the verdict is blind to replays",
-        _patching(run, "v5", _blind_to_replays),
+        _patching(run, "v5", _sees_nothing),
         _faults(crash=0.01, rebalance=0.02),
     ),
     Mutant(
@@ -484,3 +481,26 @@ LIVENESS: Final[tuple[Mutant, ...]] = (
         _faults(forge=0.01),
     ),
 )
+
+#: Seeds that are known to catch them. `mutate` looks for others too; those that are missing here no few seeds catch.
+SEEDS: Final = {
+    "R2 agent": 5,
+    "R2 global table": 64,
+    "R2 reply": 32,
+    "R4 report": 50,
+    "R5 colour": 1,
+    "R6 torn": 1,
+    "R6 overwritten": 15,
+    "R7 event": 5,
+    "R7 ack": 1,
+    "R7 report": 1,
+    "R8 end": 1,
+    "R8 start": 0,
+    "R8 late start": 0,
+    "R8 left": 0,
+    "R9 stale": 20,
+    "R12 dead": 6,
+    "V1 zombie": 198,
+    "V5 replay": 1,
+    "hear nothing": 64,
+}

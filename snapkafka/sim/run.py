@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from snapkafka.checks import CutView, LogRecord, Verdict, decide, outcome
 from snapkafka.checks.causal import Violation, causal
-from snapkafka.checks.log_checks import v1, v2, v4, v5
+from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import Dead
 
@@ -84,7 +84,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
 
 def verdict_of(view: CutView, records: list[LogRecord]) -> Verdict:
     """V1, V2, V4 and V5, as the Spark job runs them."""
-    findings = [*v1(view, records), *v2(view, records), *v4(view, records), *v5(view, records)]
+    findings = [finding for check in (v1, left_late, v2, v4, v5) for finding in check(view, records)]
     counts = Counter(finding.kind for finding in findings)
     outcomes = [outcome(check, findings, counts) for check in ("V1", "V2", "V4", "V5")]
     captured = view.captured

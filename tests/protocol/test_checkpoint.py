@@ -41,6 +41,7 @@ def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader() -> None:
     """It does not know who read an input before; -1 stands for all of them."""
     world = World()
     p = Process(world, "p", (A,))
+    p.feed(InputsTaken())
     heir = Process(world, "p", (A,))
     settle(p, heir)
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N)

@@ -21,6 +21,8 @@ WORLDS = 600
 EVERYTHING = Suspicion(1, 1, 1, 1, 1)
 #: The other kinds come from the bounds of the log alone.
 _FROM_RECORDS = {kind for kind in KINDS if not kind.startswith(("recreated", "gone", "unread"))}
+#: Those that only the simulator's judge looks for so far.
+_FROM_RECORDS -= {"left-late", "gap-failed", "effect-of-later", "replayed"}
 #: What the first look has to see for a rule to be run that finds this kind.
 _SEEN_AS = {
     "white-after-end": "after_end",

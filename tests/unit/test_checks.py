@@ -30,7 +30,7 @@ from snapkafka.checks import (
     reading_ranges,
     require_offsets,
 )
-from snapkafka.checks.log_checks import v1, v5
+from snapkafka.checks.log_checks import left_late, v5
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import ChannelRange, Position, TopicPartition, TornEvent
@@ -177,15 +177,17 @@ def test_v2_red_by_r8() -> None:
 def test_v2_red_by_r8_of_a_process_that_left() -> None:
     log = [*LOG[:5], LogRecord("in", 0, 6, 2, 0, 0)]
     captured = replace(with_input(position=7, noted=7, log_end=6), recorded=())
-    assert found(log, captured) == [("left-late", 6), ("red-late", 6)]
+    assert found(log, captured) == [("red-late", 6)]
+    assert [finding.offset for finding in left_late(CutView(captured), log)] == [6]
 
 
 def test_v1_who_was_taken_for_gone_and_sends_again_leaves_it_open() -> None:
     """Nobody can tell any more which of its records belong before the cut: never a silent pass."""
     log = [*LOG, LogRecord("in", 0, 7, 2, 0, 0)]
     captured = replace(with_input(log_end=6), recorded=())
-    assert [kind for kind, _ in found(log, captured)] == ["left-late"]
-    outcomes = [outcome("V1", v1(CutView(captured), log), {"left-late": 1})]
+    late = left_late(CutView(captured), log)
+    assert [finding.offset for finding in late] == [7]
+    outcomes = [outcome("V1", late, {"left-late": 1})]
     assert decide(outcomes) is Verdict.UNVERIFIABLE
 
 

@@ -61,7 +61,7 @@ def test_v1_what_one_that_left_sent_after_its_end_was_seen() -> None:
         LogRecord("in", 0, 6, 2, 0, 1),
         LogRecord("in", 0, 7, 2, 50, 2, marker=True),
     ]
-    assert log_checks.v1(CutView(CAPTURED), log) == [Finding("left-late", "in", 0, 6, 2, 1, a=6)]
+    assert log_checks.left_late(CutView(CAPTURED), log) == [Finding("left-late", "in", 0, 6, 2, 1, a=6)]
 
 
 def test_v1_the_earliest_of_the_ends_that_were_seen_counts_for_one_that_left() -> None:
@@ -329,4 +329,5 @@ def test_v5_causes_of_an_earlier_owner_are_replays() -> None:
         ("replayed", 3),
         ("effect-of-later", 4),
     ]
-    assert [f.kind for f in log_checks.v5(view, [effect(9, process=2)])] == ["replayed"]
+    before = CutView(replace(view.captured, inputs=(replace(view.captured.inputs[0], earlier=(2,)),)))
+    assert [f.kind for f in log_checks.v5(before, [effect(9, process=2)])] == ["replayed"]
