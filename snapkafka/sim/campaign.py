@@ -136,7 +136,7 @@ def caught_by(mutant: Mutant, seed: int) -> Violation | None:
     told = [v for v in (*outcome.violations, *outcome.condemned) if v.rule in wanted]
     if not told:
         return None
-    sober = run(seed, plan)
+    sober = run(seed, mutant.whole(plan))
     return None if sober.violations or sober.condemned else told[0]
 
 

@@ -38,6 +38,9 @@ class Mutant:
     what: str
     patch: Patch
     plan: Callable[[Plan], Plan] = lambda plan: plan
+    whole: Callable[[Plan], Plan] = lambda plan: (
+        plan
+    )  # what makes the plan whole again, where it is the plan that breaks
 
     @property
     def seed(self) -> int:
@@ -469,6 +472,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "headers ignored without classic mode",
         _patching(Process, "meet", _no_headers),
         lambda plan: replace(_sober(plan), hear=frozenset({"markers"}), classic=False),
+        lambda plan: replace(plan, hear=frozenset({"ledger", "markers", "headers"})),
     ),
 )
 
@@ -503,4 +507,5 @@ SEEDS: Final = {
     "V1 zombie": 198,
     "V5 replay": 1,
     "hear nothing": 64,
+    "hear markers": 3,
 }
