@@ -35,6 +35,7 @@ bench: $(READY)  ## measure what the docs promise (ONLY=name picks one)
 prove: $(READY)  ## the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
 	@$(VENV)/python -m snapkafka.sim --seeds 100000
 	@$(VENV)/python -m snapkafka.sim mutate
+	@$(VENV)/python -m snapkafka.sim explore --large
 
 mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (an hour; docs/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)

@@ -17,6 +17,7 @@ USAGE = """python -m snapkafka.sim --seeds N [--from S] [--jobs J] [--json]   ma
        python -m snapkafka.sim --seed N                                   one, with its trace
        python -m snapkafka.sim run FILE.json                              a story from outside
        python -m snapkafka.sim mutate [--seeds N] [--json]                every rule, switched off
+       python -m snapkafka.sim explore [--world NAME] [--large] [--json]    all interleavings of small worlds
        python -m snapkafka.sim compare --out DIR [...]                    methods compared on one workload"""
 
 
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     verbs: dict[str, Callable[[list[str]], int]] = {
         "run": _story,
         "mutate": _mutate,
+        "explore": _explore,
         "compare": _compare,
     }
     if arguments and arguments[0] in verbs:
@@ -112,6 +114,12 @@ def _mutate(arguments: list[str]) -> int:
         }
         print(json.dumps(data, indent=1))
     return 0 if all(caught.seed is not None for caught in found) else 1
+
+
+def _explore(arguments: list[str]) -> int:
+    from .explore import main as explore
+
+    return explore(arguments)
 
 
 def _compare(arguments: list[str]) -> int:

@@ -1,0 +1,262 @@
+"""States of the exhaustive search: how one is copied, and when two are the same.
+
+Both go over everything that an object holds, field by field, so a field that somebody adds is copied and compared
+without being named here; a type that is not known is an error, never a guess.
+
+*Copying.* What cannot change is shared: frozen dataclasses, named tuples of such, records that are in a log. Everything
+else is copied once, so that what was one object stays one object.
+
+*Sameness.* `Names` gives every immutable value a number, the same for equal values, and turns a mutable object into a
+tuple of such. Where one object is met twice, the second time says which one it was: two states are the same only if
+they share alike. Tuples are compared as they are; there is no digest that two different states could have in common.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import is_dataclass
+from enum import Enum
+from typing import Any, Final, TypeVar, cast
+
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import LedgerRecord, TopicPartition
+from snapkafka.protocol.snapshots import Owner
+
+from .log import Stored
+from .process import Sending
+
+T = TypeVar("T")
+
+__all__ = ["Fold", "Memo", "Names", "copy", "fields"]
+
+#: Original object -> its copy, by identity.
+Memo = dict[int, Any]
+
+#: Never copied, and its own name.
+PLAIN: Final = (int, str, bool, float, type(None), frozenset, TopicPartition, Cause, Owner)
+#: Never compared: a fold is what was read of the ledger, and how much that is stands beside it.
+UNNAMED: Final = (LedgerState, random.Random)
+
+
+def fields(cls: type) -> tuple[str, ...]:
+    """The slots of a class and of those it comes from."""
+    return tuple(name for base in reversed(cls.__mro__) for name in vars(base).get("__slots__", ()))
+
+
+def _immutable(cls: type) -> bool:
+    parameters = getattr(cls, "__dataclass_params__", None)
+    return cls in PLAIN or issubclass(cls, Enum) or (parameters is not None and parameters.frozen)
+
+
+# -- copying -----------------------------------------------------------------------------------------------------------
+
+_COPIES: dict[type, Callable[[Any, Memo], Any]] = {}
+#: Types that are shared, as far as one was met. Most of a state is of these: they are asked for first.
+_SHARED_TYPES: set[type] = set(PLAIN)
+
+
+def copy(thing: Any, memo: Memo) -> Any:
+    """A copy of a part of a state."""
+    how = _COPIES.get(type(thing))
+    if how is None:
+        how = _COPIES[type(thing)] = _how_to_copy(type(thing))
+    return how(thing, memo)
+
+
+def _how_to_copy(cls: type) -> Callable[[Any, Memo], Any]:
+    if cls is Fold:
+        return lambda thing, memo: thing.shared()
+    if _immutable(cls) or issubclass(cls, random.Random) or cls is Stored:
+        _SHARED_TYPES.add(cls)
+        return lambda thing, memo: thing
+    if cls is Sending:
+        return _copy_sending
+    if cls in (dict, Counter):
+        return _copy_dict
+    if cls in (list, deque, set):
+        return _copy_items
+    if cls is tuple:
+        return lambda thing, memo: tuple([x if type(x) in _SHARED_TYPES else copy(x, memo) for x in thing])
+    if issubclass(cls, tuple):  # a named one
+        return lambda thing, memo: cls(*[copy(item, memo) for item in thing])
+    if not is_dataclass(cls) and not cls.__module__.startswith("snapkafka."):
+        raise TypeError(f"nobody said how a {cls.__name__} is copied")
+    return _copy_slots(cls, fields(cls)) if fields(cls) else _copy_attributes(cls)
+
+
+def _copy_slots(cls: type, slots: tuple[str, ...]) -> Callable[[Any, Memo], Any]:
+    def copy_object(thing: Any, memo: Memo) -> Any:
+        new = memo.get(id(thing))
+        if new is None:
+            new = memo[id(thing)] = object.__new__(cls)
+            for name in slots:
+                value = getattr(thing, name)
+                setattr(new, name, value if type(value) in _SHARED_TYPES else copy(value, memo))
+        return new
+
+    return copy_object
+
+
+def _copy_attributes(cls: type) -> Callable[[Any, Memo], Any]:
+    def copy_object(thing: Any, memo: Memo) -> Any:
+        new = memo.get(id(thing))
+        if new is None:
+            new = memo[id(thing)] = object.__new__(cls)
+            state: dict[str, Any] = new.__dict__
+            for name, value in vars(thing).items():
+                state[name] = value if type(value) in _SHARED_TYPES else copy(value, memo)
+        return new
+
+    return copy_object
+
+
+def _copy_dict(thing: Any, memo: Memo) -> Any:
+    new = memo.get(id(thing))
+    if new is None:
+        new = memo[id(thing)] = type(thing)()
+        for key, value in thing.items():
+            new[key] = value if type(value) in _SHARED_TYPES else copy(value, memo)
+    return new
+
+
+def _copy_items(thing: Any, memo: Memo) -> Any:
+    new = memo.get(id(thing))
+    if new is None:
+        new = memo[id(thing)] = type(thing)(
+            [x if type(x) in _SHARED_TYPES else copy(x, memo) for x in thing] if thing else ()
+        )
+    return new
+
+
+def _copy_sending(thing: Sending, memo: Memo) -> Sending:
+    """A record changes until it is in the log (its stamp), and never after."""
+    new: Sending | None = memo.get(id(thing))
+    if new is None:
+        new = memo[id(thing)] = Sending(
+            thing.tp,
+            thing.record if thing.offset >= 0 else _copy_stored(thing.record),
+            copy(thing.effect, memo),
+            thing.epoch,
+            copy(thing.execution, memo),
+            thing.offset,
+            thing.copies,
+        )
+    return new
+
+
+def _copy_stored(record: Stored) -> Stored:
+    new = Stored.__new__(Stored)
+    for name in _STORED:
+        setattr(new, name, getattr(record, name))
+    return new
+
+
+_STORED: Final = fields(Stored)
+
+
+class Fold(LedgerState):
+    """The fold of the ledger, of which many worlds share what it holds.
+
+    What it holds after a record depends on nothing but what it held before. So each step is done once, on a copy, and
+    is remembered; a fold only ever goes from one remembered state to the next.
+    """
+
+    def __init__(self, *, history: bool) -> None:
+        super().__init__(history=history)
+        self.next: dict[int, tuple[LedgerRecord | None, dict[str, Any]]] = {}
+
+    def apply(self, offset: int, record: LedgerRecord | None) -> None:
+        known = self.next.get(id(record))
+        if known is None:
+            memo: Memo = {}
+            new = LedgerState.__new__(Fold)
+            for name, value in vars(self).items():
+                new.__dict__[name] = {} if name == "next" else copy(value, memo)
+            LedgerState.apply(new, offset, record)
+            known = self.next[id(record)] = (
+                record,
+                new.__dict__,
+            )  # keeps the record alive, so its id stays its own
+        self.__dict__ = known[1]
+
+    def shared(self) -> Fold:
+        """The same fold, to be fed on its own."""
+        new = Fold.__new__(Fold)
+        new.__dict__ = self.__dict__
+        return new
+
+
+# -- sameness ----------------------------------------------------------------------------------------------------------
+
+
+class Names:
+    """Numbers for values. Kept for one search: what was named once keeps its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._by_id: dict[int, tuple[object, int]] = {}  # keeps what it knows alive, so no id comes twice
+        self._how: dict[type, Callable[[Any, dict[int, int]], Hashable]] = {}
+
+    def number(self, value: Hashable) -> int:
+        """The number of an immutable value."""
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    def once(self, thing: T, key: Callable[[T], Hashable]) -> int:
+        """The number of an object that does not change any more, however often it is asked for."""
+        known = self._by_id.get(id(thing))
+        if known is None:
+            known = self._by_id[id(thing)] = (thing, self.number(key(thing)))
+        return known[1]
+
+    def key(self, thing: Any, met: dict[int, int]) -> Hashable:
+        """What a part of a state holds, as a value. `met`: mutable objects met before, and which one each was."""
+        if type(thing) in _NAMES_OF_THEIR_OWN:
+            return cast(Hashable, thing)
+        how = self._how.get(type(thing))
+        if how is None:
+            how = self._how[type(thing)] = self._how_to_key(type(thing))
+        return how(thing, met)
+
+    def keys(self, things: Iterable[Any], met: dict[int, int]) -> Hashable:
+        key, own = self.key, _NAMES_OF_THEIR_OWN
+        return tuple([x if type(x) in own else key(x, met) for x in things])
+
+    def _how_to_key(self, cls: type) -> Callable[[Any, dict[int, int]], Hashable]:
+        if issubclass(cls, UNNAMED):
+            return lambda thing, met: None
+        if issubclass(cls, Enum):
+            return lambda thing, met: cast(Hashable, thing)
+        if _immutable(cls):
+            return lambda thing, met: self.once(thing, lambda same: cast(Hashable, same))
+        if issubclass(cls, tuple) or cls in (list, deque):
+            return self.keys
+        if cls in (dict, Counter):
+            return self._dict_key
+        if cls is set:
+            return lambda thing, met: frozenset(self.key(item, met) for item in thing)
+        slots = fields(cls)
+
+        def object_key(thing: Any, met: dict[int, int]) -> Hashable:
+            known = met.get(id(thing))
+            if known is not None:
+                return ("met", known)
+            met[id(thing)] = len(met)
+            return self.keys([getattr(thing, name) for name in slots] if slots else vars(thing).values(), met)
+
+        return object_key
+
+    def _dict_key(self, thing: dict[Any, Any], met: dict[int, int]) -> Hashable:
+        """In the order in which the keys came: whoever goes over it goes in that order."""
+        if not thing:
+            return ()
+        known = met.get(id(thing))
+        if known is not None:
+            return ("met", known)
+        met[id(thing)] = len(met)
+        return self.keys(thing, met), self.keys(thing.values(), met)
+
+
+_NAMES_OF_THEIR_OWN: Final = frozenset(PLAIN)

@@ -1,0 +1,147 @@
+"""What can come next in an explored world, and what of it need not be tried in every order.
+
+A *lens* (`SmallWorld.slow`) makes a world smaller: kinds of steps that are not in it happen at once. Within the lens
+all orders count, but some need not be gone through one by one. A step that is possible now, that nothing else can
+prevent or change, and that prevents or changes nothing else, may as well be done now: every run without it has a run
+with it that ends the same (a persistent set of one). Time only goes forward here, so no step is put off for ever.
+These are:
+
+* *fetching what is not red*. It only moves a record into the queue of its agent; the position of a cut is what was
+  started. A rebalance throws both away.
+* *a step of the only event that can run*, if it reads, writes or sends. Its colour was settled when it started, and
+  nobody else has its table. Its markers wait for its end; what it sends waits in the outbox, and leaving that is a step
+  of its own. Not where a process may be taken for dead, which takes its colour away. (This rests on R5, which it could
+  therefore not test: the worlds `closing` and `torn` go without.)
+* *starting and ending an event that is red for all there is*, when nothing can go wrong any more: no cut asks again.
+* *reading what changes nothing* in the ledger: what others report, and any `Closed`. Not where somebody may give up on
+  a snapshot, for he says what he waited for, and not with two snapshots, of which one may have failed meanwhile.
+* *asking for log ends* if nobody leaves: only for those who left do they say anything (R8).
+* *appending to a changelog*, if nobody ever recovers from it: it has one writer and no reader.
+
+That the outcomes are the same is a test: `tests/sim/test_explore.py` goes through small worlds without all this.
+
+A run is *over* when nothing can happen of itself; or when every snapshot failed, for what comes first stands; or when
+every snapshot is decided and nothing white is left anywhere: what happens then lies past every end, and is red.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from snapkafka.protocol.records import Assigned, Closed, CutReport, Dead, Hello
+
+from .explore_small import PROMPT, SmallWorld
+from .explore_world import Choice, ExploredWorld
+from .process import Process, Running
+
+__all__ = ["choices", "over"]
+
+#: Faults by which somebody leaves, or an input moves.
+MOVES: Final = frozenset({"crash", "rebalance", "restart", "stop", "expire"})
+
+
+def choices(world: ExploredWorld, small: SmallWorld, *, reduced: bool = True) -> list[Choice]:
+    """What could happen next, as far as it has to be tried; nothing where the run is over."""
+    if over(world):
+        return []
+    moving = bool(MOVES & small.kinds)
+    # Without moves nobody asks what was committed.
+    moves = [choice for choice in world.possible() if choice.kind != "commit" or moving]
+    prompt = [c for c in moves if c.kind in PROMPT and not _slow(world, small, c)]
+    if prompt:
+        return [min(prompt, key=lambda choice: PROMPT.index(choice.kind))]
+    if reduced and small.reduced:
+        for choice in moves:
+            if choice.process >= 0 and _independent(world, small, choice):
+                return [choice]
+    if world.triggers and "ledger" in world.plan.hear:
+        moves.append(Choice("trigger"))
+    elif world.triggers:
+        joined = [p.number for p in world.processes if p.joined]
+        moves += [Choice("trigger", n) for n in joined if small.asks in (-1, n)]
+    return [*moves, *world.faulty()] if moves else []
+
+
+def _slow(world: ExploredWorld, small: SmallWorld, choice: Choice) -> bool:
+    """May it be late: for its kind, for what it is about, for that and the app that does it?"""
+    what = world.finely(choice)
+    app = world.processes_ever[choice.process].app.name if choice.process >= 0 else ""
+    return not small.slow.isdisjoint((choice.kind, what, f"{app} {what}"))
+
+
+def _independent(world: ExploredWorld, small: SmallWorld, choice: Choice) -> bool:
+    """May it be done now, and nothing else tried? (See above.)"""
+    process = world.processes_ever[choice.process]
+    match choice.kind:
+        case "fetch":
+            record = world.broker.logs[choice.what][process.consumer.fetch[choice.what]]
+            red = record.process >= 0 and record.epoch > process.machine.colours.epoch
+            return not record.marker and not red
+        case "start":
+            return _one_at_a_time(process) and _red_for_good(world, process)
+        case "step":
+            (running, *others) = (r for r in process.running if r.cause == choice.what)
+            return not others and _one_at_a_time(process) and _step_alone(world, small, process, running)
+        case "ledger":
+            return small.kinds.isdisjoint({"expire"}) and world.plan.snapshots == 1 and _inert(world, process)
+        case "ends":
+            return not MOVES & small.kinds
+        case "append":
+            harmless = not (MOVES | {"fail-send", "duplicate"}) & small.kinds
+            return harmless and choice.what.topic == process.app.changelog
+        case _:
+            return False
+
+
+def _one_at_a_time(process: Process) -> bool:
+    return sum(agent.concurrency for agent in process.app.agents) == 1
+
+
+def _step_alone(world: ExploredWorld, small: SmallWorld, process: Process, running: Running) -> bool:
+    if world.plan.classic or "expire" in small.kinds or running.awaits or running.answer is not None:
+        return False
+    if running.at == len(running.program):
+        colours = process.machine.colours
+        return _red_for_good(world, process) and colours.running.get(running.cause) == colours.epoch
+    kind = running.program[running.at][0]
+    return kind in ("read", "write", "buffer", "pause") or (kind == "send" and not process.buffer)
+
+
+def _red_for_good(world: ExploredWorld, process: Process) -> bool:
+    """Is it as red as it will ever be, in a world in which nothing can go wrong any more?"""
+    quiet = not world.triggers and not any(world.faults.values()) and not world.unbalanced
+    return quiet and process.machine.colours.epoch == world.fold.highest_epoch
+
+
+def _inert(world: ExploredWorld, process: Process) -> bool:
+    record = world.broker.ledger[process.read]
+    me = process.machine.process
+    if me is None:
+        return False
+    return isinstance(record, Closed) or (isinstance(record, Assigned | CutReport) and record.process != me)
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def over(world: ExploredWorld) -> bool:
+    """Is everything decided that will ever be asked?"""
+    if world.triggers or not world.fold.snapshots or world.fold.open:
+        return False
+    captured = [epoch for epoch, snapshot in world.fold.snapshots.items() if snapshot.failure is None]
+    return not captured or all(_all_red(world, process, max(captured)) for process in world.processes)
+
+
+def _all_red(world: ExploredWorld, process: Process, epoch: int) -> bool:
+    """Is all that it does from here on red for the snapshot, and does it go on under the id that it has?"""
+    machine = process.machine
+    view = world.fold.processes.get(machine.process) if machine.process is not None else None
+    sends = [*process.buffer, *process.waiting, *(s for queue in process.outbox.values() for s in queue)]
+    return (
+        view is not None
+        and view.left is None
+        and machine.colours.epoch >= epoch
+        and all(colour >= epoch for colour in machine.colours.running.values())
+        and all(sending.effect is None or sending.effect.epoch >= epoch for sending in sends)
+        and not any(isinstance(record, Dead | Hello) for record in process.posts)
+    )

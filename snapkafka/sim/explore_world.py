@@ -1,0 +1,381 @@
+"""The simulator's world with nothing left to chance: every draw is a choice, and a choice leads to a new world.
+
+It is the same `World` and the same `Process`, driven from outside: `possible()` and `faulty()` say what could happen
+next, `after()` gives the world after it, and leaves this one as it is. Only what a choice changes is copied: the
+process that acts, or all of them where a group rebalances; logs and history, of which the entries are shared.
+
+What is left out of a state (`key`) cannot matter: counts and the trace; what a process is from its start (its number,
+its app); what a fold holds, for that is named by what was read.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Hashable, Iterator
+from typing import Any, Final, NamedTuple, cast
+
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.events import TriggerAppended
+from snapkafka.protocol.records import CutReport, TopicPartition, Trigger
+
+from .explore_history import NamedHistory
+from .explore_state import Fold, Memo, Names, copy
+from .log import Broker, Stored
+from .plan import App, Plan
+from .process import Process
+from .world import World
+
+__all__ = ["Choice", "ExploredWorld", "Stage"]
+
+#: Attributes of a process that are no part of its state, or named by others.
+NO_STATE: Final = frozenset({"stage", "number", "app", "reply_tp", "key"})
+
+
+class Choice(NamedTuple):
+    """One thing that may happen: what kind, by which process (-1: by none), on what, in which way.
+
+    `how`: in which way something goes wrong, or the shift of a rebalance. `fault`: what of the faults it uses up.
+    """
+
+    kind: str
+    process: int = -1
+    what: Any = None
+    how: str = ""
+    fault: str = ""
+
+    def __str__(self) -> str:
+        what = (
+            f"{self.what.agent} {self.what.tp}@{self.what.offset}"
+            if isinstance(self.what, Cause)
+            else self.what
+        )
+        if isinstance(what, tuple) and not isinstance(what, TopicPartition):
+            what = " ".join(str(item) for item in what)
+        words = (
+            f"p{self.process}" if self.process >= 0 else "",
+            self.kind,
+            "" if what is None else str(what),
+            self.how,
+        )
+        return " ".join(word for word in words if word)
+
+
+class Draws(random.Random):
+    """What was drawn is said beforehand."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.next = 0
+
+    def randrange(self, *_: Any, **__: Any) -> int:
+        return self.next
+
+    def choice(self, seq: Any) -> Any:
+        return seq[self.next]
+
+    def random(self) -> float:
+        raise AssertionError("nothing is left to chance here")
+
+
+class Stage:
+    """What all worlds of one search share: the world that is on now, names, and the fault that the choice is."""
+
+    def __init__(self) -> None:
+        self.world: ExploredWorld
+        self.names = Names()
+        self.draws = Draws()
+        self.counts: Counter[str] = Counter()
+        self.fault = ""
+        self.fold = Fold(history=False)  # nobody has read anything
+
+
+class ExploredProcess(Process):
+    """A process that may be copied: it finds its world on the stage."""
+
+    stage: Stage
+    key: int | None
+
+    def __init__(self, world: ExploredWorld, number: int, app: App) -> None:
+        self.stage, self.key = world.stage, None
+        super().__init__(world, number, app)
+        self.machine.ledger = world.stage.fold.shared()
+
+    @property
+    def world(self) -> ExploredWorld:
+        return self.stage.world
+
+    @world.setter
+    def world(self, world: World) -> None:
+        assert world is self.stage.world
+
+    def copied(self, memo: Memo) -> ExploredProcess:
+        new = ExploredProcess.__new__(ExploredProcess)
+        for name, value in vars(self).items():
+            new.__dict__[name] = value if name in NO_STATE else copy(value, memo)
+        new.key = None
+        return new
+
+    def name(self) -> int:
+        """The number of the state that this process is in."""
+        if self.key is None:
+            names, met = self.stage.names, dict[int, int]()
+            state = [names.key(value, met) for name, value in vars(self).items() if name not in NO_STATE]
+            self.key = names.number((self.number, *state))
+        return self.key
+
+    def _append(self, tp: object) -> None:
+        step = self.outbox[cast(TopicPartition, tp)][0].record.step
+        if step >= 0:
+            self.world.named.own(step)
+        super()._append(tp)
+
+
+class ExploredWorld(World):
+    """A world of which every next one can be had.
+
+    Args:
+        plan: apps, agents, programs, what is heard, which topics get markers; its chances are not used.
+        stage: of the search.
+    """
+
+    rng: Draws
+
+    def __init__(self, plan: Plan, stage: Stage) -> None:
+        assert not plan.exactly_once, "records in a log never change here"
+        self.stage, stage.world = stage, self
+        super().__init__(plan, 0)
+        self.rng = stage.draws
+        self.history = self.named = NamedHistory(stage.names)
+        self.fold = Fold(history=True)
+        self.faults: dict[str, int] = {}
+        self.triggers = 0
+        self.shifts: dict[str, int] = {}
+
+    def launch(self, app: str) -> None:
+        process = ExploredProcess(self, len(self.processes_ever), self.apps[app])
+        self.processes.append(process)
+        self.processes_ever.append(process)
+        self.unbalanced.add(app)
+
+    # -- nothing by chance -------------------------------------------------------------------------------------
+
+    def chance(self, fault: str) -> bool:
+        return fault == self.stage.fault
+
+    def pick(self, n: int, what: str) -> int:
+        """Messages go to the last partition."""
+        return n - 1
+
+    def count(self, what: str) -> None:
+        self.stage.counts[what] += 1
+
+    def say(self, line: str) -> None:
+        pass
+
+    # -- the next world ----------------------------------------------------------------------------------------
+
+    def after(self, choice: Choice) -> ExploredWorld:
+        """The world once this has happened."""
+        new = self._copied(None if choice.process < 0 else choice.process)
+        new.stage.world = new
+        new.happen(choice)
+        return new
+
+    def _copied(self, only: int | None) -> ExploredWorld:
+        """With copies of one process, or of all; the others are shared."""
+        new = ExploredWorld.__new__(ExploredWorld)
+        new.__dict__.update(self.__dict__)
+        new.history = new.named = self.named.copied()
+        old = self.broker
+        new.broker = Broker(
+            {tp: log.copy() for tp, log in old.logs.items()}, old.committed.copy(), old.ledger.copy()
+        )
+        new.fold = cast(Fold, self.fold).shared()
+        new.generation, new.unbalanced = self.generation.copy(), set(self.unbalanced)
+        new.faults, new.shifts = self.faults.copy(), self.shifts.copy()
+        new.processes_ever = list(self.processes_ever)
+        memo: Memo = {}
+        for number, process in enumerate(self.processes_ever):
+            if only in (None, number) and process in self.processes:
+                new.processes_ever[number] = cast(ExploredProcess, process).copied(memo)
+        new.processes = [new.processes_ever[process.number] for process in self.processes]
+        for number, execution in self.named.runs.items():
+            new.named.runs[number] = memo.get(id(execution), execution)
+        return new
+
+    def happen(self, choice: Choice) -> None:
+        """Let it happen, here."""
+        kind, number, what, how, fault = choice
+        if fault:
+            self.faults[fault] -= 1
+        self.stage.fault, self.stage.draws.next = how, int(how) if how.isdigit() else 0
+        process = self.processes_ever[number] if number >= 0 else None
+        match kind:
+            case "trigger":
+                self.triggers -= 1
+                self._ask_for_snapshot(process, f"s{self.triggers}")
+            case "rebalance":
+                shift, _, self.stage.fault = how.partition(" ")
+                self.stage.draws.next = self.shifts[what] = int(shift)
+                self.rebalance(what)
+            case "restart":
+                self.launch(what)
+            case "outside":
+                self.broker.append(what, Stored(hops=self.plan.hops))
+            case "crash":
+                assert process is not None
+                self.crash(process)
+            case "stop":
+                assert process is not None
+                self.stop(process)
+            case "expire":
+                assert process is not None
+                process.expire(what)
+            case "step":
+                assert process is not None
+                process.do(kind, next(r for r in process.running if r.cause == what))
+            case _:
+                assert process is not None
+                process.do(kind, what)
+        self.stage.fault = ""
+
+    def _ask_for_snapshot(self, process: Process | None, name: str) -> None:
+        if process is None:
+            self.trigger(name)
+            return
+        record = Trigger(n=self.number(), id=name, marker_topics=self.plan.marker_topics)
+        process.feed(TriggerAppended(n=record.n))
+        process.posts.append(record)
+
+    # -- what could happen next --------------------------------------------------------------------------------
+
+    def possible(self) -> Iterator[Choice]:
+        """Everything that can happen of itself, process by process."""
+        self.stage.world = self
+        for process in self.processes:
+            for kind, what in process.choices():
+                yield Choice(kind, process.number, getattr(what, "cause", what))
+        for app in sorted(self.unbalanced):
+            for shift in range(max(1, sum(p.app.name == app for p in self.processes))):
+                yield Choice("rebalance", -1, app, str(shift))
+
+    def finely(self, choice: Choice) -> str:
+        """The kind of a choice, and of what it is about."""
+        process = self.processes_ever[choice.process] if choice.process >= 0 else None
+        match choice.kind:
+            case "ledger" if process is not None:
+                return f"ledger {type(self.broker.ledger[process.read]).__name__}"
+            case "post" if process is not None:
+                return f"post {type(process.posts[0]).__name__}"
+            case "append" | "ack" as kind if process is not None:
+                queue = (process.outbox if kind == "append" else process.unacked)[choice.what]
+                return f"{kind} {'marker' if queue[0].effect is None else choice.what.topic}"
+            case kind:
+                return kind
+
+    def faulty(self) -> Iterator[Choice]:
+        """What can go wrong, as long as it may: a fault of everybody, or ("crash a") of the processes of one app."""
+        for name, left in self.faults.items():
+            if left > 0:
+                fault, _, app = name.partition(" ")
+                for choice in self._faulty(fault, [p for p in self.processes if app in ("", p.app.name)]):
+                    yield choice._replace(fault=name)
+
+    def _faulty(self, fault: str, suffer: list[Process]) -> Iterator[Choice]:
+        match fault:
+            case "rebalance":
+                for app in sorted({p.app.name for p in suffer} - self.unbalanced):
+                    for shift in range(sum(p.app.name == app for p in self.processes)):
+                        if shift != self.shifts.get(app, 0):
+                            yield Choice("rebalance", -1, app, f"{shift} revoke-uncommitted")
+            case "restart":
+                for a in self.plan.apps:
+                    if sum(p.app is a for p in self.processes) < a.workers:
+                        yield Choice("restart", -1, a.name)
+            case "lose-report":
+                for p in suffer:
+                    if p.posts and isinstance(p.posts[0], CutReport):
+                        yield Choice("post", p.number, None, fault)
+            case "fail-send" | "duplicate":
+                for p in suffer:
+                    for tp, queue in p.outbox.items():
+                        if queue and queue[0].effect is not None:
+                            yield Choice("append", p.number, tp, fault)
+            case "expire":
+                for p in suffer:
+                    for epoch in sorted(p.timers & self.fold.open.keys()):
+                        yield Choice("expire", p.number, epoch)
+            case "crash" | "stop":
+                for p in suffer:
+                    if fault == "crash" or self._idle(p):
+                        yield Choice(fault, p.number)
+            case _:
+                raise AssertionError(f"no fault is called {fault}")
+
+    def _idle(self, p: Process) -> bool:
+        """May it leave of its own accord? (See `stop`.)"""
+        ways = (*p.outbox.values(), *p.unacked.values())
+        return p.joined and not (p.running or p.buffer or p.waiting or p.posts or p.ends or any(ways))
+
+    # -- sameness ----------------------------------------------------------------------------------------------
+
+    def key(self) -> Hashable:
+        """Equal for two worlds that have the same future and the same past, as far as anybody will ask."""
+        names, broker = self.stage.names, self.broker
+        logs = tuple(
+            [
+                (tp, tuple([names.once(r, _stored_key) for r in log]))
+                for tp, log in sorted(broker.logs.items())
+                if log
+            ]
+        )
+        ledger = tuple([names.once(record, _itself) for record in broker.ledger])
+        return (
+            tuple([cast(ExploredProcess, p).name() for p in self.processes]),
+            len(self.processes_ever),
+            names.number(logs),
+            names.number(ledger),
+            names.number(self.named.key()),
+            tuple(sorted(broker.committed.items())),
+            tuple(sorted(self.generation.items())),
+            tuple(sorted(self.unbalanced)),
+            tuple(self.faults.values()),
+            tuple(sorted(self.shifts.items())),
+            self.triggers,
+            self.waited,
+            self._numbers,
+        )
+
+
+def _itself(record: Hashable) -> Hashable:
+    return record
+
+
+def _stored_key(r: Stored) -> Hashable:
+    return (
+        r.process,
+        r.epoch,
+        r.seq,
+        r.marker,
+        r.previous,
+        r.cause,
+        r.ledger,
+        r.key,
+        r.value,
+        r.hops,
+        r.reply_to,
+        r.step,
+    )
+
+
+def settled(world: ExploredWorld) -> None:
+    """Everybody has joined and has inputs; nothing is on its way."""
+    moves = deque(["ledger"])
+    while moves:
+        moves.clear()
+        for choice in list(world.possible()):
+            if choice.kind in ("post", "ledger", "rebalance") and choice.how in ("", "0"):
+                world.happen(choice)
+                moves.append(choice.kind)
+                break
