@@ -16,8 +16,9 @@ execution of an event, the logs, and the snapshot as the world gets it: position
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from snapkafka.protocol.records import TopicPartition
 
@@ -141,6 +142,7 @@ def causal(
     records: Sequence[LogRecord],
     *,
     replays: bool,
+    readers: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Violation]:
     """What is wrong with a snapshot, by the true history.
 
@@ -149,6 +151,7 @@ def causal(
         steps, executions: the history.
         records: what lies in the logs.
         replays: does its verdict say that it holds replays?
+        readers: per topic, the apps that read it.
     """
     truth = _Truth(view, steps, executions, records, replays)
     inside: dict[int, bool | None] = {step.number: truth.record_in(step) for step in steps}
@@ -157,6 +160,7 @@ def causal(
         runs[execution.app, execution.agent, execution.tp, execution.offset].append(execution)
     found = [violation for same in runs.values() for violation in _whole(truth, same, inside)]
     found += _channels(truth)
+    found += _unread(truth, readers, (step for step in steps if inside[step.number]))
     for step in steps:
         if inside[step.number]:
             for before in step.after:
@@ -237,6 +241,21 @@ def _channels(truth: _Truth) -> Iterator[Violation]:
             for source in sources:
                 if truth.view.in_channel(record, source) and not in_flight(source, record.offset):
                     yield Violation("channels", f"{tp}@{record.offset} is in a channel and was received")
+
+
+def _unread(
+    truth: _Truth, readers: Mapping[str, Collection[str]], inside: Iterable[Step]
+) -> Iterator[Violation]:
+    """What was sent to an app of the snapshot went into a partition that the snapshot knows of."""
+    apps = {cut.app for cut in truth.view.processes.values()}
+    for step in inside:
+        if step.record is not None and truth.logged(step):
+            tp = step.record[0]
+            for app in readers.get(tp.topic, ()):
+                if app in apps and (app, tp) not in truth.sources:
+                    yield Violation(
+                        "channels", f"{_say(step)} is in the snapshot, and {tp} of app {app} is not"
+                    )
 
 
 def _say(step: Step) -> str:

@@ -503,6 +503,7 @@ SEEDS: Final = {
     "R8 late start": 0,
     "R8 left": 0,
     "R9 stale": 20,
+    "R10 uncut": 7,
     "R12 dead": 6,
     "V1 zombie": 198,
     "V5 replay": 1,

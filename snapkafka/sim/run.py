@@ -78,6 +78,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         world.history.executions,
         world.broker.records(true=True),
         replays=verdict is Verdict.VERIFIED_WITH_REPLAYS,
+        readers=world.readers,
     )
     return ([] if verdict is Verdict.UNVERIFIABLE else found), verdict
 

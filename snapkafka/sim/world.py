@@ -59,6 +59,7 @@ class World:
         self.fold = LedgerState()
         self.agents = {agent.name: agent for app in plan.apps for agent in app.agents}
         self.apps = {app.name: app for app in plan.apps}
+        self.readers = {t: [app.name for app in plan.apps if t in app.topics] for t in plan.externals}
         self.partitions = dict.fromkeys(plan.externals, max((a.partitions for a in plan.apps), default=1))
         self.shared_tp = TopicPartition("global", 0)
         self.processes: list[Process] = []
