@@ -184,7 +184,7 @@ async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
     ledger = ledgers()
     await ledger.open()
     sent = tuple(SentEnd(topic="t" * 200, partition=i, white_end=1, last_seq=1) for i in range(1_400))
-    with pytest.raises(LedgerUnusableError, match=r"a Closed of 28\d,\d+ bytes is too large"):
+    with pytest.raises(LedgerUnusableError, match=r"a Closed of 29\d,\d+ bytes is too large"):
         await ledger.append(Closed(process=0, n=1, epoch=1, report=0, sent=sent))
     assert await ledger.append(bye(2)) == 0
 
