@@ -139,7 +139,7 @@ def _senders(lookups: Lookups) -> DataFrame:
         row = rows[tp, item.sender]
         row |= {"process": item.sender, "topic": tp.topic, "partition": tp.partition}
         white_end = view.white_end(item.sender, tp)
-        _widen(row, "low", item.start, source.position)
+        _widen(row, "low", item.start, source.noted)
         _widen(row, "high", item.end, white_end)
     return local_frame(lookups.spark, SENDERS, list(rows.values()))
 

@@ -18,6 +18,8 @@ from .small_logs import EPOCH, World, captured, damage, history, together
 
 #: Small worlds looked at at once. One is a few hundred microseconds of the lists' time and nothing of Spark's.
 WORLDS = 600
+#: A seed whose damage is of every kind; another may lack a rare one.
+EVERY_KIND = 1985
 EVERYTHING = Suspicion(1, 1, 1, 1, 1)
 #: The other kinds come from the bounds of the log alone.
 _FROM_RECORDS = {kind for kind in KINDS if not kind.startswith(("recreated", "gone", "unread"))}
@@ -60,7 +62,7 @@ def _stamps(spark: SparkSession, world: World) -> tuple[DataFrame, Lookups]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [random.randrange(10**9) for _ in range(2)])
+@pytest.mark.parametrize("seed", [EVERY_KIND, random.randrange(10**9)])
 def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int) -> None:
     rng = random.Random(seed)
     world = together([damage(rng, history(rng, n)) for n in range(1, WORLDS + 1)])
@@ -72,8 +74,8 @@ def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int) -> None:
 
     assert actual - expected == Counter(), f"only Spark finds these (seed {seed})"
     assert expected - actual == Counter(), f"only the lists find these (seed {seed})"
-    # The damage is of every kind, so that agreeing means something.
-    assert {finding.kind for finding in expected} == _FROM_RECORDS, f"seed {seed}"
+    if seed == EVERY_KIND:
+        assert {finding.kind for finding in expected} == _FROM_RECORDS, "else agreeing means little"
 
 
 @pytest.mark.spark
