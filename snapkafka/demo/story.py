@@ -83,7 +83,9 @@ def run_story(told: Told, storage: Path, *, then: Callable[[System], None] | Non
         system = stack.enter_context(running_system(broker.bootstrap, "demo"))
         observer = stack.enter_context(observing(broker.bootstrap, "demo"))
         observer.wait_for_workers(system)
-        told.done(f"4 processes, {len(observer.state.owners)} input partitions")
+        told.done(
+            f"4 processes, {sum(len(view.inputs) for view in observer.state.living())} input partitions"
+        )
         load = Load(broker.bootstrap)
         told.begin(f"Load: {ACCOUNTS} accounts, {RATE} transfers a second, round and round")
         observer.open_accounts(load, system)

@@ -18,12 +18,12 @@ from .records import Closed
 __all__ = ["ask_markers", "closed", "ready"]
 
 
-def ask_markers(cut: OpenCut, colours: Colours, marker_topics: frozenset[str]) -> list[SendMarkers]:
+def ask_markers(cut: OpenCut, colours: Colours) -> list[SendMarkers]:
     """The markers of a cut, once, as soon as no white event runs and every white send is appended."""
     if cut.markers_asked or colours.white_running(cut.epoch):
         return []
     cut.markers_asked = True
-    tps = tuple(sorted(tp for tp in colours.sent if tp.topic in marker_topics))
+    tps = tuple(sorted(tp for tp in colours.sent if tp.topic in cut.marker_topics))
     cut.markers_due = set(tps)
     return [SendMarkers(epoch=cut.epoch, previous=cut.previous, tps=tps)] if tps else []
 

@@ -217,8 +217,9 @@ class LedgerState:
 
     def stopped_apps(self, epoch: int) -> list[str]:
         """Apps in the scope of the open snapshot of `epoch` of which no process lives (R10)."""
-        alive = {view.hello.app for view in self.living()}
-        return sorted(app for app in self.open[epoch].apps if app not in alive and app not in self.retired)
+        return sorted(
+            {self.app_of(process) for process in self.last_of_stopped()} & self.open[epoch].apps.keys()
+        )
 
     def last_hello(self, app: str) -> Hello:
         """What the youngest process of an app said of it."""

@@ -103,6 +103,7 @@ class OpenCut:
     report_n: int
     starts: dict[TopicPartition, int]  # least position per input
     changelogs: tuple[ChangelogEnd, ...] = ()  # as recovered, at the cut
+    marker_topics: frozenset[str] = frozenset()  # where markers may go
     report: int | None = None  # ledger offset of the report, once it is read back
     markers_asked: bool = False
     markers_due: set[TopicPartition] = field(default_factory=set)

@@ -468,15 +468,15 @@ class WorkerProtocol:
             what = f"{self._name} still has work under way from before it was taken for dead"
             return [turned, *self._abort_open(previous, epoch, "contaminated", what, self._name)]
         self.cuts[epoch] = cut
+        snapshot = self.ledger.snapshots.get(
+            epoch
+        )  # None: decided, and forgotten; the cut serves an older one
+        cut.marker_topics = frozenset(snapshot.trigger.marker_topics) if snapshot is not None else frozenset()
         tps = self.positions.inputs()
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
         if not tps:
             cut.ends = ()
-        return [turned, *self._ask_markers(cut), AppendToLedger(record=report), *asked]
-
-    def _ask_markers(self, cut: OpenCut) -> Sequence[Action]:
-        snapshot = self.ledger.snapshots[cut.epoch]
-        return closing.ask_markers(cut, self.colours, frozenset(snapshot.trigger.marker_topics))
+        return [turned, *closing.ask_markers(cut, self.colours), AppendToLedger(record=report), *asked]
 
     # -- closing ----------------------------------------------------------------------------------------------
 
@@ -487,7 +487,7 @@ class WorkerProtocol:
             return actions
         for epoch in sorted(self.cuts):
             cut = self.cuts[epoch]
-            actions += self._ask_markers(cut)
+            actions += closing.ask_markers(cut, self.colours)
             if closing.ready(cut, self.colours):
                 record = closing.closed(cut, self.colours, process=self.process, n=self._next_n())
                 actions.append(AppendToLedger(record=record))

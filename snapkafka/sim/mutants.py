@@ -163,11 +163,11 @@ def _ready(*, report: bool = True, running: bool = True, unacked: bool = True) -
         return any_closed
 
     def asked(ask: Any) -> Any:
-        def ask_markers(cut: Any, colours: Colours, topics: frozenset[str]) -> Any:
+        def ask_markers(cut: Any, colours: Colours) -> Any:
             if running:
-                return ask(cut, colours, topics)
+                return ask(cut, colours)
             with _set(Colours, "white_running", lambda self, epoch: False):
-                return ask(cut, colours, topics)
+                return ask(cut, colours)
 
         return ask_markers
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.colours import FAILED_MAX
-from snapkafka.protocol.completion import Status
-from snapkafka.protocol.events import ChannelEnded, CutTimed, EndsSeen, MarkerFailed, MarkerSent, StopAsked
+from snapkafka.protocol.completion import KEEP_DECIDED, Status
+from snapkafka.protocol.events import (
+    ChannelEnded,
+    CutTimed,
+    EndsSeen,
+    MarkerFailed,
+    MarkerSent,
+    RecordMet,
+    StopAsked,
+)
 from snapkafka.protocol.records import Abort, Closed, TopicPartition
 
 from .world import A, B, Process, Stored, World, records, settle
@@ -280,3 +288,21 @@ def test_r7_where_nothing_white_lies_the_ends_are_at_the_beginning(
     closed = records(p, Closed)[-1]
     assert [(sent.white_end, sent.last_seq) for sent in closed.sent] == [(0, -1)]
     assert [end.end for end in closed.changelogs] == [0]
+
+
+def test_a_cut_for_a_snapshot_that_is_long_forgotten_still_closes_for_an_older_one(world: World) -> None:
+    """One cut serves all epochs in (e, E]; E may be decided, and so many after it that nobody remembers it."""
+    q = Process(world, "q", (B,), hear=frozenset({"headers"}))
+    running = q.start(B, 0)
+    first, second = world.trigger("first", ttl_ms=10**9), world.trigger("second")
+    q.catch_up()
+    q.feed(RecordMet(epoch=second))
+    for n in range(KEEP_DECIDED + 5):
+        world.append(
+            Abort(n=n, epoch=second if n == 0 else world.trigger(f"later {n}"), code="x", reason="y")
+        )
+    q.catch_up()
+    assert second not in q.machine.ledger.snapshots
+    q.end(running)
+    q.catch_up()
+    assert world.snapshot(first).status is Status.CAPTURED

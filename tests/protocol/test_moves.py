@@ -20,6 +20,7 @@ from snapkafka.protocol.records import (
     Dead,
     LogEnd,
     Position,
+    Retire,
     Table,
     TopicPartition,
 )
@@ -315,3 +316,15 @@ def test_r10_an_input_is_not_cut_for_a_snapshot_that_is_being_aborted(world: Wor
     assert not records(heir, CutReport)
     assert world.snapshot(epoch).status is Status.FAILED
     assert q.epoch == 0
+
+
+def test_r10_an_app_that_was_retired_and_ran_again_stands_still_like_any_other(world: World) -> None:
+    """A `Retire` is about those who ran before it; who said `Hello` since is expected, and cut for once it has stopped."""
+    world.append(Retire(n=1, app="p"))
+    p = Process(world, "p", (A,))
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert (asked.app, asked.inputs, asked.epoch) == ("p", (A,), epoch)

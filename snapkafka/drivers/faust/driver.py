@@ -144,7 +144,7 @@ class FaustDriver:
                 case StartTimer():
                     self._loop.call_later(action.ttl_ms / 1000, self.feed, TimerExpired(epoch=action.epoch))
                 case SayHello():
-                    logger.warning("snapkafka: joining again as a new process (this was %d)", action.void)
+                    logger.warning("snapkafka: joining again as a new process")
                     self.spawn(self._say_hello(action.was))
                 case TurnedRed() | ReadLedgerTo():
                     pass

@@ -103,7 +103,7 @@ class Outgoing:
             lock = self._locks[tp] = asyncio.Lock()
         machine = self._machine
         async with lock:
-            if (first := machine.first_marker(effect, tp)) is not None:
+            if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
                 self._due.setdefault(tp, []).append(first)
             while (due := self._due.get(tp)) and effect.epoch >= due[0].epoch:
                 await self._append_marker(tp, due.pop(0))
