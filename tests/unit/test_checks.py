@@ -32,39 +32,10 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.log_checks import left_late, v5
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import ChannelRange, Position, TopicPartition, TornEvent
+from tests.unit.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP
 
-EPOCH = 100
-TP = TopicPartition("in", 0)
-STATE = TopicPartition("table", 0)
-INPUT = InputCut(
-    app="app", topic="in", topic_id="t1", partition=0, position=2, noted=2, low=1, log_end=6, receiver=1
-)
-CAPTURED = Captured(
-    id="snap",
-    attempt=1,
-    epoch=EPOCH,
-    type="full",
-    parent="",
-    storage="",
-    processes=(ProcessCut(process=1, app="app"), ProcessCut(process=2, app="app", left=True)),
-    inputs=(INPUT,),
-    senders=(
-        SenderEnd(process=1, topic="in", partition=0, white_end=5, last_seq=4, marker=5),
-        SenderEnd(process=1, topic="table", partition=0, white_end=3, last_seq=2),
-    ),
-    changelogs=(
-        ChangelogCut(app="app", table="t", topic="table", topic_id="t2", partition=0, end=3, process=1),
-    ),
-    recorded=(ChannelRange(sender=1, topic="in", partition=0, start=2, end=5),),
-)
-LOG = [
-    *(LogRecord("in", 0, offset, 1, 0, offset) for offset in range(5)),
-    LogRecord("in", 0, 5, 1, EPOCH, 5, marker=True),
-    LogRecord("in", 0, 6, 1, EPOCH, 6),
-    *(LogRecord("table", 0, offset, 1, 0, offset) for offset in range(3)),
-]
 BOUNDS = {
     TP: LogBounds(start=0, end=7, topic_id="t1"),
     STATE: LogBounds(start=0, end=3, topic_id="t2"),
