@@ -319,7 +319,7 @@ def test_r10_an_input_is_not_cut_for_a_snapshot_that_is_being_aborted(world: Wor
 
 
 def test_r10_an_app_that_was_retired_and_ran_again_stands_still_like_any_other(world: World) -> None:
-    """A `Retire` is about those who ran before it; who said `Hello` since is expected, and cut for once it has stopped."""
+    """A `Retire` is about those who ran before it; who said `Hello` since is cut for once it has stopped."""
     world.append(Retire(n=1, app="p"))
     p = Process(world, "p", (A,))
     p.feed(StopAsked())
