@@ -9,15 +9,16 @@ same offset holds the same state, so nobody has to be asked, and nobody has to b
 What comes first stands: a late `Abort` does not undo a capture, a late `Closed` does not mend a failure, and of two
 cuts of one input the first counts.
 
-Who owns an input is what the latest `Assigned` says. It also says until when somebody may cut it: an input that a
-process already red for E has read can be cut for E only by that process, where it started (R10), or never.
+Who owns an input is what the latest `Assigned` says (`owners`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, TypeVar, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
+from . import owners
+from .owners import Input, Owner
 from .records import (
     NOBODY,
     Abort,
@@ -38,26 +39,20 @@ from .records import (
     Trigger,
     Verdict,
 )
-from .snapshots import Failure, Input, Owner, ProcessView, SnapshotView, Status, Waiting
+from .repeats import Repeats, bound
+from .snapshots import Failure, ProcessView, SnapshotView, Status, Waiting
 
 if TYPE_CHECKING:
     from .captured import Captured
 
 __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Waiting"]
 
-_T = TypeVar("_T")
-
 #: A process that only takes part remembers so many decided snapshots, and so many processes that left: a record of an
 #: older one counts as external (only positions matter there), and no epoch so old comes as news.
 KEEP_DECIDED: Final = 64
 KEEP_LEFT: Final = 1000
-#: Repeats of records whose author is no living process are recognised among so many; and so many names of snapshots
-#: (id, attempt) are taken, the same for every reader.
-KEEP_NUMBERS: Final = 4096
-#: Earlier readers of an input that are remembered: those whose work may still be found in front of a position.
-KEEP_EARLIER: Final = 64
-#: An author's records may overtake each other by so many.
-KEEP_ABOVE: Final = 256
+#: So many names of snapshots (id, attempt) are taken, the same for every reader; and so many epochs are known.
+KEEP_NAMES: Final = 4096
 
 
 class LedgerState:
@@ -82,8 +77,7 @@ class LedgerState:
         self._history = history
         self._epochs: dict[int, None] = {}
         self._names: dict[tuple[str, int], None] = {}  # those that are taken (R1)
-        self._seen: dict[int, _Numbers] = {}
-        self._seen_others: dict[tuple[int, int], None] = {}
+        self._repeats = Repeats()
         self._start = start
         #: What was read of a ledger whose beginning is gone, until its checkpoint is whole; None: nothing is missing.
         self._held: list[tuple[int, LedgerRecord | None]] | None = [] if start else None
@@ -102,8 +96,11 @@ class LedgerState:
             if isinstance(record, Checkpoint):
                 self._resume(self._held, record)
             return
-        if record is not None and not self._repeated(record):
-            self._take(offset, record)
+        if record is None or self._repeats.repeated(
+            record.process, record.n, lives=self._lives(record.process)
+        ):
+            return
+        self._take(offset, record)
 
     def _take(self, offset: int, record: LedgerRecord) -> None:
         """A record that is none of garbage, a repeat."""
@@ -166,23 +163,15 @@ class LedgerState:
         for kept in (kept for chunk in ordered for kept in chunk.kept):
             self.apply(kept.offset, kept.record)
         self._names = {(name.id, name.attempt): None for chunk in ordered for name in chunk.names}
-        self._seen = {seen.process: _Numbers(seen) for chunk in ordered for seen in chunk.seen}
-        self._seen_others = {(o.process, o.n): None for chunk in ordered for o in chunk.others}
+        self._repeats = Repeats(
+            (seen for chunk in ordered for seen in chunk.seen),
+            (other for chunk in ordered for other in chunk.others),
+        )
         self.highest_epoch = max(self.highest_epoch, last.highest_epoch)
         for offset, record in held:
             if offset >= last.upto:
                 self.apply(offset, record)
         self.end = end
-
-    def _repeated(self, record: LedgerRecord) -> bool:
-        if self._lives(record.process):
-            return self._seen.setdefault(record.process, _Numbers()).repeats(record.n)
-        number = (record.process, record.n)
-        if number in self._seen_others:
-            return True
-        self._seen_others[number] = None
-        _bound(self._seen_others, KEEP_NUMBERS)
-        return False
 
     # -- asking -----------------------------------------------------------------------------------------------
 
@@ -233,14 +222,8 @@ class LedgerState:
 
     def taken(self) -> tuple[list[SnapshotName], list[Seen], list[Number]]:
         """What a checkpoint has to say of names and numbers that are taken."""
-        return (
-            [SnapshotName(id=id_, attempt=attempt) for id_, attempt in self._names],
-            [
-                Seen(process=process, low=numbers.low, above=tuple(sorted(numbers.above)))
-                for process, numbers in self._seen.items()
-            ],
-            [Number(process=process, n=n) for process, n in self._seen_others],
-        )
+        names = [SnapshotName(id=id_, attempt=attempt) for id_, attempt in self._names]
+        return (names, *self._repeats.kept())
 
     def input_topics(self) -> set[str]:
         """Every topic that some living app named as an input."""
@@ -269,23 +252,18 @@ class LedgerState:
             last = self.owners.get((app, tp))
             if last is not None and last.generation > record.generation and self._lives(last.process):
                 continue  # who wakes up late is not the owner any more, whatever it says
-            self.owners[app, tp] = Owner(
-                offset,
-                record.process,
-                record.generation,
-                before=max(last.before, last.red) if last is not None else 0,
+            self.owners[app, tp] = owners.next_owner(
+                last,
+                offset=offset,
+                process=record.process,
+                generation=record.generation,
                 red=view.epoch,
-                earlier=self._earlier(last),
+                unknown=(NOBODY,) if self._start else (),  # the beginning of the ledger is gone
             )
             mine.append(tp)
         view.inputs = tuple(tp for tp in record.inputs if tp in mine)
         for snapshot in list(self.open.values()):
             self._moved_on(offset, snapshot, app, view.inputs)
-
-    def _earlier(self, last: Owner | None) -> tuple[int, ...]:
-        if last is None:
-            return (NOBODY,) if self._start else ()  # the beginning of the ledger is gone
-        return (*(p for p in last.earlier if p != last.process), last.process)[-KEEP_EARLIER:]
 
     def _moved_on(
         self, offset: int, snapshot: SnapshotView, app: str, inputs: Iterable[TopicPartition]
@@ -307,7 +285,7 @@ class LedgerState:
         if key in self._names:
             return  # the first Trigger of an (id, attempt) is the snapshot; later ones are no epochs
         self._names[key] = None
-        _bound(self._names, KEEP_NUMBERS)
+        bound(self._names, KEEP_NAMES)
         epoch = offset + 1
         in_scope = [
             view for view in self.processes.values() if not record.apps or view.hello.app in record.apps
@@ -341,7 +319,7 @@ class LedgerState:
         self.highest_epoch = epoch
         self._epochs[epoch] = None
         if not self._history:
-            _bound(self._epochs, KEEP_NUMBERS)
+            bound(self._epochs, KEEP_NAMES)
 
     def _report(self, offset: int, record: CutReport) -> None:
         view = self.processes.get(record.process)
@@ -351,7 +329,7 @@ class LedgerState:
         inputs = {TopicPartition(p.topic, p.partition) for p in record.positions}
         if not record.supplement:
             view.epoch = max(view.epoch, record.epoch)
-            self._reads_red(record, app, inputs)
+            owners.reads_red(self.owners, record, app, inputs)
         moved = {
             tp for tp in inputs if (app, tp) in self.owners and self.owners[app, tp].offset > record.assigned
         }
@@ -369,34 +347,18 @@ class LedgerState:
                     snapshot.supplements[offset] = record
                 else:
                     snapshot.reports[record.process] = (offset, record)
-                for tp in (*inputs, *record.changelogs):
-                    if (
-                        self._before(app, tp, record.process) < snapshot.epoch
-                        and (app, tp) not in snapshot.claims
-                    ):
-                        snapshot.claims[app, tp] = offset
-                        owner = self.owners.get((app, tp))
-                        if owner is not None:
-                            own = owner.process == record.process
-                            snapshot.earlier[app, tp] = (
-                                owner.earlier if own else (*owner.earlier, owner.process)
-                            )
+                self._claim(offset, snapshot, app, record, (*inputs, *record.changelogs))
                 self._complete(offset, snapshot)
 
-    def _reads_red(self, record: CutReport, app: str, inputs: set[TopicPartition]) -> None:
-        """What the author of a report reads from here on, it reads in red; what was taken from it just then, not."""
-        for (owner_app, tp), owner in self.owners.items():
-            if (owner_app, owner.process) == (app, record.process) and (
-                tp in inputs or owner.offset > record.assigned
-            ):
-                self.owners[app, tp] = owner._replace(red=max(owner.red, record.epoch))
-
-    def _before(self, app: str, tp: TopicPartition, process: int) -> int:
-        """The highest epoch that somebody other than `process` was red for while it read `tp`."""
-        owner = self.owners.get((app, tp))
-        if owner is None:
-            return 0
-        return owner.before if owner.process == process else max(owner.before, owner.red)
+    def _claim(
+        self, offset: int, snapshot: SnapshotView, app: str, record: CutReport, tps: Iterable[TopicPartition]
+    ) -> None:
+        """The report is the cut of these, where none came before it and it does not come too late (R9, R11)."""
+        for item in ((app, tp) for tp in tps):
+            owner = self.owners.get(item)
+            if item not in snapshot.claims and owners.before(owner, record.process) < snapshot.epoch:
+                snapshot.claims[item] = offset
+                snapshot.earlier[item] = owners.earlier(owner, record.process)
 
     def _close(self, offset: int, record: Closed) -> None:
         for snapshot in list(self.open.values()):
@@ -420,7 +382,7 @@ class LedgerState:
         if view is None or view.left is not None:
             return
         view.left, view.dead = offset, dead
-        self._seen.pop(process, None)
+        self._repeats.left(process)
         for snapshot in list(self.open.values()):
             unclosed = snapshot.supplements.keys() - snapshot.supplements_closed.keys()
             if process in snapshot.required - snapshot.closed.keys() or any(
@@ -496,32 +458,6 @@ class LedgerState:
 
     def _unretired(self, view: ProcessView) -> bool:
         return self.retired.get(view.hello.app, -1) < view.process
-
-
-class _Numbers:
-    """The numbers of one author that were seen: all up to `low`, and some above."""
-
-    __slots__ = ("above", "low")
-
-    def __init__(self, seen: Seen | None = None) -> None:
-        self.low = 0 if seen is None else seen.low
-        self.above: set[int] = set() if seen is None else {*seen.above}
-
-    def repeats(self, n: int) -> bool:
-        if n <= self.low or n in self.above:
-            return True
-        self.above.add(n)
-        if len(self.above) > KEEP_ABOVE:
-            self.low = min(self.above) - 1  # what is missing there was never written
-        while self.low + 1 in self.above:
-            self.low += 1
-            self.above.remove(self.low)
-        return False
-
-
-def _bound(ordered: dict[_T, None], size: int) -> None:
-    while len(ordered) > size:
-        del ordered[next(iter(ordered))]
 
 
 _NO_REPORT = CutReport(process=NOBODY, n=0, epoch=0, previous=0, heard="ledger", assigned=-1, positions=())

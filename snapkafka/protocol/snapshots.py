@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
+from .owners import Input
 from .records import NOBODY, Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
 from .value import value
 
-__all__ = ["Failure", "Input", "Owner", "Part", "ProcessView", "SnapshotView", "Status", "Waiting"]
-
-#: An input, or a table partition: the app that has it, and where.
-Input = tuple[str, TopicPartition]
+__all__ = ["Failure", "Part", "ProcessView", "SnapshotView", "Status", "Waiting"]
 
 
 class Status(StrEnum):
@@ -54,22 +51,6 @@ class Waiting:
                 return f"{who} to cut and report"
             case _:
                 return f"{who} to close: its white events, sends and markers are not all done"
-
-
-class Owner(NamedTuple):
-    """Who has an input: the ledger offset of the `Assigned` that said so, its author, the generation of its group.
-
-    `red` is the highest epoch that it was red for while it read the input, `before` the same of all earlier owners: for
-    no snapshot up to there can the present one cut this input, it comes too late (R9). `earlier` names the latest of
-    them, `NOBODY` standing for those that nobody remembers.
-    """
-
-    offset: int
-    process: int
-    generation: int
-    before: int
-    red: int
-    earlier: tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True)

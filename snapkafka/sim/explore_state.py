@@ -22,8 +22,8 @@ from typing import Any, Final, TypeVar, cast
 
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.owners import Owner
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
-from snapkafka.protocol.snapshots import Owner
 
 from .log import Stored
 from .process import Sending

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from snapkafka.checks import view
-from snapkafka.protocol import captured, closing, completion, moves, worker
+from snapkafka.protocol import captured, closing, completion, moves, owners, worker
 from snapkafka.protocol.actions import Action
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.records import Closed, CutReport, TopicPartition
@@ -302,7 +302,7 @@ def _last_wins(report: Any) -> Any:
 
 
 def _any_owner_may_cut(_: Any) -> Any:
-    return lambda self, app, tp, process: 0
+    return lambda owner, process: 0
 
 
 def _born_white(recognised: Any) -> Any:
@@ -430,7 +430,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the last report of an input wins",
         _both(
             _patching(completion.LedgerState, "_report", _last_wins),
-            _patching(completion.LedgerState, "_before", _any_owner_may_cut),
+            _patching(owners, "before", _any_owner_may_cut),
         ),
         _faults(rebalance=0.02),
     ),

@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.checkpoint import take_checkpoint
-from snapkafka.protocol.completion import KEEP_NUMBERS, LedgerState, Status
+from snapkafka.protocol.completion import LedgerState, Status
 from snapkafka.protocol.events import InputsTaken, StopAsked
 from snapkafka.protocol.records import (
     Abort,
@@ -23,6 +23,7 @@ from snapkafka.protocol.records import (
     Trigger,
     Verdict,
 )
+from snapkafka.protocol.repeats import KEEP_NUMBERS
 
 from .histories import History
 from .world import A, B, Process, World, settle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.completion import KEEP_ABOVE, Failure, LedgerState, Status, Waiting
+from snapkafka.protocol.completion import Failure, LedgerState, Status, Waiting
 from snapkafka.protocol.events import StopAsked
 from snapkafka.protocol.records import (
     NOBODY,
@@ -20,6 +20,7 @@ from snapkafka.protocol.records import (
     Trigger,
     Verdict,
 )
+from snapkafka.protocol.repeats import KEEP_ABOVE
 
 from .world import A, B, Process, World, settle
 

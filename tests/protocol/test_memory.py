@@ -12,9 +12,10 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.completion import KEEP_ABOVE, KEEP_DECIDED, KEEP_LEFT, KEEP_NUMBERS, LedgerState
+from snapkafka.protocol.completion import KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, LedgerState
 from snapkafka.protocol.events import InputsTaken, TriggerAppended
 from snapkafka.protocol.records import Abort, Assigned, Bye, Dead, Hello, InputTopic, Pause, Trigger
+from snapkafka.protocol.repeats import KEEP_ABOVE, KEEP_NUMBERS
 
 from .world import A, B, Process, World
 
@@ -24,8 +25,14 @@ WARM = 200  # until then memory may grow: what is remembered of the latest is bo
 
 @pytest.fixture(autouse=True)
 def bounds_that_are_reached_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, bound in (("NUMBERS", 50), ("DECIDED", 10), ("LEFT", 20), ("ABOVE", 5)):
-        monkeypatch.setattr(f"snapkafka.protocol.completion.KEEP_{name}", bound)
+    for name, bound in (
+        ("completion.KEEP_NAMES", 50),
+        ("completion.KEEP_DECIDED", 10),
+        ("completion.KEEP_LEFT", 20),
+        ("repeats.KEEP_NUMBERS", 50),
+        ("repeats.KEEP_ABOVE", 5),
+    ):
+        monkeypatch.setattr(f"snapkafka.protocol.{name}", bound)
 
 
 def sizes(thing: object) -> Counter[str]:
@@ -181,4 +188,4 @@ def test_a_fold_without_history_is_bounded_whatever_the_ledger_holds() -> None:
 
 def test_the_bounds_are_these() -> None:
     """A record of an older process counts as external, no epoch so old comes as news, no repeat comes so late."""
-    assert (KEEP_DECIDED, KEEP_LEFT, KEEP_NUMBERS, KEEP_ABOVE) == (64, 1000, 4096, 256)
+    assert (KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, KEEP_NUMBERS, KEEP_ABOVE) == (64, 1000, 4096, 4096, 256)

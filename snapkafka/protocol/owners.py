@@ -1,0 +1,74 @@
+"""Who has an input, and until when somebody may cut it (R9).
+
+The latest `Assigned` says who has it. An input that a process already red for E has read can be cut for E only by that
+process, where it started (R10), or never: for everybody who gets it later it is too late.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from .records import CutReport, TopicPartition
+
+__all__ = ["Input", "Owner", "before", "earlier", "next_owner", "reads_red"]
+
+#: An input, or a table partition: the app that has it, and where.
+Input = tuple[str, TopicPartition]
+
+#: Earlier readers of an input that are remembered: those whose work may still be found in front of a position.
+KEEP_EARLIER: Final = 64
+
+
+class Owner(NamedTuple):
+    """Who has an input: the ledger offset of the `Assigned` that said so, its author, the generation of its group.
+
+    `red` is the highest epoch that it was red for while it read the input, `before` the same of all earlier owners: for
+    no snapshot up to there can the present one cut this input, it comes too late (R9). `earlier` names the latest of
+    them, `NOBODY` standing for those that nobody remembers.
+    """
+
+    offset: int
+    process: int
+    generation: int
+    before: int
+    red: int
+    earlier: tuple[int, ...]
+
+
+def next_owner(
+    last: Owner | None, *, offset: int, process: int, generation: int, red: int, unknown: tuple[int, ...]
+) -> Owner:
+    """The owner after `last`. `unknown` stands for the earlier ones where there is no last."""
+    if last is None:
+        return Owner(offset, process, generation, before=0, red=red, earlier=unknown)
+    known = (*(p for p in last.earlier if p != last.process), last.process)
+    return Owner(
+        offset,
+        process,
+        generation,
+        before=max(last.before, last.red),
+        red=red,
+        earlier=known[-KEEP_EARLIER:],
+    )
+
+
+def reads_red(owners: dict[Input, Owner], report: CutReport, app: str, inputs: set[TopicPartition]) -> None:
+    """What the author of a report reads from here on, it reads in red; what was taken from it just then, not."""
+    for (owner_app, tp), owner in owners.items():
+        mine = (owner_app, owner.process) == (app, report.process)
+        if mine and (tp in inputs or owner.offset > report.assigned):
+            owners[app, tp] = owner._replace(red=max(owner.red, report.epoch))
+
+
+def before(owner: Owner | None, process: int) -> int:
+    """The highest epoch that somebody other than `process` was red for while it read the input."""
+    if owner is None:
+        return 0
+    return owner.before if owner.process == process else max(owner.before, owner.red)
+
+
+def earlier(owner: Owner | None, process: int) -> tuple[int, ...]:
+    """Who read the input before `process` cut it (its owner, or who cuts for an app that does not run)."""
+    if owner is None:
+        return ()
+    return owner.earlier if owner.process == process else (*owner.earlier, owner.process)
