@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import TopicPartition
 
 from .view import CutView, LogRecord, in_flight, read_before, received
@@ -42,7 +43,8 @@ class Step:
 
 @dataclass(slots=True)
 class Execution:
-    """One run of one event: who, of which agent, on which record; its steps in their order."""
+    """One run of one event: who (below 0: by a ledger that is gone), of which agent, on which record; its steps in
+    their order."""
 
     number: int
     process: int
@@ -119,9 +121,13 @@ class _Truth:
         return None
 
     def elsewhere(self, execution: Execution) -> bool:
-        """Did it run in another process than the one that the snapshot has its input from?"""
+        """Did it run in an earlier process than the one that the snapshot has its input from?"""
         source = self.sources.get((execution.app, execution.tp))
-        return source is None or read_before(source, execution.process)
+        return source is None or self._before(source, execution)
+
+    @staticmethod
+    def _before(source: InputCut, execution: Execution) -> bool:
+        return execution.process < 0 or read_before(source, execution.process)
 
     def replayed(self, execution: Execution) -> bool:
         """May an execution past the position have left effects? By an earlier reader, if the verdict says so."""
@@ -132,7 +138,7 @@ class _Truth:
             return True  # it ran before, and was torn when it ran again
         until = max((agent.replay_until for agent in source.agents), default=0)
         own = execution.process == source.receiver and execution.offset < until
-        return own or read_before(source, execution.process)
+        return own or self._before(source, execution)
 
 
 def causal(

@@ -70,7 +70,10 @@ def trigger(
             "--knows-markers", metavar="GROUP", help="A consumer group that may meet markers; repeat it."
         ),
     ] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="If that one failed, its next attempt.")] = False,
+    retries: Annotated[
+        int,
+        typer.Option("--retries", metavar="N", help="If it fails, try again so often, with growing pauses."),
+    ] = 0,
     wait: Annotated[bool, typer.Option("--wait", help="Until it is captured.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -88,7 +91,7 @@ def trigger(
                 apps=[name.strip() for given in apps or () for name in given.split(",") if name.strip()],
                 ttl_ms=ttl_ms,
                 knowing=knowing or (),
-                retry=retry,
+                retries=retries,
                 wait=wait,
                 progress=progress,
             ),

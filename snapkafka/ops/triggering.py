@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
+from typing import Final
 
-from snapkafka.errors import BadInputError, SnapshotFailedError
+from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
 from snapkafka.protocol.records import Trigger
+from snapkafka.protocol.retries import pause_after
 
 from .following import Progress, follow
 from .listing import Summary, summary
 from .reading import Opened, opened
 
 __all__ = ["trigger"]
+
+#: Pauses between the attempts of a snapshot: the first, and the longest.
+PAUSE_S: Final = 1.0
+PAUSE_MOST_S: Final = 60.0
 
 
 async def trigger(
@@ -31,7 +39,7 @@ async def trigger(
     apps: Collection[str] = (),
     ttl_ms: int = 5_000,
     knowing: Collection[str] = (),
-    retry: bool = False,
+    retries: int = 0,
     wait: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Summary:
@@ -45,7 +53,8 @@ async def trigger(
         apps: those in scope, empty: all.
         ttl_ms: not captured in that time, it is aborted.
         knowing: consumer groups that know markers though they say no `Hello`.
-        retry: if the snapshot of that id has failed, start its next attempt.
+        retries: if the snapshot fails, start its next attempt, so many times, with growing pauses. One that had failed
+            before is tried again at once; without `wait` that is all.
         wait: until it is captured.
         progress: told now and then while waiting.
 
@@ -53,14 +62,18 @@ async def trigger(
         BadInputError, TriggerRefusedError: it cannot start.
         SnapshotFailedError: it failed while it was waited for, or long ago.
     """
-    if retry and not snapshot_id:
-        raise BadInputError("a retry is of a snapshot that has an id", hint="add --id")
+    if retries < 0 or (retries and not (snapshot_id or wait)):
+        raise BadInputError(
+            f"{retries} retries of what nobody waits for, and that has no name"
+            if retries > 0
+            else "retries are 0 or more",
+            hint="add --wait, or the --id of a snapshot that failed",
+        )
     async with opened(where, namespace) as work:
         compose = partial(
             compose_trigger,
             work.admin,
             work.reading.state,
-            snapshot_id=snapshot_id,
             type=type,
             parent=parent,
             storage=storage,
@@ -71,17 +84,41 @@ async def trigger(
         )
         view = _latest(work, snapshot_id)
         if view is None:
-            view = await _append(work, await compose())
-        elif retry and view.failure is not None:
-            view = await _append(work, await compose(attempt=view.trigger.attempt + 1))
+            view = await _append(work, await compose(snapshot_id=snapshot_id))
+        elif view.failure is not None and retries:
+            retries -= 1
+            view = await _append(
+                work, await compose(snapshot_id=snapshot_id, attempt=view.trigger.attempt + 1)
+            )
         if wait:
             await follow(work, view, progress)
+            while view.failure is not None and retries:
+                retries -= 1
+                view = await _again(work, view, compose, last=not retries)
+                await follow(work, view, progress)
         if view.failure is not None:
             raise SnapshotFailedError(
                 f"snapshot {view.trigger.id} failed: {view.failure.reason}",
-                hint=f"`snapkafka show {view.trigger.id}` says more; --retry starts its next attempt",
+                hint=f"`snapkafka show {view.trigger.id}` says more; --retries 1 starts its next attempt",
             )
         return summary(work.reading, view)
+
+
+async def _again(
+    work: Opened, failed: SnapshotView, compose: Callable[..., Awaitable[Trigger]], *, last: bool
+) -> SnapshotView:
+    """The next attempt, after a pause. Where it cannot start, for nobody is there, that was an attempt too."""
+    await asyncio.sleep(
+        pause_after(failed.trigger.attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S)
+    )
+    await work.catch_up()
+    try:
+        record = await compose(snapshot_id=failed.trigger.id, attempt=failed.trigger.attempt + 1)
+    except TriggerRefusedError:
+        if last:
+            raise
+        return failed
+    return await _append(work, record)
 
 
 def _latest(work: Opened, snapshot_id: str) -> SnapshotView | None:

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from snapkafka.checks.causal import Violation
@@ -22,7 +22,7 @@ CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
 
 #: What shows that a rule really had something to do.
 RULES: Final[dict[str, tuple[str, ...]]] = {
-    "R1": ("Trigger", "twin_triggers"),
+    "R1": ("Trigger", "twin_triggers", "retries"),
     "R2": ("heard by marker", "heard by header"),
     "R3": ("CutReport",),
     "R4": ("lost_reports",),
@@ -126,7 +126,7 @@ def mutate(
 
 def caught_by(mutant: Mutant, seed: int) -> Violation | None:
     """What the checker says of a mutant in one run; nothing, if it says so without the mutant too."""
-    plan = mutant.plan(make_plan(seed))
+    plan = mutant.plan(replace(make_plan(seed), retries=0))
     wanted = CAUSAL if mutant in MUTANTS else CAUSAL | {"liveness"}
     try:
         with mutant.patch():

@@ -59,6 +59,7 @@ class Plan:
     inputs: int = 12  # records from outside
     hops: int = 2  # messages that one of them may lead to, in a row
     snapshots: int = 3
+    retries: int = 0  # of one that failed
     steps: int = 700  # of the safety phase
     slow: dict[str, float] = field(default_factory=dict)  # kind of step -> weight, 1 where it is not named
     faults: dict[str, float] = field(default_factory=dict)  # kind of fault -> chance per step
@@ -138,6 +139,7 @@ def make_plan(seed: int) -> Plan:
         inputs=rng.randint(4, 10),
         hops=rng.choice((1, 1, 2, 2, 3)),
         snapshots=rng.choice((1, 2, 3, 4)) if rough == 1 else 6,
+        retries=random.Random(f"asking again {seed}").choice((0, 0, 0, 1, 3)),
         slow={
             kind: rng.choice((0.05, 0.3, 1, 1, 3))
             for kind in ("ledger", "post", "ack", "append", "step", "stamp")

@@ -5,9 +5,11 @@ One random number generator decides; the same seed gives the same run, byte for 
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from snapkafka.protocol.actions import AskStopped
@@ -33,6 +35,7 @@ from snapkafka.protocol.records import (
     TopicPartition,
     Trigger,
 )
+from snapkafka.protocol.retries import pause_after
 
 from .history import History, Memory
 from .log import ABORTED, FORGER, OPEN, Broker, Stored
@@ -46,6 +49,13 @@ __all__ = ["World"]
 EXECUTIONS_MAX: Final = 36
 #: What a process does now and then.
 RARE: Final = frozenset({"commit", "commit-transaction", "tick"})
+#: Steps of the system between a failed attempt and the next one: the first time, and at most.
+PAUSE_STEPS: Final = 10
+PAUSE_STEPS_MAX: Final = 100
+
+
+#: Stands for every process of a ledger that is gone.
+GONE: Final = -2
 
 
 class World:
@@ -72,6 +82,9 @@ class World:
         self.waited = 0
         self._numbers = 10**6
         self._inputs_left, self._snapshots_left = plan.inputs, plan.snapshots
+        self._due: dict[
+            tuple[int, int], float
+        ] = {}  # (ledger, epoch that failed) -> when it is asked for again
         self.ledgers: list[tuple[LedgerState, Broker]] = []
         for app in plan.apps:
             for _ in range(app.workers):
@@ -138,9 +151,26 @@ class World:
             self._snapshots_left -= 1
             self.trigger(f"s{self._snapshots_left}")
             return True
+        return self.plan.retries > 0 and self._ask_again()
+
+    def _ask_again(self) -> bool:
+        """What failed some time ago is asked for again, as the next attempt."""
+        for epoch, view in self.fold.snapshots.items():
+            id_, attempt = view.trigger.id, view.trigger.attempt
+            if view.failure is None or attempt > self.plan.retries or (id_, attempt + 1) in self.fold.by_id:
+                continue
+            place = (self.broker.ledger_id, epoch)
+            if place not in self._due:
+                pause = pause_after(attempt, self.rng.random(), first=PAUSE_STEPS, most=PAUSE_STEPS_MAX)
+                self._due[place] = len(self.trace) + pause
+            if len(self.trace) >= self._due[place]:
+                self._due[place] = math.inf
+                self.count("retries")
+                self.trigger(id_, attempt=attempt + 1)
+                return True
         return False
 
-    def trigger(self, name: str) -> int:
+    def trigger(self, name: str, attempt: int = 1) -> int:
         """Ask for a snapshot; the epoch."""
         inputs = sorted(
             TopicPartition(topic, p)
@@ -152,6 +182,7 @@ class World:
         record = Trigger(
             n=self.number(),
             id=name,
+            attempt=attempt,
             ends=tuple(
                 LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.broker.log(tp)))
                 for tp in sorted(set(inputs))
@@ -163,7 +194,7 @@ class World:
             return 0
         epoch = self.append_to_ledger(record) + 1
         if times == 2:
-            self.append_to_ledger(Trigger(n=self.number(), id=name, marker_topics=self.plan.marker_topics))
+            self.append_to_ledger(replace(record, n=self.number(), ends=()))
             self.count("twin_triggers")
         return epoch
 
@@ -467,6 +498,8 @@ class World:
         self.broker.ledger = []
         self.broker.ledger_id += 1
         self.fold = LedgerState()
+        for execution in self.history.executions:
+            execution.process = GONE  # its number may be that of another process from here on
         for process in self.processes:
             process.read = 0
             process.posts.clear()

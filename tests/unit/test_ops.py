@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 
 from snapkafka import ops
@@ -12,9 +14,13 @@ from snapkafka.errors import (
     TriggerRefusedError,
     UnknownSnapshotError,
 )
+from snapkafka.ops import triggering
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import Abort, Dead, Trigger
+from snapkafka.protocol.retries import pause_after
 from tests.fakes import FakeCluster, Worker
+
+Kind = TypeVar("Kind")
 
 
 @pytest.fixture
@@ -22,7 +28,7 @@ def cluster() -> FakeCluster:
     return FakeCluster()
 
 
-def records(cluster: FakeCluster, kind: type) -> list[object]:
+def records(cluster: FakeCluster, kind: type[Kind]) -> list[Kind]:
     return [entry.record for entry in cluster.the_ledger.entries if isinstance(entry.record, kind)]
 
 
@@ -75,10 +81,9 @@ async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(clus
     ):
         await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True)
     (abort,) = records(cluster, Abort)
-    assert isinstance(abort, Abort)
     assert abort.code == "ttl"
     assert f"process {slow.process}" in abort.culprit
-    assert [dead.dead for dead in records(cluster, Dead) if isinstance(dead, Dead)] == [silent.process]
+    assert [dead.dead for dead in records(cluster, Dead)] == [silent.process]
 
 
 async def test_progress_says_what_is_waited_for_and_for_how_long(cluster: FakeCluster) -> None:
@@ -98,11 +103,57 @@ async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeC
     with pytest.raises(SnapshotFailedError, match="not captured within 100 ms"):
         await ops.trigger(cluster, "ns", snapshot_id="s")
     worker._closes = True
-    retried = await ops.trigger(cluster, "ns", snapshot_id="s", retry=True, wait=True)
+    retried = await ops.trigger(cluster, "ns", snapshot_id="s", retries=1, wait=True)
     assert (retried.attempt, retried.status) == (2, Status.CAPTURED)
-    assert await ops.trigger(cluster, "ns", snapshot_id="s", retry=True) == retried
-    with pytest.raises(BadInputError, match="retry"):
-        await ops.trigger(cluster, "ns", retry=True)
+    assert await ops.trigger(cluster, "ns", snapshot_id="s", retries=1) == retried
+    with pytest.raises(BadInputError, match="retries"):
+        await ops.trigger(cluster, "ns", retries=1)
+    with pytest.raises(BadInputError, match="retries"):
+        await ops.trigger(cluster, "ns", snapshot_id="s", retries=-1)
+
+
+async def test_who_waits_may_ask_for_retries_with_growing_pauses(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R1: a retry is the next attempt, a fresh epoch."""
+    paused: list[float] = []
+
+    def pause(attempt: int, share: float, **bounds: float) -> float:
+        paused.append(pause_after(attempt, share, **bounds))
+        worker._closes = len(paused) == 3
+        return 0
+
+    worker = Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    monkeypatch.setattr(triggering, "pause_after", pause)
+    with pytest.raises(SnapshotFailedError, match="not captured within 50 ms"):
+        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=50, wait=True, retries=1)
+    assert [trigger.attempt for trigger in records(cluster, Trigger)] == [1, 2]
+    found = await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=50, wait=True, retries=3)
+    assert (found.attempt, found.status) == (5, Status.CAPTURED)
+    assert len({trigger.n for trigger in records(cluster, Trigger)}) == 5
+    assert all(half <= pause <= 2 * half for half, pause in zip((0.5, 2, 4), paused, strict=True))
+
+
+async def test_a_retry_that_finds_nobody_is_an_attempt_too(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that died while its snapshot ran may be back for the third attempt, not for the second."""
+    paused: list[int] = []
+
+    def pause(attempt: int, *_: float, **bounds: float) -> float:
+        paused.append(attempt)
+        if len(paused) == 3:
+            Worker(cluster.the_ledger, "shop", "orders")
+        return 0
+
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
+    monkeypatch.setattr(triggering, "pause_after", pause)
+    with pytest.raises(TriggerRefusedError, match="no process"):
+        await ops.trigger(cluster, "ns", snapshot_id="r", ttl_ms=50, wait=True, retries=1)
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
+    found = await ops.trigger(cluster, "ns", snapshot_id="q", ttl_ms=50, wait=True, retries=3)
+    assert (found.attempt, found.status) == (2, Status.CAPTURED)
+    assert paused == [1, 1, 1]
 
 
 async def test_without_an_app_a_trigger_is_refused_and_leaves_nothing(cluster: FakeCluster) -> None:
