@@ -1,0 +1,80 @@
+"""`make demo`, as a user sees it: the result as data, and Ctrl-C that leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from snapkafka.demo.__main__ import EXIT_INTERRUPTED
+from snapkafka.demo.settings import TOTAL
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+DEMO = (sys.executable, "-m", "snapkafka.demo", "--json", "--storage")
+#: A shell in the background leaves Ctrl-C ignored for all that it starts.
+WITH_CTRL_C = (
+    "import signal, runpy;"
+    "signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "runpy.run_module('snapkafka.demo', run_name='__main__')"
+)
+
+
+@pytest.mark.timeout(900)
+def test_the_result_as_data(tmp_path: Path) -> None:
+    """Three verified snapshots, the money right in each; what is said on the way goes to standard error."""
+    done = subprocess.run([*DEMO, str(tmp_path)], capture_output=True, text=True, timeout=800)
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout)
+    assert len(told["snapshots"]) == 3
+    for one in told["snapshots"]:
+        assert one["verdict"] == "VERIFIED"
+        assert one["money"]["total"] == TOTAL
+        assert one["money"]["in_tables"] + one["money"]["in_flight"] == TOTAL
+        assert Path(one["manifest"]).is_file()
+    assert "Assembly and verification in Spark" in done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
+    """With broker, workers and load running."""
+    demo = subprocess.Popen(
+        [sys.executable, "-c", WITH_CTRL_C, "--storage", str(tmp_path)],
+        env={**os.environ, "MARK": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with demo:
+        try:
+            assert demo.stderr is not None
+            said = iter(demo.stderr.readline, "")
+            assert any("transfers asked for" in line for line in said), "it never came to the load"
+            started = marked(tmp_path)
+            assert len(started) > 6, "broker, four workers, and who watches over them"
+            os.killpg(demo.pid, signal.SIGINT)
+            assert "stopped; nothing is left running" in "".join(said)
+            assert demo.wait(60) == EXIT_INTERRUPTED
+        finally:
+            demo.kill()
+    _, left = psutil.wait_procs(started, timeout=30)
+    assert left == []
+    assert marked(tmp_path) == []
+
+
+def marked(mark: Path) -> list[psutil.Process]:
+    """Every process that has the mark in its environment, which it inherited."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("MARK") == str(mark):
+                found.append(process)
+    return found
