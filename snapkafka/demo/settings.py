@@ -53,6 +53,7 @@ def new_app(name: str) -> Any:
 
     import snapkafka
 
+    session_s = float(os.environ.get("SNAPKAFKA_DEMO_SESSION_S", "20"))
     app = faust.App(
         name,
         broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
@@ -61,8 +62,8 @@ def new_app(name: str) -> Any:
         topic_disable_leader=True,
         datadir=os.environ.get("SNAPKAFKA_DEMO_DATA"),
         web_enabled=False,
-        broker_session_timeout=20.0,
-        broker_heartbeat_interval=2.0,
+        broker_session_timeout=session_s,
+        broker_heartbeat_interval=session_s / 10,
     )
     if wait_ms := os.environ.get("SNAPKAFKA_DEMO_FETCH_WAIT_MS"):
         _wait_for_fetches(int(wait_ms))

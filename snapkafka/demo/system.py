@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +44,22 @@ class Worker:
     def pid(self) -> int:
         return self.process.pid
 
+    def interrupt(self) -> None:
+        """Ctrl-C, if it still runs; one that is stopped goes on first."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(signal.SIGCONT)
+
+    def end(self, timeout_s: float = 1.0) -> None:
+        """Wait for its end, and make one after a while."""
+        try:
+            self.process.wait(max(0.1, timeout_s))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.watchdog.kill()
+        self.watchdog.wait()
+
     def last_lines(self, count: int = 15) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
 
@@ -55,10 +72,12 @@ class System:
     namespace: str
     folder: Path
     workers: list[Worker] = field(default_factory=list)
+    _started: Counter[str] = field(default_factory=Counter)
 
     def start_worker(self, app: str, env: Mapping[str, str] | None = None, *, module: str = "") -> Worker:
         """Start one more worker of `accounts` or `clearing`, or of the app in `module`."""
-        name = f"{app}-{sum(w.app == app for w in self.workers) + 1}"
+        self._started[app] += 1
+        name = f"{app}-{self._started[app]}"
         log = self.folder / f"{name}.txt"
         with log.open("ab") as out:
             process = subprocess.Popen(
@@ -111,26 +130,23 @@ class System:
 
     def kill(self, worker: Worker) -> None:
         """`kill -9`, and no longer ours."""
-        worker.process.kill()
-        worker.process.wait()
-        worker.watchdog.kill()
-        worker.watchdog.wait()
         self.workers.remove(worker)
+        worker.process.kill()
+        worker.end()
+
+    def interrupt(self, worker: Worker) -> None:
+        """Let one worker leave in order, as a rolling restart does; it is no longer ours."""
+        self.workers.remove(worker)
+        worker.interrupt()
+        worker.end(STOP_TIMEOUT_S)
 
     def stop(self) -> None:
         """Stop every worker, gently first; none is left behind."""
         for worker in self.workers:
-            with contextlib.suppress(ProcessLookupError):
-                worker.process.send_signal(signal.SIGINT)
+            worker.interrupt()
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for worker in self.workers:
-            try:
-                worker.process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
-            worker.watchdog.kill()
-            worker.watchdog.wait()
+            worker.end(deadline - time.monotonic())
         self.workers.clear()
 
 

@@ -27,6 +27,7 @@ class Live:
     system: System
     observer: Observer
     load: Load
+    broker: EmbeddedKafka
 
     def trigger(self, name: str, **options: object) -> int:
         """Ask for a snapshot from outside; the epoch."""
@@ -87,7 +88,7 @@ def live(
         observing(broker.bootstrap, namespace) as observer,
     ):
         load = Load(broker.bootstrap, rate=rate, slow_every=slow_every)
-        running = Live(broker.bootstrap, namespace, system, observer, load)
+        running = Live(broker.bootstrap, namespace, system, observer, load, broker)
         try:
             observer.wait_for_workers(system)
             observer.open_accounts(load, system)

@@ -1,0 +1,160 @@
+"""What goes wrong in a storm. Each fault is done to the real system, and says what it did."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka import AIOKafkaProducer
+
+from snapkafka.demo.settings import REQUESTS
+from snapkafka.kafka.ledger import topic_name
+from snapkafka.wire import headers as wire
+
+if TYPE_CHECKING:
+    from snapkafka.demo.system import Worker
+    from tests.e2e.parts import Live
+
+#: The workers' sessions in a storm; the shortest that a broker allows by default.
+SESSION_S: Final = 6.0
+ENV: Final = {"SNAPKAFKA_DEMO_SESSION_S": str(SESSION_S)}
+#: A pause from which a worker comes back as a zombie: its group has given its inputs to others meanwhile.
+SLEEP_S: Final = SESSION_S + 3.0
+#: One that its group does not notice.
+NAP_S: Final = 1.5
+#: The broker answers nobody for so long: acknowledgements are late.
+STALL_S: Final = 1.0
+
+APPS: Final = ("accounts", "clearing")
+
+
+class Faults:
+    """Everything that can go wrong, each as a method that returns what it did it to."""
+
+    def __init__(self, live: Live, rng: random.Random) -> None:
+        self.live, self.rng = live, rng
+        self._asleep: set[int] = set()
+        self._wakers: list[threading.Thread] = []
+
+    def heavy(self) -> dict[str, Callable[[], str]]:
+        """Those after which inputs move."""
+        return {"kill": self.kill, "restart": self.restart, "sleep": self.sleep, "join and leave": self.visit}
+
+    def light(self) -> dict[str, Callable[[], str]]:
+        """Those that no snapshot has to fail for."""
+        return {
+            "nap": self.nap,
+            "broker stalls": self.stall,
+            "garbage in the ledger": self.garbage,
+            "forged header": self.forge,
+            "second trigger": self.twin,
+        }
+
+    def rest(self) -> None:
+        """Until all that was put to sleep is awake again."""
+        for waker in self._wakers:
+            waker.join()
+
+    # -- heavy ------------------------------------------------------------------------------------------------
+
+    def kill(self) -> str:
+        """`kill -9`, and another is started in its place at once."""
+        worker = self._any()
+        self.live.system.kill(worker)
+        return f"{worker.name}, for it {self.live.system.start_worker(worker.app, ENV).name}"
+
+    def restart(self) -> str:
+        """It leaves in order, and another is started in its place."""
+        worker = self._any()
+        self.live.system.interrupt(worker)
+        return f"{worker.name}, for it {self.live.system.start_worker(worker.app, ENV).name}"
+
+    def sleep(self) -> str:
+        """SIGSTOP for longer than its session: it comes back as a zombie."""
+        return self._stop(self._any(), SLEEP_S)
+
+    def visit(self) -> str:
+        """One more worker; the oldest of its app leaves in order."""
+        app = self.rng.choice(APPS)
+        joined = self.live.system.start_worker(app, ENV)
+        leaving = self.live.system.workers_of(app)[0]
+        self.live.system.interrupt(leaving)
+        return f"{joined.name} joins, {leaving.name} leaves"
+
+    # -- light ------------------------------------------------------------------------------------------------
+
+    def nap(self) -> str:
+        """SIGSTOP for less than its session."""
+        return self._stop(self._any(), NAP_S)
+
+    def stall(self) -> str:
+        """The broker answers nobody for a while."""
+        assert self.live.broker.pid is not None
+        os.kill(self.live.broker.pid, signal.SIGSTOP)
+        time.sleep(STALL_S)  # this is the fault
+        os.kill(self.live.broker.pid, signal.SIGCONT)
+        return f"{STALL_S:g} s"
+
+    def garbage(self) -> str:
+        """A stranger writes into the ledger."""
+        topic = topic_name(self.live.namespace)
+        self._write(topic, 0, value=self.rng.randbytes(20))
+        return topic
+
+    def forge(self) -> str:
+        """A record whose header names an epoch that does not exist."""
+        partition = self.rng.randrange(4)
+        header = wire.stamp(
+            self.live.observer.ledger.ledger_id,
+            wire.tp_check(REQUESTS, partition),
+            self.live.observer.state.end + 1_000,
+            2**31,
+            0,
+        )
+        self._write(
+            REQUESTS,
+            partition,
+            key=b"acct-0000",
+            value=b'{"to": "acct-0001", "amount": 0, "asked": 0}',
+            headers=[(wire.HEADER, header)],
+        )
+        return f"{REQUESTS}[{partition}]"
+
+    def twin(self) -> str:
+        """The trigger of a snapshot that exists, once more."""
+        view = list(self.live.observer.state.snapshots.values())[-1]
+        self.live.trigger(view.trigger.id)
+        return view.trigger.id
+
+    # -- parts ------------------------------------------------------------------------------------------------
+
+    def _write(self, topic: str, partition: int, **record: Any) -> None:
+        self.live.observer.call(_produce(self.live.bootstrap, topic, partition, **record))
+
+    def _any(self) -> Worker:
+        return self.rng.choice(
+            [worker for worker in self.live.system.workers if worker.pid not in self._asleep]
+        )
+
+    def _stop(self, worker: Worker, seconds: float) -> str:
+        os.kill(worker.pid, signal.SIGSTOP)
+        self._asleep.add(worker.pid)
+
+        def wake() -> None:
+            time.sleep(seconds)  # this is the fault
+            self._asleep.discard(worker.pid)
+            os.kill(worker.pid, signal.SIGCONT)
+
+        self._wakers.append(threading.Thread(target=wake))
+        self._wakers[-1].start()
+        return f"{worker.name} for {seconds:g} s"
+
+
+async def _produce(bootstrap: str, topic: str, partition: int, **record: Any) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        await producer.send_and_wait(topic, partition=partition, **record)

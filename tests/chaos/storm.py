@@ -1,0 +1,148 @@
+"""A storm: faults one after the other, a snapshot asked for every second, and what became of each."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from snapkafka.demo.system import wait_until
+from snapkafka.errors import TriggerRefusedError
+from snapkafka.protocol.completion import SnapshotView
+
+from .faults import Faults
+
+if TYPE_CHECKING:
+    from tests.e2e.parts import Live
+
+__all__ = ["Fault", "Storm", "storm"]
+
+TTL_MS: Final = 5_000
+#: From one fault to the next; every fourth is a heavy one.
+GAP_S: Final = 5.5
+HEAVY_EVERY: Final = 4
+#: After a fault the next good snapshot comes within so many seconds (of when the fault is over).
+RECOVERY_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault that happened: when it began and was done (ledger clock and ours are one machine's), ms."""
+
+    kind: str
+    heavy: bool
+    told: str
+    began_ms: int
+    done_ms: int
+
+
+@dataclass(slots=True)
+class Storm:
+    """What happened."""
+
+    faults: list[Fault] = field(default_factory=list)
+    asked: dict[int, int] = field(default_factory=dict)  # epoch -> when it was asked for, ms
+    refused: list[tuple[int, str]] = field(default_factory=list)  # pre-flight: when, why
+    views: dict[int, SnapshotView] = field(default_factory=dict)
+    captured_ms: dict[int, int] = field(default_factory=dict)  # epoch -> when its last record was appended
+
+    def counts(self) -> Counter[str]:
+        """Faults by kind, snapshots by outcome."""
+        counts = Counter(f"fault: {fault.kind}" for fault in self.faults)
+        for view in self.views.values():
+            counts[f"failed: {view.failure.code}" if view.failure else "captured"] += 1
+        counts["refused"] += len(self.refused)
+        return counts
+
+    @property
+    def captured(self) -> list[int]:
+        return sorted(self.captured_ms)
+
+    @property
+    def share(self) -> float:
+        """Of all that were asked for, how many were captured."""
+        return len(self.captured_ms) / (len(self.asked) + len(self.refused))
+
+    def without_recovery(self) -> list[str]:
+        """Faults after which no good snapshot came in time."""
+        late = []
+        for fault in self.faults:
+            done = [
+                self.captured_ms[epoch] - fault.done_ms
+                for epoch in self.captured
+                if self.asked[epoch] >= fault.began_ms
+            ]
+            if not done or min(done) > RECOVERY_S * 1000:
+                late.append(f"{fault.kind} ({fault.told}): {min(done, default=-1)} ms")
+        return late
+
+
+def storm(live: Live, *, seed: int, seconds: float) -> Storm:
+    """Let it rage for so long, then wait until everything is decided and the last fault is over."""
+    rng = random.Random(seed)
+    found, faults = Storm(), Faults(live, rng)
+    over = threading.Event()
+    asking = threading.Thread(target=_ask, args=(live, found, over))
+    asking.start()
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            began = time.monotonic()
+            heavy = len(found.faults) % HEAVY_EVERY == 0
+            _do(faults, found, rng, heavy=heavy)
+            time.sleep(max(0.0, began + GAP_S - time.monotonic()))
+        faults.rest()
+        time.sleep(RECOVERY_S)  # for the last fault too there have to be snapshots that could be good
+    finally:
+        over.set()
+        asking.join()
+    _decided(live, found)
+    return found
+
+
+def _do(faults: Faults, found: Storm, rng: random.Random, *, heavy: bool) -> None:
+    choices = faults.heavy() if heavy else faults.light()
+    kind = _rarest(choices, found, rng)
+    began = _now_ms()
+    told = choices[kind]()
+    found.faults.append(Fault(kind, heavy, told, began, _now_ms()))
+
+
+def _rarest(kinds: dict[str, object], found: Storm, rng: random.Random) -> str:
+    """Each kind comes as often as the others, in an order that the seed decides."""
+    done = Counter(fault.kind for fault in found.faults)
+    least = min(done[kind] for kind in kinds)
+    return rng.choice([kind for kind in kinds if done[kind] == least])
+
+
+def _ask(live: Live, found: Storm, over: threading.Event) -> None:
+    """A snapshot every second."""
+    number, due = 0, time.monotonic()
+    while not over.wait(max(0.0, due - time.monotonic())):
+        due += 1.0
+        now = _now_ms()
+        try:
+            found.asked[live.trigger(f"storm-{number}", ttl_ms=TTL_MS)] = now
+        except TriggerRefusedError as error:
+            found.refused.append((now, str(error)))
+        number += 1
+
+
+def _decided(live: Live, found: Storm) -> None:
+    snapshots, times = live.observer.state.snapshots, live.observer.times
+    wait_until(
+        "all snapshots of the storm to be decided",
+        lambda: all(epoch in snapshots and not snapshots[epoch].open for epoch in found.asked),
+        timeout_s=2 * TTL_MS / 1000 + 10,
+    )
+    found.views = {epoch: snapshots[epoch] for epoch in found.asked}
+    found.captured_ms = {
+        epoch: times[view.captured_at] for epoch, view in found.views.items() if view.captured_at is not None
+    }
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
