@@ -13,7 +13,7 @@ from snapkafka.demo.system import wait_until
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.protocol.completion import SnapshotView
 
-from .faults import Faults
+from .faults import ENV, Faults
 
 if TYPE_CHECKING:
     from tests.e2e.parts import Live
@@ -48,6 +48,9 @@ class Storm:
     refused: list[tuple[int, str]] = field(default_factory=list)  # pre-flight: when, why
     views: dict[int, SnapshotView] = field(default_factory=dict)
     captured_ms: dict[int, int] = field(default_factory=dict)  # epoch -> when its last record was appended
+    crashed: list[str] = field(
+        default_factory=list
+    )  # workers that ended by themselves, with their last words
 
     def counts(self) -> Counter[str]:
         """Faults by kind, snapshots by outcome."""
@@ -91,6 +94,7 @@ def storm(live: Live, *, seed: int, seconds: float) -> Storm:
     try:
         while time.monotonic() < end:
             began = time.monotonic()
+            _supervise(live, found)
             heavy = len(found.faults) % HEAVY_EVERY == 0
             _do(faults, found, rng, heavy=heavy)
             time.sleep(max(0.0, began + GAP_S - time.monotonic()))
@@ -101,6 +105,14 @@ def storm(live: Live, *, seed: int, seconds: float) -> Storm:
         asking.join()
     _decided(live, found)
     return found
+
+
+def _supervise(live: Live, found: Storm) -> None:
+    """Start another worker for each that has ended by itself, as any operator's supervisor does."""
+    for worker in [worker for worker in live.system.workers if worker.process.poll() is not None]:
+        found.crashed.append(f"{worker.name}:\n{worker.last_lines(60)}")
+        live.system.kill(worker)
+        live.system.start_worker(worker.app, ENV)
 
 
 def _do(faults: Faults, found: Storm, rng: random.Random, *, heavy: bool) -> None:

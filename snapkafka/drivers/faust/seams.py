@@ -5,7 +5,7 @@
 | `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outgoing`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`incoming`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
-| `consumer.perform_seek` | `Assigned`: positions are set, the flow is not resumed yet |
+| `app.on_rebalance_complete` | `Assigned`: tables are recovered, the inputs are not resumed yet |
 | `app.on_partitions_revoked` | inputs are taken away |
 | `app.sensors` | events and tables (`sensor`) |
 | `app.on_start`, `app.on_stop` | the ledger's life |
@@ -16,7 +16,6 @@ of the module, when some of these exist already: factories are wrapped, and what
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from collections.abc import Callable
@@ -117,28 +116,22 @@ def connection_of(app: Any) -> Connection:
 
 
 def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
-    subscribe, perform_seek = consumer.subscribe, consumer.perform_seek
-    rebalanced = asyncio.Event()
-
-    def on_rebalance_complete(*args: Any, **kwargs: Any) -> None:
-        rebalanced.set()
+    subscribe = consumer.subscribe
 
     async def say_hello_then_subscribe(topics: Any) -> None:
         if driver.machine.process is None:
             await driver.join(await hello_of(driver, topics))
         await subscribe(topics)
 
-    async def seek_then_announce() -> None:
-        """Faust also seeks when it fetched while the flow was stopped: only what follows a rebalance is news."""
-        await perform_seek()
-        if rebalanced.is_set():
-            rebalanced.clear()
-            driver.feed(await inputs_of(driver, consumer))
+    async def announce(*args: Any, **kwargs: Any) -> None:
+        """R9: Faust waits for this before it lets the inputs go; seeking comes after that, so we seek before."""
+        if consumer.assignment():
+            await consumer.perform_seek()
+        driver.feed(await inputs_of(driver, consumer))
         await driver.wait_for_inputs()
 
-    driver.app.on_rebalance_complete.connect(on_rebalance_complete, weak=False)
+    driver.app.on_rebalance_complete.connect(announce, weak=False)
     consumer.subscribe = say_hello_then_subscribe
-    consumer.perform_seek = seek_then_announce
 
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
@@ -224,7 +217,7 @@ def _readers(app: Any, topic: str) -> tuple[str, ...]:
 
 
 async def _start_positions(consumer: Any, tps: list[Any]) -> dict[Any, int]:
-    """Where the consumer was just set to. `perform_seek` left committed offsets; without one the reset policy holds."""
+    """Where the consumer was just set to: the committed offsets; without one the reset policy holds."""
     positions = {tp: consumer._committed_offset.get(tp) for tp in tps}
     unknown = [tp for tp, position in positions.items() if position is None]
     if unknown:
