@@ -149,6 +149,15 @@ SMALL: Final = (
         states=2_921,
     ),
     SmallWorld(
+        name="uncut",
+        what="R10: an input that is sent to moves from a white worker to a red one, and nobody has cut it",
+        plan=_plan(_app("a", "A", SEND), _app("b", "B", WRITE, workers=2), markers=""),
+        inputs=(A,),
+        faults={"rebalance b": 1},
+        slow=frozenset({"b ledger Trigger"}),
+        states=8_030,
+    ),
+    SmallWorld(
         name="reply",
         what="R2, R6: a question and its answer, over a cut",
         plan=_plan(_app("a", "A", (("ask", "B"), ("write", "x"))), _app("b", "B", WRITE)),
