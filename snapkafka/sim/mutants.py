@@ -316,6 +316,10 @@ def _stale_counts(report: Any) -> Any:
     return lax
 
 
+def _sees_none(_: Any) -> Any:
+    return lambda owners, report, app: {}
+
+
 def _inputs_do_not_matter(complete: Any) -> Any:
     def lax(self: completion.LedgerState, offset: int, snapshot: Any) -> None:
         snapshot.expected &= snapshot.claims.keys()
@@ -451,6 +455,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _faults(rebalance=0.02),
     ),
     Mutant(
+        "R9 passed",
+        "an input came and went, in red, while a report was on its way",
+        _patching(owners, "came_and_went", _sees_none),
+        _untold,
+    ),
+    Mutant(
         "R10 uncut",
         "nobody cuts a white input given to a red process",
         _both(
@@ -525,7 +535,7 @@ SEEDS: Final = {
     "R2 agent": 5,
     "R2 global table": 64,
     "R2 reply": 32,
-    "R4 report": 50,
+    "R4 report": 95,
     "R5 colour": 1,
     "R6 torn": 1,
     "R6 overwritten": 15,
@@ -538,6 +548,7 @@ SEEDS: Final = {
     "R8 left": 0,
     "R9 history": 2,
     "R9 stale": 20,
+    "R9 passed": 379,
     "R10 uncut": 7,
     "R11 last": 0,
     "R11 born": 6,
