@@ -191,7 +191,7 @@ SMALL: Final = (
         inputs=(A, A),
         faults={"rebalance": 1, "lose-report": 1, "crash": 1},
         slow=NEWS,
-        states=18_609,
+        states=18_363,
     ),
 )
 
