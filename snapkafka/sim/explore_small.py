@@ -269,7 +269,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"rebalance": 1, "lose-report": 1, "crash": 1},
         slow=NEWS | {"commit"},
-        states=67_451,
+        states=67_063,
     ),
 )
 
