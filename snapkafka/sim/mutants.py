@@ -111,6 +111,7 @@ def _alone(
         apps=tuple(replace(app, partitions=1, workers=workers) for app in plan.apps[:apps]),
         slow=plan.slow if slow is None else slow,
         faults=faults,
+        retries=0,
         snapshots=6,
         inputs=10,
         hops=2,
