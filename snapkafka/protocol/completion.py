@@ -258,7 +258,7 @@ class LedgerState:
                 process=record.process,
                 generation=record.generation,
                 red=view.epoch,
-                unknown=(NOBODY,) if self._start else (),  # the beginning of the ledger is gone
+                unknown=self._start > 0,  # the beginning of the ledger is gone
             )
             mine.append(tp)
         view.inputs = tuple(tp for tp in record.inputs if tp in mine)
@@ -335,12 +335,16 @@ class LedgerState:
         }
         if moved and record.supplement:
             return  # R9: void. Who has the input now cuts it itself, or it was too late
+        passed = {} if record.supplement else owners.came_and_went(self.owners, record, app)
         served = [s for e, s in self.open.items() if record.previous < e <= record.epoch]
         for snapshot in [s for s in served if app in s.apps]:
-            if moved:
-                # R9: inputs moved away (or even came back) before the report landed; it is void.
-                reason = f"input {min(moved)} moved while {view.name} was reporting its cut"
-                failure = Failure(code="input-moved", reason=reason, culprit=str(min(moved)))
+            lost = moved | {
+                tp for tp, since in passed.items() if snapshot.claims.get((app, tp), since) >= since
+            }
+            if lost:
+                # R9: inputs moved away (or even came back, or came and went) before the report landed; it is void.
+                reason = f"input {min(lost)} moved while {view.name} was reporting its cut"
+                failure = Failure(code="input-moved", reason=reason, culprit=str(min(lost)))
                 self._fail(offset, snapshot, failure)
             elif record.supplement or record.process not in snapshot.reports:
                 if record.supplement:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from .records import CutReport, TopicPartition
+from .records import NOBODY, CutReport, TopicPartition
 
-__all__ = ["Input", "Owner", "before", "earlier", "next_owner", "reads_red"]
+__all__ = ["Input", "Owner", "Reader", "before", "came_and_went", "earlier", "next_owner", "reads_red"]
 
 #: An input, or a table partition: the app that has it, and where.
 Input = tuple[str, TopicPartition]
@@ -19,12 +19,23 @@ Input = tuple[str, TopicPartition]
 KEEP_EARLIER: Final = 64
 
 
+class Reader(NamedTuple):
+    """Who had an input once, and the ledger offset of the latest `Assigned` that gave it."""
+
+    process: int
+    offset: int
+
+
+#: Stands for readers that nobody remembers.
+UNKNOWN: Final = Reader(NOBODY, NOBODY)
+
+
 class Owner(NamedTuple):
     """Who has an input: the ledger offset of the `Assigned` that said so, its author, the generation of its group.
 
     `red` is the highest epoch that it was red for while it read the input, `before` the same of all earlier owners: for
     no snapshot up to there can the present one cut this input, it comes too late (R9). `earlier` names the latest of
-    them, `NOBODY` standing for those that nobody remembers.
+    them, `UNKNOWN` standing for those that nobody remembers.
     """
 
     offset: int
@@ -32,16 +43,16 @@ class Owner(NamedTuple):
     generation: int
     before: int
     red: int
-    earlier: tuple[int, ...]
+    earlier: tuple[Reader, ...]
 
 
 def next_owner(
-    last: Owner | None, *, offset: int, process: int, generation: int, red: int, unknown: tuple[int, ...]
+    last: Owner | None, *, offset: int, process: int, generation: int, red: int, unknown: bool
 ) -> Owner:
-    """The owner after `last`. `unknown` stands for the earlier ones where there is no last."""
+    """The owner after `last`. `unknown`: where there is no last, there may have been one all the same."""
     if last is None:
-        return Owner(offset, process, generation, before=0, red=red, earlier=unknown)
-    known = (*(p for p in last.earlier if p != last.process), last.process)
+        return Owner(offset, process, generation, before=0, red=red, earlier=(UNKNOWN,) if unknown else ())
+    known = (*(r for r in last.earlier if r.process != last.process), Reader(last.process, last.offset))
     return Owner(
         offset,
         process,
@@ -60,6 +71,19 @@ def reads_red(owners: dict[Input, Owner], report: CutReport, app: str, inputs: s
             owners[app, tp] = owner._replace(red=max(owner.red, report.epoch))
 
 
+def came_and_went(owners: dict[Input, Owner], report: CutReport, app: str) -> dict[TopicPartition, int]:
+    """What the author of a report was given after its cut and has lost again, all before the report landed.
+
+    It read that in red, and whoever got it next could not know. With the offset of the `Assigned` that gave it.
+    """
+    return {
+        tp: reader.offset
+        for (owner_app, tp), owner in owners.items()
+        for reader in owner.earlier
+        if (owner_app, reader.process) == (app, report.process) and reader.offset > report.assigned
+    }
+
+
 def before(owner: Owner | None, process: int) -> int:
     """The highest epoch that somebody other than `process` was red for while it read the input."""
     if owner is None:
@@ -71,4 +95,5 @@ def earlier(owner: Owner | None, process: int) -> tuple[int, ...]:
     """Who read the input before `process` cut it (its owner, or who cuts for an app that does not run)."""
     if owner is None:
         return ()
-    return owner.earlier if owner.process == process else (*owner.earlier, owner.process)
+    known = tuple(reader.process for reader in owner.earlier)
+    return known if owner.process == process else (*known, owner.process)

@@ -36,6 +36,8 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "R8 left": ("left", 5),
     "R9 history": ("red-input", 2),
     "R9 stale": ("moves-large", 31),
+    "R9 passed": ("passed", 29),
+    "R10 uncut": ("uncut", 34),
     "R11 last": ("red-input", 2),
     "R11 born": ("late", 8),
     "R12 back": ("zombie", 169),

@@ -149,6 +149,24 @@ SMALL: Final = (
         states=2_921,
     ),
     SmallWorld(
+        name="uncut",
+        what="R10: an input that is sent to moves from a white worker to a red one, and nobody has cut it",
+        plan=_plan(_app("a", "A", SEND), _app("b", "B", WRITE, workers=2), markers=""),
+        inputs=(A,),
+        faults={"rebalance b": 1},
+        slow=frozenset({"b ledger Trigger"}),
+        states=8_030,
+    ),
+    SmallWorld(
+        name="passed",
+        what="R9: an input comes and goes while the report of who has read it in red is late",
+        plan=_plan(_app("a", "A", WRITE, workers=2), markers=""),
+        inputs=(A,),
+        faults={"rebalance": 2},
+        slow=NEWS | {"post CutReport"},
+        states=27_823,
+    ),
+    SmallWorld(
         name="reply",
         what="R2, R6: a question and its answer, over a cut",
         plan=_plan(_app("a", "A", (("ask", "B"), ("write", "x"))), _app("b", "B", WRITE)),
@@ -173,7 +191,7 @@ SMALL: Final = (
         inputs=(A, A),
         faults={"rebalance": 1, "lose-report": 1, "crash": 1},
         slow=NEWS,
-        states=18_609,
+        states=18_363,
     ),
 )
 
@@ -251,7 +269,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"rebalance": 1, "lose-report": 1, "crash": 1},
         slow=NEWS | {"commit"},
-        states=67_451,
+        states=67_063,
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.actions import AskStopped
+from snapkafka.protocol.actions import AppendToLedger, AskStopped
 from snapkafka.protocol.completion import Failure, Status
 from snapkafka.protocol.events import (
     InputGiven,
@@ -166,6 +166,53 @@ def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
         reason=f"input a[0] moved while process {p.id} (p on host, pid 0) was reporting its cut",
         culprit="a[0]",
     )
+
+
+def test_r9_an_input_that_came_and_went_while_a_report_was_on_its_way_fails_the_snapshot(
+    world: World,
+) -> None:
+    """Its reader was red, and nobody could know: whoever has it now would cut it behind what was read in red."""
+    p, q = Process(world, "p", (A,)), Process(world, "p", (A,), assign=False)
+    settle(p, q)
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    q.hold = True
+    q.give(
+        A, generation=2
+    )  # q cuts, with no inputs, before it has read its own Assigned; the report is on its way
+    q.end(q.start(A, 0))
+    q.feed(InputsTaken())
+    p.give(A, generation=3, positions={A: 1})
+    settle(p)
+    assert world.snapshot(epoch).claims, "p has cut the input where it got it"
+    let_land(q)
+    assert world.snapshot(epoch).failure == Failure(
+        code="input-moved",
+        reason=f"input a[0] moved while process {q.id} (p on host, pid 0) was reporting its cut",
+        culprit="a[0]",
+    )
+
+
+def test_r9_what_was_cut_before_it_came_and_went_stays_cut(world: World) -> None:
+    p, q = Process(world, "p", (A,)), Process(world, "p", (A,), assign=False)
+    settle(p, q)
+    epoch = world.trigger()
+    settle(p)
+    q.hold = True
+    q.give(A, generation=2)
+    q.feed(InputsTaken())
+    p.give(A, generation=3)
+    let_land(q)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def let_land(process: Process) -> None:
+    """The reports that were held back are in the ledger now."""
+    process.hold = False
+    for action in process.asked:
+        if isinstance(action, AppendToLedger) and isinstance(action.record, CutReport):
+            process.world.append(action.record)
 
 
 def test_r9_a_process_cuts_for_the_highest_epoch_of_its_inputs(world: World) -> None:
