@@ -179,6 +179,10 @@ class LedgerState:
         """Is there a `Trigger` at `epoch` - 1, the first of its (id, attempt)? Else it is no epoch (R1, R2)."""
         return epoch in self._epochs
 
+    def knows(self, process: int, epoch: int) -> bool:
+        """Can a header with these two belong to one of ours? What a stranger made up is external, and accuses nobody."""
+        return process in self.processes and (not epoch or self.is_epoch(epoch))
+
     def living(self) -> Iterator[ProcessView]:
         """Processes that said `Hello` and neither `Bye` nor were `Dead`."""
         return (view for view in self.processes.values() if view.left is None)

@@ -255,6 +255,7 @@ class WorkerProtocol:
                 return self._channel_ended(event)
             case LedgerRecreated():
                 self.ledger = LedgerState(history=False)
+                self._aborted.clear()
                 return self._new_life(recreated=True)
             case Joined():
                 self._hello_n = event.hello.n

@@ -7,6 +7,7 @@ from typing import Final
 
 from snapkafka.checks import LogRecord
 from snapkafka.checks.view import EXTERNAL
+from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
 __all__ = ["Broker", "Stored"]
@@ -66,11 +67,11 @@ class Broker:
             return None
         return log[offset]
 
-    def records(self, *, true: bool = False) -> list[LogRecord]:
-        """What a verifier reads: every visible record, those with headers of another ledger as external.
+    def records(self, ledger: LedgerState | None = None) -> list[LogRecord]:
+        """What a verifier reads: every visible record; one whose header does not belong there is external.
 
         Args:
-            true: as it truly is: forged headers are external too.
+            ledger: by which it tells; None: by the truth.
         """
         found = []
         for tp, log in self.logs.items():
@@ -78,7 +79,10 @@ class Broker:
                 if record.state == ABORTED:
                     continue
                 ours = record.process != EXTERNAL and record.ledger == self.ledger_id
-                ours = ours and not (true and record.process == FORGER)
+                if ours and ledger is not None:
+                    ours = ledger.knows(record.process, record.epoch)
+                elif ours:
+                    ours = record.process != FORGER
                 found.append(
                     LogRecord(
                         tp.topic,

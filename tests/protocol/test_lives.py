@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol.actions import SayHello
-from snapkafka.protocol.completion import Failure, Status
+from snapkafka.protocol.completion import Failure, LedgerState, Status
 from snapkafka.protocol.events import (
     CameBack,
     CutTimed,
@@ -87,6 +87,27 @@ def test_a_recreated_ledger_starts_a_new_life(world: World, pair: tuple[Process,
     assert p.machine.process is None
     assert p.epoch == 0
     assert p.machine.ledger.end == 0
+
+
+def test_what_was_aborted_in_a_ledger_that_is_gone_is_an_epoch_like_any_other_in_the_new_one(
+    world: World,
+) -> None:
+    """It cut for none of that number any more, if it had not read its own `Abort` back. The simulator found it."""
+    p = Process(world, "p", (A,))
+    p.hold_ends = True
+    epoch = world.trigger("before")
+    p.catch_up()
+    p.feed(TimerExpired(epoch=epoch))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "ttl"
+    world.ledger, world.fold, p.read, p.hold_ends = [], LedgerState(), 0, False
+    p.feed(LedgerRecreated())
+    p.join()
+    p.catch_up()
+    assert world.trigger("after") == epoch
+    settle(p)
+    assert world.snapshot(epoch).status is Status.CAPTURED
 
 
 def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(

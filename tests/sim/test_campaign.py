@@ -22,6 +22,7 @@ PINNED = {
     165: "in classic mode a first record had no marker before it",
     551: "a torn run was mistaken for another run of its event",
     843: "a replay by one of two agents went unnoticed",
+    979: "an epoch that was aborted in a ledger that was gone was no epoch in the new one either",
     2198: "a process that was about to join kept the epoch of a ledger that was gone",
     2727: "an event was torn after its input had moved on, and nobody listed it",
 }

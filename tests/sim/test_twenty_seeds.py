@@ -18,6 +18,6 @@ def test_no_snapshot_of_these_histories_is_inconsistent(start: int) -> None:
     for seed in range(start, start + 5):
         outcome = run(seed)
         assert not outcome.violations, f"seed {seed}"
-        assert outcome.counts["forged"] or not outcome.condemned, f"seed {seed}"
+        assert not outcome.condemned, f"seed {seed}"
         seen += outcome.counts
     assert seen["captured"], "a history without a snapshot shows nothing"
