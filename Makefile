@@ -4,7 +4,7 @@ VENV := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format prove bench mutation clean
+.PHONY: help setup demo test lint format prove chaos bench mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ prove: $(READY)  ## the protocol against 100,000 seeds of the simulator, and eve
 	@$(VENV)/python -m snapkafka.sim --seeds 100000
 	@$(VENV)/python -m snapkafka.sim mutate
 	@$(VENV)/python -m snapkafka.sim explore --large
+
+chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a snapshot every second (MINUTES=n, SEED=n)
+	@$(VENV)/python -m tests.chaos
 
 mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (an hour; docs/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)

@@ -180,7 +180,7 @@ class LedgerState:
         return epoch in self._epochs
 
     def knows(self, process: int, epoch: int) -> bool:
-        """Can a header with these two belong to one of ours? What a stranger made up is external, and accuses nobody."""
+        """Can a header with these two be one of ours? What a stranger made up is external, and accuses nobody."""
         return process in self.processes and (not epoch or self.is_epoch(epoch))
 
     def living(self) -> Iterator[ProcessView]:

@@ -7,7 +7,6 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka import AIOKafkaProducer
@@ -36,24 +35,26 @@ APPS: Final = ("accounts", "clearing")
 class Faults:
     """Everything that can go wrong, each as a method that returns what it did it to."""
 
+    #: After these, inputs move.
+    HEAVY: Final = {"kill": "kill", "restart": "restart", "sleep": "sleep", "join and leave": "visit"}
+    #: No snapshot has to fail for these.
+    LIGHT: Final = {
+        "nap": "nap",
+        "broker stalls": "stall",
+        "garbage in the ledger": "garbage",
+        "forged header": "forge",
+        "second trigger": "twin",
+    }
+
     def __init__(self, live: Live, rng: random.Random) -> None:
         self.live, self.rng = live, rng
         self._asleep: set[int] = set()
         self._wakers: list[threading.Thread] = []
 
-    def heavy(self) -> dict[str, Callable[[], str]]:
-        """Those after which inputs move."""
-        return {"kill": self.kill, "restart": self.restart, "sleep": self.sleep, "join and leave": self.visit}
-
-    def light(self) -> dict[str, Callable[[], str]]:
-        """Those that no snapshot has to fail for."""
-        return {
-            "nap": self.nap,
-            "broker stalls": self.stall,
-            "garbage in the ledger": self.garbage,
-            "forged header": self.forge,
-            "second trigger": self.twin,
-        }
+    def do(self, kind: str) -> str:
+        """Let it happen."""
+        method = {**self.HEAVY, **self.LIGHT}[kind]
+        return getattr(self, method)()  # type: ignore[no-any-return]
 
     def rest(self) -> None:
         """Until all that was put to sleep is awake again."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
@@ -13,11 +14,20 @@ from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
+from .faults import Faults
+from .storm import RECOVERY_S
+
 if TYPE_CHECKING:
+    from snapkafka.protocol import LedgerState
     from tests.e2e.parts import Live
 
-__all__ = ["Log", "read_log", "verdict_of"]
+    from .storm import Storm
 
+__all__ = ["judged", "problems", "read_log", "verdict_of"]
+
+KINDS: Final = {*Faults.HEAVY, *Faults.LIGHT}
+#: Of all snapshots that were asked for in a storm.
+LEAST_CAPTURED: Final = 0.8
 CHECKS: Final = {"V1": (v1, left_late), "V2": (v2,), "V4": (v4,), "V5": (v5,)}
 
 
@@ -29,11 +39,12 @@ class Log:
         self.bounds: dict[TopicPartition, LogBounds] = {}
 
 
-async def read_log(bootstrap: str, topics: set[str], ledger_id: int) -> Log:
-    """From the start to the end as it is now."""
-    log = Log()
+async def read_log(live: Live) -> Log:
+    """Every topic that a process has named, from the start to the end as it is now."""
+    log, topics = Log(), _topics(live)
+    ledger_id, known = live.observer.ledger.ledger_id, live.observer.state
     by_check = {wire.topic_check(topic): topic for topic in topics}
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(bootstrap_servers=live.bootstrap, enable_auto_commit=False)
     await consumer.start()
     try:
         partitions = [
@@ -49,7 +60,7 @@ async def read_log(bootstrap: str, topics: set[str], ledger_id: int) -> Log:
         while any([await consumer.position(tp) < ends[tp] for tp in partitions]):
             for tp, batch in (await consumer.getmany(timeout_ms=500)).items():
                 place = TopicPartition(*tp)
-                log.records[place] += [_record(place, got, ledger_id, by_check) for got in batch]
+                log.records[place] += [_record(place, got, ledger_id, known, by_check) for got in batch]
     finally:
         await consumer.stop()
     return log
@@ -60,19 +71,20 @@ async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
     return set(consumer.partitions_for_topic(topic) or ())
 
 
-def _record(tp: TopicPartition, got: object, ledger_id: int, by_check: dict[int, str]) -> LogRecord:
-    offset, raw = got.offset, wire.find(list(got.headers))  # type: ignore[attr-defined]
+def _record(
+    tp: TopicPartition, got: Any, ledger_id: int, known: LedgerState, by_check: dict[int, str]
+) -> LogRecord:
+    raw = wire.find(list(got.headers))
     said = wire.read(raw, ledger_id, wire.tp_check(*tp)) if raw is not None else None
-    if said is None:
-        return LogRecord(*tp, offset)
+    if said is None or not known.knows(said.process, said.epoch):
+        return LogRecord(*tp, got.offset)
     cause = None
     if said.cause is not None and said.cause[0] in by_check:
         cause = (TopicPartition(by_check[said.cause[0]], said.cause[1]), said.cause[2])
-    return LogRecord(*tp, offset, said.process, said.epoch, said.seq, said.marker, cause)
+    return LogRecord(*tp, got.offset, said.process, said.epoch, said.seq, said.marker, cause)
 
 
-def topics_of(live: Live) -> set[str]:
-    """Every input and changelog that a process has named."""
+def _topics(live: Live) -> set[str]:
     hellos = [view.hello for view in live.observer.state.processes.values()]
     return {source.topic for hello in hellos for source in hello.inputs} | {
         table.changelog for hello in hellos for table in hello.tables
@@ -91,3 +103,45 @@ def verdict_of(live: Live, log: Log, epoch: int) -> tuple[Verdict, Counter[str]]
         outcomes, replays=captured.replays + counts["replayed"], contaminated=captured.contaminated
     )
     return verdict, counts
+
+
+def judged(live: Live, found: Storm, *, at_most: int) -> dict[int, tuple[Verdict, Counter[str]]]:
+    """Verdicts of the first snapshots after each fault, which suffered most, and of others up to so many."""
+    log = live.observer.call(read_log(live))
+    after = [
+        next((epoch for epoch in found.captured if found.asked[epoch] >= fault.began_ms), None)
+        for fault in sorted(found.faults, key=lambda fault: not fault.heavy)
+    ]
+    chosen = dict.fromkeys(epoch for epoch in (*after, *found.captured) if epoch is not None)
+    return {epoch: verdict_of(live, log, epoch) for epoch in list(chosen)[:at_most]}
+
+
+def problems(
+    found: Storm, verdicts: Mapping[int, tuple[Verdict, Counter[str]]], *, faults: int, good: int
+) -> list[str]:
+    """What is not as it must be, in words; nothing, if all is well.
+
+    A snapshot past which a process went on that was taken for dead (`left-late`) may be unverifiable: it says so.
+
+    Args:
+        faults: so many have to have happened at least, of every kind.
+        good: so many snapshots have to have a good verdict.
+    """
+    told = [f"no fault of kind {kind}" for kind in KINDS - {fault.kind for fault in found.faults}]
+    if len(found.faults) < faults:
+        told.append(f"only {len(found.faults)} faults")
+    for epoch, view in found.views.items():
+        if view.open:
+            told.append(f"epoch {epoch} hangs")
+        elif view.failure is not None and not view.failure.culprit:
+            told.append(f"epoch {epoch} failed, and nobody is named: {view.failure}")
+    told += [f"no good snapshot within {RECOVERY_S:g} s of {fault}" for fault in found.without_recovery()]
+    if found.share < LEAST_CAPTURED:
+        told.append(f"only {found.share:.0%} were captured")
+    for epoch, (verdict, counts) in verdicts.items():
+        excused = verdict is Verdict.UNVERIFIABLE and (counts["left-late"] or found.views[epoch].contaminated)
+        if not (verdict.good or excused):
+            told.append(f"epoch {epoch} is {verdict}: {dict(counts)}")
+    if (n := sum(verdict.good for verdict, _ in verdicts.values())) < good:
+        told.append(f"only {n} of {len(verdicts)} that were judged are good")
+    return told

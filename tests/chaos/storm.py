@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -69,6 +70,21 @@ class Storm:
         """Of all that were asked for, how many were captured."""
         return len(self.captured_ms) / (len(self.asked) + len(self.refused))
 
+    def told(self) -> list[str]:
+        """All of it, line by line, in the order of time; seconds since the first fault."""
+        lines = [(fault.began_ms, f"FAULT {fault.kind}: {fault.told}") for fault in self.faults]
+        lines += [(at, f"refused: {why}") for at, why in self.refused]
+        for epoch, view in self.views.items():
+            what = f"failed, {view.failure.code}: {view.failure.reason}" if view.failure else "captured"
+            after = (
+                f" after {self.captured_ms[epoch] - self.asked[epoch]} ms"
+                if epoch in self.captured_ms
+                else ""
+            )
+            lines.append((self.asked[epoch], f"{view.trigger.id} (epoch {epoch}) {what}{after}"))
+        start = min(at for at, _ in lines)
+        return [f"{(at - start) / 1000:8.1f}  {line}" for at, line in sorted(lines)]
+
     def without_recovery(self) -> list[str]:
         """Faults after which no good snapshot came in time."""
         late = []
@@ -116,14 +132,13 @@ def _supervise(live: Live, found: Storm) -> None:
 
 
 def _do(faults: Faults, found: Storm, rng: random.Random, *, heavy: bool) -> None:
-    choices = faults.heavy() if heavy else faults.light()
-    kind = _rarest(choices, found, rng)
+    kind = _rarest(Faults.HEAVY if heavy else Faults.LIGHT, found, rng)
     began = _now_ms()
-    told = choices[kind]()
+    told = faults.do(kind)
     found.faults.append(Fault(kind, heavy, told, began, _now_ms()))
 
 
-def _rarest(kinds: dict[str, object], found: Storm, rng: random.Random) -> str:
+def _rarest(kinds: Iterable[str], found: Storm, rng: random.Random) -> str:
     """Each kind comes as often as the others, in an order that the seed decides."""
     done = Counter(fault.kind for fault in found.faults)
     least = min(done[kind] for kind in kinds)

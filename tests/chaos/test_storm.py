@@ -1,0 +1,84 @@
+"""Two minutes of what happens on a cluster; `make chaos` has twenty."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.checks import Verdict
+from snapkafka.protocol.completion import Failure, SnapshotView
+from snapkafka.protocol.records import Trigger
+from tests.chaos.faults import ENV
+from tests.chaos.judge import KINDS, judged, problems
+from tests.chaos.storm import GAP_S, Fault, Storm, storm
+from tests.e2e.parts import live
+
+SECONDS = 110
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(900)
+def test_a_storm_of_faults(namespace: str) -> None:
+    """Every snapshot is captured and verified, or failed by a reason that names the culprit; none hangs; the next good
+    one comes within 15 s of a fault; four of five are captured."""
+    with live(namespace, env=lambda app, number: ENV) as system:
+        found = storm(system, seed=1985, seconds=SECONDS)
+        print(found.counts(), f"{found.share:.0%} captured", *found.told(), *found.crashed, sep="\n")
+        verdicts = judged(system, found, at_most=16)
+        print(Counter(verdict.value for verdict, _ in verdicts.values()))
+        assert problems(found, verdicts, faults=round(SECONDS / GAP_S * 0.8), good=10) == []
+
+
+# -- the judge of storms ---------------------------------------------------------------------------------------
+
+
+def a_fine_storm() -> tuple[Storm, dict[int, tuple[Verdict, Counter[str]]]]:
+    """Every kind of fault, ten snapshots, all of them captured."""
+    views = {epoch: SnapshotView(
+        epoch=epoch, trigger=Trigger(n=epoch, id=str(epoch)), required=frozenset(), left=frozenset(), expected=set(),
+        apps={}, captured_at=epoch + 1,
+    ) for epoch in range(1, 11)}  # fmt: skip
+    found = Storm(
+        faults=[Fault(kind, False, "it", 1_000, 1_001) for kind in sorted(KINDS)],
+        asked=dict.fromkeys(views, 2_000),
+        views=views,
+        captured_ms=dict.fromkeys(views, 2_100),
+    )
+    return found, dict.fromkeys(views, (Verdict.VERIFIED, Counter[str]()))
+
+
+def test_a_fine_storm_has_no_problems() -> None:
+    found, verdicts = a_fine_storm()
+    assert problems(found, verdicts, faults=9, good=10) == []
+    verdicts[3] = (Verdict.UNVERIFIABLE, Counter({"left-late": 1}))
+    assert problems(found, verdicts, faults=9, good=9) == []
+
+
+def test_whatever_is_wrong_in_a_storm_is_said() -> None:
+    found, verdicts = a_fine_storm()
+    assert problems(found, verdicts, faults=10, good=11) == [
+        "only 9 faults",
+        "only 10 of 10 that were judged are good",
+    ]
+    found.faults = [fault for fault in found.faults if fault.kind != "kill"]
+    assert problems(found, verdicts, faults=1, good=1) == ["no fault of kind kill"]
+
+    found, verdicts = a_fine_storm()
+    found.views[2].captured_at = None
+    assert problems(found, verdicts, faults=1, good=1) == ["epoch 2 hangs"]
+    found.views[2].failure = Failure(code="ttl", reason="why", culprit="")
+    assert "nobody is named" in problems(found, verdicts, faults=1, good=1)[0]
+
+    found, verdicts = a_fine_storm()
+    found.faults[0] = replace(found.faults[0], done_ms=-20_000)
+    assert "no good snapshot within 15 s" in problems(found, verdicts, faults=1, good=1)[0]
+    found, verdicts = a_fine_storm()
+    found.refused = [(0, "nobody there")] * 3
+    assert problems(found, verdicts, faults=1, good=1) == ["only 77% were captured"]
+
+    found, verdicts = a_fine_storm()
+    verdicts[1] = (Verdict.INCONSISTENT, Counter({"left-late": 1}))
+    verdicts[2] = (Verdict.UNVERIFIABLE, Counter({"gap-explained": 1}))
+    assert len(problems(found, verdicts, faults=1, good=1)) == 2
