@@ -16,7 +16,7 @@ from snapkafka.ops.listing import wall_ms
 
 from .progress import progress_lines, spoken_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
-from .tables import print_assembled, print_details, print_list, print_triggered
+from .tables import print_assembled, print_details, print_list, print_switched, print_triggered
 
 __all__ = ["app"]
 
@@ -215,6 +215,37 @@ def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
         print_assembled(console, found)
     if not all(item.good for item in found):
         raise typer.Exit(EXIT_NOT_GOOD)
+
+
+@app.command(epilog=EXIT_STATUSES)
+def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """No snapshots until `resume`: every service obeys, none restarts."""
+    _tell_switched(run(lambda: ops.pause(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
+
+
+@app.command(epilog=EXIT_STATUSES)
+def resume(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """Snapshots again, after `pause`."""
+    _tell_switched(run(lambda: ops.resume(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
+
+
+@app.command(epilog=EXIT_STATUSES)
+def retire(
+    app_id: Annotated[str, typer.Option("--app", help="The app that is gone for good.")],
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    as_json: AsJson = False,
+) -> None:
+    """An app is gone for good: no snapshot waits for its inputs any more."""
+    found = run(lambda: ops.retire(connect(bootstrap), namespace, app_id), as_json=as_json)
+    _tell_switched(found, as_json=as_json)
+
+
+def _tell_switched(found: ops.Switched, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+    else:
+        print_switched(console, found)
 
 
 @app.command(

@@ -14,6 +14,7 @@ from rich.table import Table
 from snapkafka.manifest import WitnessEntry
 from snapkafka.ops import Assembled, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow
+from snapkafka.ops.switching import Switched
 
 __all__ = ["duration", "print_assembled", "print_details", "print_list", "print_triggered"]
 
@@ -89,6 +90,16 @@ def print_triggered(console: Console, item: Summary) -> None:
         console.print(f"{head}  in {duration(item.capture_ms)}; nothing waited for it")
         storage = "" if item.storage else " --storage DIR"
         console.print(f"next: `snapkafka assemble {escape(item.id)}{storage}` makes tables of it")
+
+
+def print_switched(console: Console, found: Switched) -> None:
+    """What `pause`, `resume` and `retire` have to say."""
+    state = "[bold]paused[/]: `snapkafka resume` ends it" if found.paused else "not paused"
+    console.print(f"{escape(found.namespace)} is {state}" + ("" if found.changed else " (as before)"))
+    if found.aborted:
+        console.print(f"aborted: {escape(', '.join(found.aborted))}")
+    if found.retired:
+        console.print(f"retired: {escape(', '.join(found.retired))}")
 
 
 def print_details(console: Console, found: Details) -> None:

@@ -102,6 +102,10 @@ def check_trigger(
         raise BadInputError(f"type {type_!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
     if ttl_ms <= 0:
         raise BadInputError(f"a time to live of {ttl_ms} ms is none", hint="give milliseconds above 0")
+    if state.paused:
+        raise TriggerRefusedError(
+            "snapshots are paused in this namespace", hint="`snapkafka resume` ends the pause"
+        )
     living = [view for view in state.living() if not apps or view.hello.app in apps]
     known = {view.hello.app for view in state.processes.values()}
     if unknown := sorted(set(apps) - known):

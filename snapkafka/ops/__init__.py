@@ -11,6 +11,7 @@ from .assembling import Assembled, assemble, verify
 from .following import Progress
 from .listing import Details, Summary, list_snapshots, show
 from .reading import LedgerReading, find_snapshot, read_ledger
+from .switching import Switched, pause, resume, retire
 from .triggering import trigger
 
 __all__ = [
@@ -19,10 +20,14 @@ __all__ = [
     "LedgerReading",
     "Progress",
     "Summary",
+    "Switched",
     "assemble",
     "find_snapshot",
     "list_snapshots",
+    "pause",
     "read_ledger",
+    "resume",
+    "retire",
     "show",
     "trigger",
     "verify",

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from snapkafka.cli import app as commands
 from snapkafka.cli.tables import duration
-from snapkafka.errors import BrokerUnavailableError, all_errors
+from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError, all_errors
 from snapkafka.protocol.records import CheckResult, Verdict
 from tests.fakes import FakeCluster, Worker
 
@@ -241,3 +241,16 @@ def test_help_has_the_exit_statuses() -> None:
 )
 def test_durations_are_said_as_people_do(ms: float, said: str) -> None:
     assert duration(ms) == said
+
+
+def test_pause_resume_and_retire_say_where_the_namespace_stands(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    assert "ns is paused: `snapkafka resume` ends it" in call("pause").stdout
+    assert "(as before)" in call("pause").stdout
+    refused = call("trigger")
+    assert refused.exit_code == TriggerRefusedError.exit_status
+    assert "snapshots are paused in this namespace" in refused.stderr
+    assert as_json(call("resume", "--json")) == {
+        "namespace": "ns", "paused": False, "retired": [], "changed": True, "aborted": [],
+    }  # fmt: skip
+    assert call("retire", "--app", "shop").exit_code == BadInputError.exit_status

@@ -16,7 +16,7 @@ from snapkafka.errors import (
 )
 from snapkafka.ops import triggering
 from snapkafka.protocol.completion import Status
-from snapkafka.protocol.records import Abort, Dead, Trigger
+from snapkafka.protocol.records import Abort, Bye, Dead, Pause, Trigger
 from snapkafka.protocol.retries import pause_after
 from tests.fakes import FakeCluster, Worker
 
@@ -238,3 +238,47 @@ async def test_without_a_ledger_nothing_is_made(cluster: FakeCluster) -> None:
 async def test_a_namespace_is_needed(cluster: FakeCluster, namespace: str) -> None:
     with pytest.raises(BadInputError, match="namespace"):
         await ops.list_snapshots(cluster, namespace)
+
+
+# -- pause, resume, retire -----------------------------------------------------------------------------------
+
+
+async def test_a_pause_aborts_what_is_under_way_and_refuses_what_comes(cluster: FakeCluster) -> None:
+    """R15: an off switch without a restart."""
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    running = await ops.trigger(cluster, "ns", snapshot_id="running")
+    found = await ops.pause(cluster, "ns")
+    assert (found.paused, found.changed, found.aborted) == (True, True, ("running",))
+    with pytest.raises(SnapshotFailedError, match="paused meanwhile"):
+        await ops.trigger(cluster, "ns", snapshot_id=running.id)
+    with pytest.raises(TriggerRefusedError, match="paused"):
+        await ops.trigger(cluster, "ns")
+    again = await ops.pause(cluster, "ns")
+    assert (again.paused, again.changed, again.aborted) == (True, False, ())
+    assert len(records(cluster, Pause)) == 1
+
+
+async def test_after_resume_there_are_snapshots_again(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    assert not (await ops.resume(cluster, "ns")).changed
+    await ops.pause(cluster, "ns")
+    found = await ops.resume(cluster, "ns")
+    assert (found.paused, found.changed) == (False, True)
+    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
+
+
+async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeCluster) -> None:
+    """R10: an app can be retired."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    gone = Worker(cluster.the_ledger, "tills", "sales")
+    with pytest.raises(BadInputError, match="still runs: process"):
+        await ops.retire(cluster, "ns", "tills")
+    cluster.the_ledger.put(Bye(process=gone.process, n=99))
+    view = await ops.trigger(cluster, "ns", ttl_ms=50)
+    assert view.status is not Status.CAPTURED, "the inputs of an app that does not run are waited for"
+    found = await ops.retire(cluster, "ns", "tills")
+    assert (found.retired, found.changed) == (("tills",), True)
+    assert not (await ops.retire(cluster, "ns", "tills")).changed
+    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
+    with pytest.raises(BadInputError, match="no app 'nobody' has ever joined"):
+        await ops.retire(cluster, "ns", "nobody")
