@@ -8,10 +8,11 @@ the exceptions of R15: the start and a rebalance wait for the ledger for at most
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -43,6 +44,7 @@ from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
 from snapkafka.protocol.records import NOBODY, Closed, CutReport, Hello, LedgerRecord, LogEnd, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 
+from .patience import LEDGER_WAIT_S, OPEN_S, Patience
 from .stamps import Stamps
 from .stopped import stopped_app
 
@@ -56,8 +58,6 @@ __all__ = ["FaustDriver", "Metrics"]
 
 logger = logging.getLogger("snapkafka")
 
-#: R15: a start or a rebalance waits for the ledger no longer than this.
-LEDGER_WAIT_S: Final = 2.0
 #: Between two attempts to reach a ledger that is not there.
 RETRY_S: Final = 1.0
 
@@ -95,7 +95,7 @@ class FaustDriver:
         self._loop: asyncio.AbstractEventLoop
         self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
         self._opened: asyncio.Event
-        self._absent = False
+        self._patience = Patience()
         self._waiters: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._hello: Hello | None = None
@@ -189,31 +189,41 @@ class FaustDriver:
 
     async def wait_for_identity(self) -> bool:
         """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15)."""
+        if self._patience.worn(self._loop.time()):
+            return self.machine.process is not None
         return await self._wait_until(lambda: self.machine.process is not None)
 
     async def wait_for_inputs(self) -> bool:
         """R9: have the inputs just given been announced, and the ledger read up to there?"""
         return await self._wait_until(lambda: self.machine.inputs_ready)
 
-    async def _wait_until(self, condition: Any) -> bool:
-        if self._absent:
-            return bool(condition())
-        deadline = self._loop.time() + LEDGER_WAIT_S
+    async def _wait_until(self, condition: Callable[[], bool]) -> bool:
+        """Wait as long as there is patience (R15); does the condition hold?"""
+        start = self._loop.time()
+        patience = self._patience.seconds(start)
         while not condition():
-            left = deadline - self._loop.time()
+            left = start + patience - self._loop.time()
             if left <= 0:
-                self._absent = True
-                logger.warning(
-                    "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part",
-                    self.ledger.topic,
-                    LEDGER_WAIT_S,
-                )
+                self._waited_in_vain(patience)
                 return False
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.changed(), left)
-            except TimeoutError:
-                continue
+        self._patience.waited(self._loop.time(), in_vain=False)
         return True
+
+    def _waited_in_vain(self, seconds: float) -> None:
+        if not seconds:
+            return
+        logger.warning(
+            "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part",
+            self.ledger.topic,
+            seconds,
+        )
+        if self._patience.waited(self._loop.time(), in_vain=True):
+            logger.warning(
+                "snapkafka: it did not answer several times in a row; nothing waits for it in the next %.0f min",
+                OPEN_S / 60,
+            )
 
     # -- life -------------------------------------------------------------------------------------------------
 
