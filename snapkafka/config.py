@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeGuard
 
 from snapkafka.errors import InstallError, SnapkafkaError
 
@@ -19,6 +20,8 @@ NAMESPACE: Final = re.compile(r"[A-Za-z0-9._-]+")
 NAMESPACE_CHARS_MAX: Final = 150
 #: Under a tenth of a second no snapshot of a live system is captured; more than a day is a mistake.
 TTL_MS_RANGE: Final = (100, 86_400_000)
+#: Somebody who wants more than one a second triggers by himself.
+EVERY_MIN_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,10 @@ class Config:
         classic: red sends wait until the markers are out, as in 1985: for logs that lose headers.
         cause: stamp which event a record comes from (9 bytes more); V5 needs it.
         ttl_ms: of snapshots that this app triggers: not captured in that time, they are aborted.
+        every: ask for a snapshot every so many seconds; None: only when asked. All workers may have it: there is one.
+        min_pause: so many seconds without a snapshot before the timer asks for the next.
+        tolerable_failures: after more of them in a row the timer slows down, up to 32 times.
+        web: pages under `/snapkafka/` on the app's web server, where it has one: snapshots, a trigger, metrics.
     """
 
     namespace: str
@@ -41,6 +48,10 @@ class Config:
     classic: bool = False
     cause: bool = True
     ttl_ms: int = 5_000
+    every: float | None = None
+    min_pause: float = 0.0
+    tolerable_failures: int = 3
+    web: bool = True
 
     def __post_init__(self) -> None:
         given: object = self.hear  # one way may be given as it is, several as any collection
@@ -62,7 +73,12 @@ class Config:
             found.append(f"hear has {shown}; it may have {', '.join(sorted(HEAR_ALL))}")
         elif not hear:
             found.append("hear is empty: a process has to learn of a snapshot somehow")
-        switches: dict[str, object] = {"enabled": self.enabled, "classic": self.classic, "cause": self.cause}
+        switches: dict[str, object] = {
+            "enabled": self.enabled,
+            "classic": self.classic,
+            "cause": self.cause,
+            "web": self.web,
+        }
         for name, value in switches.items():
             if not isinstance(value, bool):
                 found.append(f"{name} is {value!r}; it can be True or False")
@@ -70,6 +86,15 @@ class Config:
         ttl_ms: object = self.ttl_ms
         if type(ttl_ms) is not int or not low <= ttl_ms <= high:
             found.append(f"ttl_ms is {ttl_ms!r}; it can be {low} to {high} (milliseconds)")
+        every: object = self.every
+        if every is not None and not (_is_number(every) and every >= EVERY_MIN_S):
+            found.append(f"every is {every!r}; it can be {EVERY_MIN_S:g} or more (seconds), or None")
+        min_pause: object = self.min_pause
+        if not (_is_number(min_pause) and min_pause >= 0):
+            found.append(f"min_pause is {min_pause!r}; it can be 0 or more (seconds)")
+        tolerable: object = self.tolerable_failures
+        if type(tolerable) is not int or tolerable < 0:
+            found.append(f"tolerable_failures is {tolerable!r}; it can be 0 or more")
         return found
 
     def validate(self, error: type[SnapkafkaError] = InstallError) -> None:
@@ -80,6 +105,10 @@ class Config:
         """
         if problems := self.problems():
             raise error("; ".join(problems))
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
 def namespace_problem(namespace: object) -> str | None:

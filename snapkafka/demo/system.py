@@ -74,7 +74,9 @@ class System:
     workers: list[Worker] = field(default_factory=list)
     _started: Counter[str] = field(default_factory=Counter)
 
-    def start_worker(self, app: str, env: Mapping[str, str] | None = None, *, module: str = "") -> Worker:
+    def start_worker(
+        self, app: str, env: Mapping[str, str] | None = None, *, module: str = "", web: bool = False
+    ) -> Worker:
         """Start one more worker of `accounts` or `clearing`, or of the app in `module`."""
         self._started[app] += 1
         name = f"{app}-{self._started[app]}"
@@ -90,7 +92,7 @@ class System:
                     "worker",
                     "-l",
                     "warn",
-                    "--without-web",
+                    *(() if web else ("--without-web",)),
                 ],
                 stdout=out,
                 stderr=out,

@@ -12,6 +12,8 @@ import snapkafka
 
 WHERE = os.environ.get("SMALL_APP_INSTALL", "late")
 NAMESPACE = os.environ["SNAPKAFKA_NAMESPACE"]
+#: A snapshot every so many seconds.
+EVERY = float(os.environ["SMALL_APP_EVERY"]) if "SMALL_APP_EVERY" in os.environ else None
 
 app = faust.App(
     os.environ["SMALL_APP_ID"],
@@ -19,9 +21,11 @@ app = faust.App(
     store="memory://",
     topic_partitions=2,
     datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
+    web_bind="127.0.0.1",
+    web_port=int(os.environ.get("SMALL_APP_WEB_PORT", "6066")),
 )
 if WHERE == "early":
-    snapkafka.install(app, namespace=NAMESPACE)
+    snapkafka.install(app, namespace=NAMESPACE, every=EVERY)
 
 source = app.topic(os.environ["SMALL_APP_ID"] + "-in", key_serializer="raw", value_serializer="raw")
 target = app.topic(os.environ["SMALL_APP_ID"] + "-out", key_serializer="raw", value_serializer="raw")
@@ -52,4 +56,4 @@ async def back(stream: Any) -> None:
 
 if WHERE == "late":
     app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does
-    snapkafka.install(app, namespace=NAMESPACE)
+    snapkafka.install(app, namespace=NAMESPACE, every=EVERY)

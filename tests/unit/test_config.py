@@ -41,6 +41,14 @@ def test_hear_may_be_one_or_any_collection(given: Any) -> None:
         ("ttl_ms", 99, "ttl_ms is 99; it can be 100 to 86400000"),
         ("ttl_ms", "5 s", "ttl_ms is '5 s'"),
         ("ttl_ms", True, "ttl_ms is True"),
+        ("every", 0.5, "every is 0.5; it can be 1 or more (seconds), or None"),
+        ("every", float("nan"), "every is nan"),
+        ("every", "1m", "every is '1m'"),
+        ("min_pause", -1, "min_pause is -1"),
+        ("min_pause", None, "min_pause is None"),
+        ("tolerable_failures", -1, "tolerable_failures is -1"),
+        ("tolerable_failures", 1.5, "tolerable_failures is 1.5"),
+        ("web", 0, "web is 0; it can be True or False"),
     ],
 )
 def test_each_setting_is_looked_at(setting: str, value: Any, said: str) -> None:

@@ -13,12 +13,13 @@ import logging
 import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger import KafkaLedger, LedgerRecreatedError
+from snapkafka.ports import Entry
 from snapkafka.protocol.actions import (
     Action,
     AppendToLedger,
@@ -41,9 +42,19 @@ from snapkafka.protocol.events import (
     TimerExpired,
 )
 from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
-from snapkafka.protocol.records import NOBODY, Closed, CutReport, Hello, LedgerRecord, LogEnd, TopicPartition
+from snapkafka.protocol.records import (
+    NOBODY,
+    Closed,
+    CutReport,
+    Hello,
+    LedgerRecord,
+    LogEnd,
+    TopicPartition,
+    Trigger,
+)
 from snapkafka.protocol.worker import WorkerProtocol
 
+from .metrics import Metrics
 from .patience import LEDGER_WAIT_S, OPEN_S, Patience
 from .stamps import Stamps
 from .stopped import stopped_app
@@ -54,7 +65,7 @@ if TYPE_CHECKING:
     from .outgoing import Outgoing
     from .recorder import Recorder
 
-__all__ = ["FaustDriver", "Metrics"]
+__all__ = ["FaustDriver"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -62,18 +73,6 @@ logger = logging.getLogger("snapkafka")
 RETRY_S: Final = 1.0
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Metrics:
-    """Counts since the start of the worker."""
-
-    cuts: int = 0
-    markers: int = 0
-    foreign_headers: int = 0
-    disbelieved: int = 0
-    ledger_garbage: int = 0
-    ledger_recreated: int = 0
 
 
 class FaustDriver:
@@ -98,6 +97,8 @@ class FaustDriver:
         self._patience = Patience()
         self._waiters: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
+        self._quiet_since = float("-inf")  # no snapshot under way
         self._hello: Hello | None = None
         self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
         self.stamps = Stamps(self.machine, with_cause=self.config.cause)
@@ -122,6 +123,8 @@ class FaustDriver:
         for action in actions:
             if isinstance(action, TurnedRed):
                 self.metrics.cuts += 1
+                self.metrics.cut_s.add(us / 1_000_000)
+                self._cut_at = {action.epoch: time.perf_counter()}  # no older one is worth measuring
                 logger.debug("turned red for epoch %d (%s) in %d us", action.epoch, action.heard, us)
                 self.feed(CutTimed(epoch=action.epoch, us=us))
         self._notify()
@@ -132,6 +135,8 @@ class FaustDriver:
         for action in actions:
             match action:
                 case AppendToLedger(record=CutReport() | Closed() as record):
+                    if isinstance(record, Closed) and record.epoch in self._cut_at:
+                        self.metrics.closing_s.add(time.perf_counter() - self._cut_at.pop(record.epoch))
                     self.recorder.take(record)
                 case AppendToLedger(record=record):
                     self.append(record)
@@ -235,6 +240,18 @@ class FaustDriver:
         self.ledger, self.admin = ledger, admin
         self.spawn(self._read_ledger())
         self.spawn(self._write_ledger())
+        if self.config.every is not None:
+            from .timer import run_timer
+
+            self.spawn(
+                run_timer(
+                    self,
+                    every=self.config.every,
+                    min_pause=self.config.min_pause,
+                    tolerable=self.config.tolerable_failures,
+                    ttl_ms=self.config.ttl_ms,
+                )
+            )
 
     async def join(self, hello: Hello) -> None:
         """Say who we are and what we read, and wait for our id, at most `LEDGER_WAIT_S` (R11, R15)."""
@@ -276,9 +293,7 @@ class FaustDriver:
                 self.stamps.ledger_id = self.ledger.ledger_id
                 self._opened.set()
                 async for read in self.ledger.read(self.machine.ledger.end):
-                    if read.record is None:
-                        self.metrics.ledger_garbage += 1
-                    self.feed(LedgerRead(offset=read.offset, record=read.record))
+                    self._take_read(read)
             except LedgerRecreatedError:
                 logger.warning(
                     "snapkafka: the ledger %s was deleted and made anew; joining the new one",
@@ -290,6 +305,19 @@ class FaustDriver:
             except SnapkafkaError as error:
                 logger.warning("snapkafka: %s; this worker tries again (%s)", error, error.advice)
                 await asyncio.sleep(RETRY_S)
+
+    def _take_read(self, read: Entry) -> None:
+        """The next record of the ledger; count what became of snapshots by it."""
+        open_before = list(self.machine.ledger.open.values())
+        self.feed(LedgerRead(offset=read.offset, record=read.record))
+        self.metrics.ledger_garbage += read.record is None
+        if isinstance(read.record, Trigger):
+            self.metrics.triggered(read.offset + 1, read.timestamp_ms)
+        for view in open_before:
+            if not view.open:
+                self.metrics.decided(view, read.timestamp_ms)
+        if open_before and not self.machine.ledger.open:
+            self._quiet_since = self._loop.time()
 
     async def _write_ledger(self) -> None:
         """Nothing is written before `open` has looked at the topic, and nothing to a later ledger than it was meant
@@ -321,6 +349,15 @@ class FaustDriver:
     async def _ask_stopped(self, action: AskStopped) -> None:
         self.feed(await stopped_app(self.admin, action))
 
+    @property
+    def participating(self) -> bool:
+        """Does this worker take part: has it an id, and are its inputs announced?"""
+        return self.machine.process is not None and self.machine.inputs_ready
+
+    def quiet_s(self) -> float:
+        """For how long no snapshot has been under way, in seconds, as far as this worker saw."""
+        return 0.0 if self.machine.ledger.open else self._loop.time() - self._quiet_since
+
     # -- for the app ------------------------------------------------------------------------------------------
 
     async def trigger(self, snapshot_id: str = "", **options: Any) -> str:
@@ -329,6 +366,7 @@ class FaustDriver:
             compose_trigger,
         )  # few workers ever ask; importing it takes 5 ms
 
+        options.setdefault("ttl_ms", self.config.ttl_ms)
         trigger = await compose_trigger(self.admin, self.machine.ledger, snapshot_id=snapshot_id, **options)
         self.feed(TriggerAppendedEvent(n=trigger.n))
         self.append(trigger)

@@ -9,6 +9,7 @@
 | `app.on_partitions_revoked` | inputs are taken away |
 | `app.sensors` | events and tables (`sensor`) |
 | `app.on_start`, `app.on_stop` | the ledger's life |
+| `app._new_web` | `/snapkafka/` on its web server (`web`) |
 
 `install` may come right after `faust.App(...)`, when nothing may be touched that would finalise the app, or at the end
 of the module, when some of these exist already: factories are wrapped, and what exists is wrapped in place.
@@ -52,10 +53,12 @@ def sew(driver: FaustDriver) -> None:
     _wrap_factory(app, "_new_consumer", lambda made: _sew_consumer(driver, made), existing=app._consumer)
     app.on_partitions_revoked.connect(_on_revoked(driver), weak=False)
     _wrap_life(driver)
+    if driver.config.web:
+        _wrap_factory(app, "_new_web", lambda made: _sew_web(driver, made), existing=app.__dict__.get("web"))
     if app.configured:
-        driver.recorder = Recorder(driver)
+        _make_recorder(driver)
     else:
-        app.on_after_configured.connect(_make_recorder(driver), weak=False)
+        app.on_after_configured.connect(lambda *args, **kwargs: _make_recorder(driver), weak=False)
 
 
 def _wrap_factory(app: Any, name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
@@ -71,11 +74,14 @@ def _wrap_factory(app: Any, name: str, attach: Callable[[Any], Any], *, existing
         attach(existing)
 
 
-def _make_recorder(driver: FaustDriver) -> Callable[..., None]:
-    def configured(*args: Any, **kwargs: Any) -> None:
-        driver.recorder = Recorder(driver)
+def _make_recorder(driver: FaustDriver) -> None:
+    driver.recorder = Recorder(driver)
 
-    return configured
+
+def _sew_web(driver: FaustDriver, web: Any) -> None:
+    from .web import add_pages
+
+    add_pages(driver, web)
 
 
 def _sew_producer(driver: FaustDriver, producer: Any) -> None:

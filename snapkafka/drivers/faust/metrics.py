@@ -1,0 +1,128 @@
+"""What operators see: counts since the start of the worker, as Prometheus reads them.
+
+`Metrics` only counts, in plain numbers, for it lies on the way of every record. The library that knows Prometheus'
+format is imported when somebody asks for the first time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.completion import SnapshotView
+
+__all__ = ["Histogram", "Metrics", "rendered"]
+
+#: Upper bounds, in seconds. A cut takes microseconds, a capture tenths of a second, a failing one its time to live.
+CUT_S: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1.0)
+CLOSING_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+CAPTURE_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Histogram:
+    """Counts of values by the least bound that is not below them."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def add(self, value: float) -> None:
+        """One more."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """(bound, how many are not above it), as Prometheus has it."""
+        found, total = [], 0
+        for bound, count in zip((*map(repr, self._bounds), "+Inf"), self._counts, strict=True):
+            total += count
+            found.append((bound, float(total)))
+        return found
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counts since the start of the worker. Snapshots are counted as this worker reads of them in the ledger."""
+
+    cuts: int = 0
+    markers: int = 0
+    foreign_headers: int = 0
+    disbelieved: int = 0
+    ledger_garbage: int = 0
+    ledger_recreated: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)  # "captured", or the code of the failure
+    cut_s: Histogram = field(default_factory=lambda: Histogram(CUT_S))
+    closing_s: Histogram = field(default_factory=lambda: Histogram(CLOSING_S))
+    capture_s: Histogram = field(default_factory=lambda: Histogram(CAPTURE_S))
+    _triggered_ms: dict[int, int] = field(default_factory=dict)  # of snapshots that are under way
+
+    def triggered(self, epoch: int, at_ms: int) -> None:
+        """A snapshot is under way since then, by the ledger's clock."""
+        self._triggered_ms[epoch] = at_ms
+
+    def decided(self, view: SnapshotView, at_ms: int) -> None:
+        """It is captured, or has failed."""
+        self.outcomes["captured" if view.failure is None else view.failure.code] += 1
+        since = self._triggered_ms.pop(view.epoch, None)
+        if since is not None and view.failure is None:
+            self.capture_s.add(max(0, at_ms - since) / 1000)
+
+
+def rendered(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -> tuple[bytes, str]:
+    """The text that Prometheus reads, and its content type.
+
+    Args:
+        ledger_lag: records of the ledger not read yet; None: the broker did not tell.
+    """
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+    class Collected:
+        def collect(self) -> Iterator[Any]:
+            return _families(metrics, participating, ledger_lag)
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Collected())
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def _families(metrics: Metrics, participating: bool, ledger_lag: int | None) -> Iterator[Any]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    outcomes = CounterMetricFamily(
+        "snapkafka_snapshots", "Snapshots by what became of them", labels=["outcome"]
+    )
+    for outcome, count in sorted(metrics.outcomes.items()):
+        outcomes.add_metric([outcome], count)
+    ignored = CounterMetricFamily("snapkafka_ignored", "Records that were not ours", labels=["reason"])
+    for reason, count in (
+        ("foreign-header", metrics.foreign_headers),
+        ("no-such-trigger", metrics.disbelieved),
+        ("ledger-garbage", metrics.ledger_garbage),
+    ):
+        ignored.add_metric([reason], count)
+    yield outcomes
+    yield ignored
+    yield CounterMetricFamily("snapkafka_cuts", "Times that this worker turned red", value=metrics.cuts)
+    yield CounterMetricFamily("snapkafka_markers", "Markers that this worker met", value=metrics.markers)
+    for name, what, histogram in (
+        ("cut", "How long the cut took in this worker", metrics.cut_s),
+        ("closing", "From the cut until this worker had closed", metrics.closing_s),
+        (
+            "capture",
+            "From the trigger until the snapshot was captured, by the ledger's clock",
+            metrics.capture_s,
+        ),
+    ):
+        yield HistogramMetricFamily(
+            f"snapkafka_{name}_seconds", what, buckets=histogram.buckets(), sum_value=histogram.sum
+        )
+    yield GaugeMetricFamily(
+        "snapkafka_participating", "Does this worker take part in snapshots", value=float(participating)
+    )
+    if ledger_lag is not None:
+        yield GaugeMetricFamily("snapkafka_ledger_lag", "Ledger records not read yet", value=ledger_lag)

@@ -1,0 +1,95 @@
+"""`install(app, every=60.0)`: a snapshot now and then, asked for by whichever worker is first.
+
+Every worker has the timer. A moment has a name, which is the snapshot's id, and the first trigger of an id is the
+snapshot (R1): so there is one, however many ask, and whoever sees that it is there asks no more. A random delay makes
+it likely that only one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
+
+from snapkafka.errors import SnapkafkaError
+from snapkafka.protocol.retries import pause_after
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.completion import LedgerState
+
+    from .driver import FaustDriver
+
+__all__ = ["failures_in_a_row", "moment_after", "moment_id", "run_timer", "slower"]
+
+logger = logging.getLogger("snapkafka")
+
+#: Of the period, and at most: by so much a worker asks late, so that most see that another one has asked.
+JITTER: Final = 0.1
+JITTER_MAX_S: Final = 5.0
+#: After more failures than are tolerated the timer slows down, to so many times its period at most.
+SLOWEST: Final = 32
+
+
+def moment_after(now: float, every: float) -> float:
+    """The next moment at which a snapshot is due: a multiple of `every`, in seconds since 1970, the same for all."""
+    return (now // every + 1) * every
+
+
+def moment_id(moment: float, every: float) -> str:
+    """The id of the snapshot that is due at a moment, the same for all workers whose period is the same."""
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(moment))
+    return f"every-{every:g}s-{stamp}" + (f".{moment % 1:.3f}"[2:] if moment % 1 else "")
+
+
+def failures_in_a_row(ledger: LedgerState, every: float) -> int:
+    """How many of the latest snapshots of this timer have failed, one after the other."""
+    mine = [v for _, v in sorted(ledger.snapshots.items()) if v.trigger.id.startswith(f"every-{every:g}s-")]
+    decided = [view for view in mine if not view.open]
+    good = [n for n, view in enumerate(decided) if view.failure is None]
+    return len(decided) - (good[-1] + 1 if good else 0)
+
+
+def slower(failures: int, tolerable: int) -> int:
+    """How many periods to let pass: one, and twice as many with each failure beyond what is tolerable."""
+    return round(pause_after(max(1, failures - tolerable + 1), 1.0, first=1.0, most=SLOWEST))
+
+
+async def run_timer(
+    driver: FaustDriver, *, every: float, min_pause: float, tolerable: int, ttl_ms: int
+) -> None:
+    """Ask for snapshots until cancelled. All times in seconds, `ttl_ms` apart."""
+    passed = 0
+    while True:
+        moment = moment_after(time.time(), every)
+        jitter = random.random() * min(JITTER * every, JITTER_MAX_S)
+        await asyncio.sleep(max(0.0, moment - time.time()) + jitter)
+        passed += 1
+        ledger, name = driver.machine.ledger, moment_id(moment, every)
+        if passed < slower(failures_in_a_row(ledger, every), tolerable):
+            continue
+        passed = 0
+        if why := _not_now(driver, ledger.by_id.keys(), name, min_pause):
+            logger.debug("no snapshot %s: %s", name, why)
+            continue
+        try:
+            await driver.trigger(name, ttl_ms=ttl_ms)
+        except SnapkafkaError as error:
+            logger.warning("snapkafka: no snapshot %s: %s (%s)", name, error, error.advice)
+
+
+def _not_now(
+    driver: FaustDriver, taken: Collection[tuple[str, int]], name: str, min_pause: float
+) -> str | None:
+    """Why this worker does not ask; None: it does."""
+    if (name, 1) in taken:
+        return "somebody has asked already"
+    if driver.machine.process is None:
+        return "this worker does not take part"
+    if driver.machine.ledger.open:
+        return "another one is under way"
+    if driver.quiet_s() < min_pause:
+        return f"the last one ended less than {min_pause:g} s ago"
+    return None

@@ -1,0 +1,94 @@
+"""`/snapkafka/` on the web server that the app has anyway: what snapshots there are, a trigger, and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.errors import SnapkafkaError
+
+from .metrics import rendered
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.completion import SnapshotView
+
+    from .driver import FaustDriver
+
+__all__ = ["add_pages"]
+
+#: Somebody who scrapes waits no longer for the broker to tell the ledger's end.
+LAG_WAIT_S: Final = 0.5
+
+
+def add_pages(driver: FaustDriver, server: Any) -> None:
+    """Add the pages to the app's web server, which has not started yet."""
+    from faust.web import View
+
+    class Snapshots(View):
+        """What this worker knows of the latest snapshots."""
+
+        async def get(self, request: Any) -> Any:
+            return self.json(status(driver))
+
+    class Trigger(View):
+        """POST asks for a snapshot; `{"id": ...}` in the body names it."""
+
+        async def post(self, request: Any) -> Any:
+            try:
+                given = json.loads(await request.text() or "{}")
+                name = given.get("id", "") if isinstance(given, dict) else None
+            except ValueError:
+                name = None
+            if not isinstance(name, str):
+                return self.json({"error": 'the body can be {"id": "name"} or empty'}, status=400)
+            try:
+                return self.json({"id": await driver.trigger(name)}, status=202)
+            except SnapkafkaError as error:
+                return self.json({"error": str(error), "what_to_do": error.advice}, status=409)
+
+    class Prometheus(View):
+        """Metrics."""
+
+        async def get(self, request: Any) -> Any:
+            body, content_type = rendered(
+                driver.metrics, participating=driver.participating, ledger_lag=await _lag(driver)
+            )
+            return self.bytes(body, content_type=content_type.split(";")[0])
+
+    pages: dict[str, Any] = {"/": Snapshots, "/trigger/": Trigger, "/metrics/": Prometheus}
+    for path, view in pages.items():
+        view.view_name, view.view_path = f"snapkafka:{view.__name__}", f"/snapkafka{path}"
+        server.add_view(view)
+
+
+async def _lag(driver: FaustDriver) -> int | None:
+    try:
+        async with asyncio.timeout(LAG_WAIT_S):
+            return max(0, await driver.ledger.end() - driver.machine.ledger.end)
+    except (SnapkafkaError, TimeoutError):
+        return None
+
+
+def status(driver: FaustDriver) -> dict[str, Any]:
+    """This worker, and the latest snapshots, the last first."""
+    ledger = driver.machine.ledger
+    return {
+        "namespace": driver.config.namespace,
+        "process": driver.machine.process,
+        "epoch": driver.machine.colours.epoch,
+        "participating": driver.participating,
+        "paused": ledger.paused,
+        "snapshots": [_row(view) for _, view in sorted(ledger.snapshots.items(), reverse=True)],
+    }
+
+
+def _row(view: SnapshotView) -> dict[str, Any]:
+    return {
+        "id": view.trigger.id,
+        "attempt": view.trigger.attempt,
+        "epoch": view.epoch,
+        "status": view.status.value,
+        "verdict": view.verdict.verdict if view.verdict is not None else "",
+        "failure": "" if view.failure is None else f"{view.failure.code}: {view.failure.reason}",
+    }

@@ -1,0 +1,159 @@
+"""What operators have in a service: a timer, pages under /snapkafka/, metrics. Two real workers on a real broker."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import System, wait_until
+from snapkafka.protocol.records import Trigger
+from snapkafka.testing import Broker, create_topics
+from tests.driver.test_install import produce
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def two_workers(
+    kafka: Broker, namespace: str, folder: Path, **env: str
+) -> Iterator[tuple[System, Observer, list[str]]]:
+    """The small app, twice, with web servers; their addresses."""
+    app = f"small-{namespace}"
+    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
+    create_topics(
+        kafka.bootstrap, f"{app}-counts-changelog", partitions=2, config={"cleanup.policy": "compact"}
+    )
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
+    ports = [free_port(), free_port()]
+    try:
+        with observing(kafka.bootstrap, namespace) as observer:
+            for port in ports:
+                settings = {
+                    "SMALL_APP_ID": app,
+                    "SMALL_APP_INSTALL": "early",
+                    "SMALL_APP_WEB_PORT": str(port),
+                }
+                system.start_worker(app, settings | env, module="tests.driver.small_app", web=True)
+            observer.wait_for_workers(system)
+            observer.call(produce(kafka.bootstrap, f"{app}-in", 100))
+            pages = [f"http://127.0.0.1:{port}/snapkafka" for port in ports]
+            wait_until("the web servers", lambda: all(map(answers, pages)), timeout_s=60, system=system)
+            yield system, observer, pages
+    finally:
+        for worker in system.workers:
+            print(worker.last_lines(40))
+        system.stop()
+
+
+def answers(page: str) -> bool:
+    try:
+        return get(f"{page}/")["participating"] is True
+    except (OSError, KeyError):
+        return False
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+def post(url: str, body: bytes = b"") -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, data=body, method="POST"), timeout=10
+        ) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def metric(page: str, name: str, label: str = "") -> float:
+    with urllib.request.urlopen(f"{page}/metrics/", timeout=10) as answer:
+        text = answer.read().decode()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == name and label in ("", *sample.labels.values()):
+                return sample.value
+    return 0.0
+
+
+def test_a_service_is_asked_for_a_snapshot_and_tells_of_it_by_http(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    with two_workers(kafka, namespace, tmp_path) as (system, observer, pages):
+        status, told = post(f"{pages[0]}/trigger/", b'{"id": "by-web"}')
+        assert (status, told) == (202, {"id": "by-web"})
+        wait_until(
+            "both workers to know that it is captured",
+            lambda: all(get(f"{page}/")["snapshots"][:1] == rows(observer, "by-web") != [] for page in pages),
+            timeout_s=30,
+            system=system,
+        )
+        assert post(f"{pages[1]}/trigger/")[0] == 202
+        assert post(f"{pages[1]}/trigger/", b"[1]") == (
+            400,
+            {"error": 'the body can be {"id": "name"} or empty'},
+        )
+        refused, why = post(f"{pages[1]}/trigger/", json.dumps({"id": "x" * 300}).encode())
+        assert refused == 409
+        assert "is no name" in why["error"]
+        for page in pages:
+            wait_until(
+                "both to be counted",
+                lambda page=page: metric(page, "snapkafka_snapshots_total", "captured") == 2,  # type: ignore[misc]
+                timeout_s=20,
+                system=system,
+            )
+            assert metric(page, "snapkafka_participating") == 1
+            assert metric(page, "snapkafka_cut_seconds_count") == 2
+            assert metric(page, "snapkafka_closing_seconds_count") == 2
+            assert 0 < metric(page, "snapkafka_capture_seconds_sum") < 20
+            assert metric(page, "snapkafka_ledger_lag") == 0
+
+
+def rows(observer: Observer, name: str) -> list[dict[str, Any]]:
+    """What a page has to say of the snapshots of this name, once they are captured."""
+    return [
+        {"id": name, "attempt": 1, "epoch": epoch, "status": "CAPTURED", "verdict": "", "failure": ""}
+        for epoch, view in observer.state.snapshots.items()
+        if view.trigger.id == name and view.captured_at is not None
+    ]
+
+
+def test_the_timers_of_all_workers_take_one_snapshot_at_a_time(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """One for each moment, whoever asks."""
+    with two_workers(kafka, namespace, tmp_path, SMALL_APP_EVERY="1") as (system, observer, _):
+        started = time.time()
+        wait_until(
+            "eight snapshots by the timer",
+            lambda: sum(view.captured_at is not None for view in observer.state.snapshots.values()) >= 8,
+            timeout_s=60,
+            system=system,
+        )
+        took = time.time() - started
+        triggers = [record for record in observer.records.values() if isinstance(record, Trigger)]
+        ids = Counter(trigger.id for trigger in triggers)
+        assert all(name.startswith("every-1s-") for name in ids)
+        assert len(observer.state.snapshots) == len(ids), "the first trigger of a moment is the snapshot"
+        assert took > 5, "they are a second apart"
+        assert len(triggers) < 2 * len(ids), "who sees that somebody has asked asks no more"

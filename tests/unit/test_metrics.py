@@ -1,0 +1,66 @@
+"""What Prometheus reads."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from snapkafka.drivers.faust.metrics import Histogram, Metrics, rendered
+from snapkafka.protocol.completion import Failure, SnapshotView
+from snapkafka.protocol.records import Trigger
+
+
+def view(epoch: int, failure: str = "") -> SnapshotView:
+    return SnapshotView(
+        epoch=epoch,
+        trigger=Trigger(n=epoch, id="s"),
+        required=frozenset(),
+        left=frozenset(),
+        expected=set(),
+        apps={},
+        failure=Failure(code=failure, reason="") if failure else None,
+    )
+
+
+def read(text: bytes) -> dict[tuple[str, str], float]:
+    return {
+        (sample.name, ",".join(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+def test_what_was_counted_can_be_read() -> None:
+    metrics = Metrics(cuts=3, markers=2, foreign_headers=5)
+    for epoch, failure in ((10, ""), (20, "ttl"), (30, ""), (40, "")):
+        metrics.triggered(epoch, 1_000)
+        metrics.decided(view(epoch, failure), 1_200)
+    metrics.decided(view(50), 9_000)  # nobody here saw its trigger
+    metrics.cut_s.add(0.0002)
+    text, content_type = rendered(metrics, participating=True, ledger_lag=7)
+    found = read(text)
+    assert content_type.startswith("text/plain")
+    assert found["snapkafka_snapshots_total", "captured"] == 4
+    assert found["snapkafka_snapshots_total", "ttl"] == 1
+    assert found["snapkafka_ignored_total", "foreign-header"] == 5
+    assert found["snapkafka_cuts_total", ""] == 3
+    assert found["snapkafka_participating", ""] == 1
+    assert found["snapkafka_ledger_lag", ""] == 7
+    assert found["snapkafka_capture_seconds_count", ""] == 3
+    assert round(found["snapkafka_capture_seconds_sum", ""], 6) == 0.6
+    assert found["snapkafka_capture_seconds_bucket", "0.25"] == 3
+    assert found["snapkafka_capture_seconds_bucket", "0.1"] == 0
+    assert found["snapkafka_cut_seconds_bucket", "0.00025"] == 1
+
+
+def test_a_lag_that_nobody_knows_is_not_told() -> None:
+    text, _ = rendered(Metrics(), participating=False, ledger_lag=None)
+    assert ("snapkafka_ledger_lag", "") not in read(text)
+    assert read(text)["snapkafka_participating", ""] == 0
+
+
+def test_a_value_counts_where_it_is_not_above_the_bound() -> None:
+    histogram = Histogram((1.0, 2.0))
+    for value in (0.5, 1.0, 1.5, 2.0, 2.5):
+        histogram.add(value)
+    assert histogram.buckets() == [("1.0", 2), ("2.0", 4), ("+Inf", 5)]
+    assert histogram.sum == 7.5
