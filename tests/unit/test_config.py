@@ -41,7 +41,7 @@ def test_hear_may_be_one_or_any_collection(given: Any) -> None:
         ("ttl_ms", 99, "ttl_ms is 99; it can be 100 to 86400000"),
         ("ttl_ms", "5 s", "ttl_ms is '5 s'"),
         ("ttl_ms", True, "ttl_ms is True"),
-        ("every", 0.5, "every is 0.5; it can be 1 or more (seconds), or None"),
+        ("every", 0.5, "every is 0.5; it can be 1 or more"),
         ("every", float("nan"), "every is nan"),
         ("every", "1m", "every is '1m'"),
         ("min_pause", -1, "min_pause is -1"),
