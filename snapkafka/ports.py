@@ -76,6 +76,9 @@ class TopicAdmin(Protocol):
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The next offset to be written, of each."""
 
+    async def topic_settings(self, topic: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """All settings that hold for a topic, and those among them that were made on the topic itself."""
+
     async def groups(self) -> Sequence[Group]:
         """Every consumer group of the cluster."""
 

@@ -97,11 +97,22 @@ class FakeAdmin:
 
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     known_groups: list[FakeGroup] = field(default_factory=list)
+    topics: dict[str, FakeTopic] = field(default_factory=dict)
+    settings: dict[str, dict[str, str]] = field(default_factory=dict)  # made on the topic itself
     failure: Exception | None = None
     delay_s: float = 0.0
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, FakeTopic]:
-        return {tp.topic: FakeTopic(1) for tp in self.ends}
+        return self.topics or {tp.topic: FakeTopic(1) for tp in self.ends}
+
+    async def topic_settings(self, topic: str) -> tuple[dict[str, str], dict[str, str]]:
+        await self._answer()
+        own = self.settings.get(topic, {})
+        return {
+            "cleanup.policy": "delete",
+            "retention.ms": "604800000",
+            "min.compaction.lag.ms": "0",
+        } | own, own
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         await self._answer()

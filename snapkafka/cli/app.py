@@ -12,11 +12,12 @@ import typer
 
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.ops.doctoring import ASSEMBLY_MINUTES
 from snapkafka.ops.listing import wall_ms
 
 from .progress import progress_lines, spoken_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
-from .tables import print_assembled, print_details, print_list, print_switched, print_triggered
+from .tables import print_assembled, print_checkup, print_details, print_list, print_switched, print_triggered
 
 __all__ = ["app"]
 
@@ -214,6 +215,28 @@ def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
     else:
         print_assembled(console, found)
     if not all(item.good for item in found):
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+@app.command(epilog=EXIT_STATUSES)
+def doctor(
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    assembly_minutes: Annotated[
+        float,
+        typer.Option("--assembly-minutes", help="Records must still be there so long after a snapshot."),
+    ] = ASSEMBLY_MINUTES,
+    as_json: AsJson = False,
+) -> None:
+    """Say what in this cluster would spoil a snapshot. Changes nothing."""
+    found = run(
+        lambda: ops.doctor(connect(bootstrap), namespace, assembly_minutes=assembly_minutes), as_json=as_json
+    )
+    if as_json:
+        print_json(found)
+    else:
+        print_checkup(console, found)
+    if not found.well:
         raise typer.Exit(EXIT_NOT_GOOD)
 
 

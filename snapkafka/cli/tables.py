@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from snapkafka.manifest import WitnessEntry
-from snapkafka.ops import Assembled, Details, Summary
+from snapkafka.ops import Assembled, Checkup, Details, Summary
+from snapkafka.ops.doctoring import Weight
 from snapkafka.ops.listing import ProcessRow, WaitRow
 from snapkafka.ops.switching import Switched
 
@@ -90,6 +91,19 @@ def print_triggered(console: Console, item: Summary) -> None:
         console.print(f"{head}  in {duration(item.capture_ms)}; nothing waited for it")
         storage = "" if item.storage else " --storage DIR"
         console.print(f"next: `snapkafka assemble {escape(item.id)}{storage}` makes tables of it")
+
+
+def print_checkup(console: Console, found: Checkup) -> None:
+    """What `doctor` has to say, the worst first."""
+    apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
+    console.print(f"{escape(found.namespace)}: {escape(apps) or 'nobody has joined'}")
+    for advice in found.found:
+        colour = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}[advice.weight]
+        console.print(f"[{colour}]{advice.weight}[/] {advice.code}: {escape(advice.what)}")
+        if advice.do:
+            console.print(f"  {escape(advice.do)}", style="dim", soft_wrap=True)
+    if not found.found:
+        console.print("[green]nothing that would spoil a snapshot[/]")
 
 
 def print_switched(console: Console, found: Switched) -> None:

@@ -8,6 +8,7 @@ there is no ledger to read, and what else it says.
 from __future__ import annotations
 
 from .assembling import Assembled, assemble, verify
+from .doctoring import Advice, Checkup, doctor
 from .following import Progress
 from .listing import Details, Summary, list_snapshots, show
 from .reading import LedgerReading, find_snapshot, read_ledger
@@ -15,13 +16,16 @@ from .switching import Switched, pause, resume, retire
 from .triggering import trigger
 
 __all__ = [
+    "Advice",
     "Assembled",
+    "Checkup",
     "Details",
     "LedgerReading",
     "Progress",
     "Summary",
     "Switched",
     "assemble",
+    "doctor",
     "find_snapshot",
     "list_snapshots",
     "pause",

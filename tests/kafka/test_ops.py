@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from snapkafka import ops
 from snapkafka.errors import (
@@ -167,3 +167,26 @@ async def test_show_of_a_running_snapshot_names_who_holds_it_up(
         assert [wait.what for wait in shown.waits] == ["closing", "input"]
         assert f"process {me} (shop on box, pid 7) to close" in shown.waits[0].text
         assert shown.waits[1].topic == topic
+
+
+async def test_the_doctor_sees_what_the_broker_has(
+    connection: Connection, namespace: str, topic: str
+) -> None:
+    """Retention of a real topic, and a reader that does not know us."""
+    admin = KafkaTopicAdmin(connection)
+    await admin.alter_topic(topic, {"retention.ms": "60000"})
+    consumer = AIOKafkaConsumer(topic, bootstrap_servers=connection.bootstrap, group_id=f"{topic}-reports")
+    await consumer.start()
+    try:
+        async with process(connection, namespace, topic):
+            found = await ops.doctor(connection, namespace)
+            told = {advice.code: advice.what for advice in found.found if topic in advice.what}
+            assert not found.well
+            assert f"input {topic} keeps records for 1 min" in told["retention"]
+            assert f"group {topic}-reports reads {topic}" in told["stranger"]
+            status, said, _ = await command(connection, namespace, "doctor", "--json")
+            assert status == 1
+            assert {advice["code"] for advice in said["found"]} >= {"retention", "stranger"}
+    finally:
+        await consumer.stop()
+        await admin.close()

@@ -1,0 +1,144 @@
+"""`doctor`: each thing that would spoil a snapshot is found, named and told what to do about; a healthy cluster is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.protocol.records import Bye, Hello, InputTopic, Pause, Retire, Table
+from tests.fakes import FakeCluster, FakeGroup, FakeTopic
+
+
+def joined(cluster: FakeCluster, app: str = "shop", release: str = "1.0", **changes: Any) -> int:
+    """A process of an app with one input and one table, of four partitions each."""
+    given: dict[str, Any] = {
+        "inputs": (InputTopic(topic="orders", partitions=4),),
+        "tables": (Table(name="stock", changelog="shop-stock-changelog", partitions=4),),
+    }
+    hello = Hello(n=len(cluster.the_ledger.entries), app=app, release=release, **(given | changes))
+    return cluster.the_ledger.put(hello)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """Healthy."""
+    made = FakeCluster()
+    made.the_admin.topics = {"orders": FakeTopic(4), "shop-stock-changelog": FakeTopic(4)}
+    made.the_admin.settings["shop-stock-changelog"] = {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": "7200000",
+    }
+    made.the_admin.known_groups = [FakeGroup("shop", frozenset({"orders"}))]
+    return made
+
+
+async def codes(cluster: FakeCluster, **options: float) -> dict[str, str]:
+    found = await ops.doctor(cluster, "ns", **options)
+    assert found.well == all(advice.weight != "problem" for advice in found.found)
+    return {advice.code: f"{advice.weight}: {advice.what} | {advice.do}" for advice in found.found}
+
+
+async def test_a_healthy_cluster_is_told_to_be(cluster: FakeCluster) -> None:
+    joined(cluster)
+    found = await ops.doctor(cluster, "ns")
+    assert found.found == ()
+    assert found.well
+    assert found.apps == {"shop": 1}
+
+
+async def test_nobody_is_there(cluster: FakeCluster) -> None:
+    assert (await codes(cluster))["nobody"].startswith("problem")
+    cluster.the_ledger.put(Bye(process=joined(cluster), n=2))
+    cluster.the_admin.known_groups = [FakeGroup("shop", frozenset({"orders"}), ())]
+    found = await ops.doctor(cluster, "ns")
+    assert [advice.code for advice in found.found] == ["nobody"]
+    assert found.apps == {"shop": 0}
+
+
+async def test_an_app_that_does_not_run_is_named_until_it_is_retired(cluster: FakeCluster) -> None:
+    joined(cluster)
+    cluster.the_ledger.put(Bye(process=joined(cluster, "tills"), n=2))
+    assert "snapkafka retire --app tills" in (await codes(cluster))["stopped"]
+    cluster.the_ledger.put(Retire(n=9, app="tills"))
+    assert await codes(cluster) == {}
+
+
+async def test_a_pause_and_two_releases_are_told(cluster: FakeCluster) -> None:
+    joined(cluster)
+    joined(cluster, release="1.1")
+    cluster.the_ledger.put(Pause(n=9, paused=True))
+    found = await codes(cluster)
+    assert found["paused"].startswith("problem")
+    assert "1.0, 1.1" in found["releases"]
+
+
+async def test_partition_counts_of_source_and_changelog_differ(cluster: FakeCluster) -> None:
+    """robinhood/faust#137, #325: both counts are told."""
+    joined(cluster, tables=(Table(name="stock", changelog="shop-stock-changelog", partitions=6),))
+    said = (await codes(cluster))["partition-counts"]
+    assert said.startswith("problem: table stock of app shop has a changelog of 6 partitions")
+    assert "the inputs of the app have 4" in said
+
+
+async def test_topics_that_are_missing_or_have_grown(cluster: FakeCluster) -> None:
+    joined(cluster, inputs=(InputTopic(topic="orders", partitions=3), InputTopic(topic="gone", partitions=4)))
+    found = await codes(cluster)
+    assert "gone" in found["topic-missing"]
+    assert "has 4 partitions, app shop joined with 3" in found["partitions-added"]
+
+
+async def test_a_changelog_that_eats_itself_before_assembly(cluster: FakeCluster) -> None:
+    """The changelog of a windowed table is created with the retention of its window."""
+    joined(cluster)
+    settings = cluster.the_admin.settings["shop-stock-changelog"]
+    settings |= {"cleanup.policy": "compact,delete", "retention.ms": "10000"}
+    said = (await codes(cluster))["retention"]
+    assert said.startswith(
+        "problem: changelog shop-stock-changelog keeps records for 10 s, assembly needs them for 1 h"
+    )
+    assert "--add-config retention.ms=3600000   (the way back: " in said
+    assert said.endswith("--add-config retention.ms=10000)")
+    assert "retention" not in await codes(cluster, assembly_minutes=0.1)
+
+
+async def test_compaction_that_comes_before_assembly(cluster: FakeCluster) -> None:
+    joined(cluster)
+    del cluster.the_admin.settings["shop-stock-changelog"]["min.compaction.lag.ms"]
+    said = (await codes(cluster))["compaction"]
+    assert said.startswith("warning")
+    assert said.endswith("--delete-config min.compaction.lag.ms)")
+
+
+async def test_who_else_reads_and_members_without_snapkafka(cluster: FakeCluster) -> None:
+    joined(cluster)
+    cluster.the_admin.known_groups = [
+        FakeGroup("shop", frozenset({"orders"}), ("m1", "m2", "m3")),
+        FakeGroup("reports", frozenset({"orders", "other"})),
+        FakeGroup("elsewhere", frozenset({"other"})),
+        FakeGroup("share", None),
+        FakeGroup("snapkafka.ns.shop", frozenset({"orders"})),
+    ]
+    found = await codes(cluster)
+    assert "group shop has 3 members, 1 of them with snapkafka" in found["members-without"]
+    assert "group reports reads orders" in found["stranger"]
+    assert "share" in found["group-unknown"]
+    assert len(found) == 3
+
+
+async def test_what_may_not_be_looked_at_is_said(cluster: FakeCluster) -> None:
+    joined(cluster)
+    cluster.the_admin.failure = LedgerUnusableError("not allowed", hint="grant DESCRIBE")
+    found = await codes(cluster)
+    assert set(found) == {"settings-unseen", "groups-unseen"}
+    assert all("grant DESCRIBE" in said for said in found.values())
+
+
+async def test_the_worst_comes_first(cluster: FakeCluster) -> None:
+    joined(cluster)
+    cluster.the_admin.known_groups = [FakeGroup("reports", frozenset({"orders"})), FakeGroup("share", None)]
+    cluster.the_ledger.put(Pause(n=9, paused=True))
+    found = await ops.doctor(cluster, "ns")
+    assert [advice.weight.value for advice in found.found] == ["problem", "warning", "note"]
