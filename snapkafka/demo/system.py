@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -56,8 +56,15 @@ class System:
     folder: Path
     workers: list[Worker] = field(default_factory=list)
 
-    def start_worker(self, app: str, env: Mapping[str, str] | None = None, *, module: str = "") -> Worker:
-        """Start one more worker of `accounts` or `clearing`, or of the app in `module`."""
+    def start_worker(
+        self,
+        app: str,
+        env: Mapping[str, str] | None = None,
+        *,
+        module: str = "",
+        options: Sequence[str] = ("--without-web",),
+    ) -> Worker:
+        """Start one more worker of `accounts` or `clearing`, or of the app in `module`; `options` are Faust's."""
         name = f"{app}-{sum(w.app == app for w in self.workers) + 1}"
         log = self.folder / f"{name}.txt"
         with log.open("ab") as out:
@@ -71,7 +78,7 @@ class System:
                     "worker",
                     "-l",
                     "warn",
-                    "--without-web",
+                    *options,
                 ],
                 stdout=out,
                 stderr=out,
