@@ -11,7 +11,7 @@ import contextlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,6 @@ from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.connection import Connection
 from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import create_topics
 from snapkafka.wire import headers as wire
 
@@ -78,7 +77,9 @@ class Pair:
     ours: Side
     plain: Side
     observer: Observer
-    sent: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # per input (partition, offset) of each
+    sent: dict[str, list[tuple[int, int]]] = field(
+        default_factory=dict
+    )  # per input (partition, offset) of each
     epochs: list[int] = field(default_factory=list)
 
     @property
@@ -102,7 +103,10 @@ class Pair:
         async with AIOKafkaProducer(bootstrap_servers=self.bootstrap, linger_ms=5) as producer:
             started = asyncio.get_running_loop().time()
             await asyncio.gather(
-                *(self._send_to(producer, name, records, started, seconds) for name, records in sources.items())
+                *(
+                    self._send_to(producer, name, records, started, seconds)
+                    for name, records in sources.items()
+                )
             )
 
     async def _send_to(
@@ -113,7 +117,7 @@ class Pair:
         started: float,
         seconds: float,
     ) -> None:
-        """Records at an even rate; late ones catch up, so that the length of the load does not depend on the machine."""
+        """Records at an even rate; late ones catch up, so that the load is as long on any machine."""
         loop, acked = asyncio.get_running_loop(), []
         for n, (key, value, timestamp) in enumerate(records):
             await asyncio.sleep(max(0.0, started + seconds * n / len(records) - loop.time()))
@@ -140,7 +144,11 @@ class Pair:
         name = f"n{len(self.epochs)}"
         summary = asyncio.run(
             ops.trigger(
-                Connection(bootstrap=self.bootstrap), self.namespace, snapshot_id=name, ttl_ms=20_000, wait=True
+                Connection(bootstrap=self.bootstrap),
+                self.namespace,
+                snapshot_id=name,
+                ttl_ms=20_000,
+                wait=True,
             )
         )
         self.epochs.append(summary.epoch)

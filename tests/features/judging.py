@@ -18,7 +18,7 @@ from .harness import Pair, Record, Side, is_marker
 
 __all__ = ["Judge", "Order", "Row"]
 
-#: What Faust promises: the order of a partition, that of a key only (several partitions meet), or none.
+#: What Faust promises: the order of a partition, that of a key only (several partitions meet), or none, also of places.
 Order = Literal["partition", "key", "none"]
 #: Headers by which a record tells the test where it comes from; offsets differ by markers.
 OURS: Final = ("src", "src-n")
@@ -30,7 +30,7 @@ ADD, DISCARD, UPDATE = 1, 2, 15
 class Row:
     """A row of docs/features.md: what an app reads and writes for it.
 
-    `middle`: the inputs that some snapshot must have found half read, in topics named as in `Judge.cuts`.
+    `inner`: topics that it sends to itself; `<input>` stands for what the names of inputs begin with.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Row:
     order: Order = "partition"
     tables: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
-    inner: tuple[str, ...] = ()  # topics that the app sends to itself
+    inner: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.name
@@ -63,7 +63,7 @@ class Judge:
 
     def same(self, row: Row) -> None:
         """Outputs in their order, tables folded and as written, of both runs."""
-        for name in (*row.outputs, *row.inner):
+        for name in (*row.outputs, *self._inner(row)):
             ours, plain = (_ordered(side, name, row.order) for side in self.pair.sides)
             assert plain, f"{row.name}: nothing was written to {name}"
             _same(f"{row.name}, topic {name}", ours, plain)
@@ -88,7 +88,7 @@ class Judge:
         """Some snapshots found the row half-way, and what it read and wrote is on the right side in every one."""
         topics = [
             *(f"{self.pair.input}-{name}" for name in row.inputs),
-            *(f"{self.pair.ours.id}-{name}" for name in row.inner),
+            *(f"{self.pair.ours.id}-{name}" for name in self._inner(row)),
         ]
         for topic in topics:
             assert self.half_way(topic), f"{row.name}: no snapshot found {topic} half read"
@@ -98,6 +98,9 @@ class Judge:
         names |= {f"{self.pair.ours.id}-{table}-changelog" for table in (*row.tables, *row.sets)}
         broken = [line for name in names for line in self._broken.get(name, ())]
         assert not broken, f"{row.name}: {len(broken)} broken\n" + "\n".join(broken[:10])
+
+    def _inner(self, row: Row) -> list[str]:
+        return [name.replace("<input>", self.pair.input) for name in row.inner]
 
     def half_way(self, topic: str) -> int:
         """In how many snapshots a partition of the topic was read in part only."""
@@ -139,14 +142,10 @@ class Judge:
     def _break(self) -> dict[str, list[str]]:
         """Per topic, the records that are white though their event is not in the snapshot, or the other way round."""
         broken: dict[str, list[str]] = defaultdict(list)
-        sources = [(record, *_source(record)) for record in self._sources() if _source(record) is not None]
-        ranks = {(name, n): place for name, places in self.pair.sent.items() for n, place in enumerate(places)}
+        sources = list(self._sources())
         for captured in self.snapshots:
             view, inputs = CutView(captured), _Inputs(captured)
             for record, agent, tp, offset in sources:
-                if tp is None:  # it knows the number of the record in its input only
-                    partition, place = ranks[agent, offset]
-                    tp, offset = TopicPartition(f"{self.pair.input}-{agent}", partition), place
                 stamp = self.stamped[record.topic, record.partition, record.offset]
                 white = view.white_stamped(stamp)
                 if white != inputs.taken(agent, tp, offset) and not inputs.torn(agent, tp, offset):
@@ -160,15 +159,28 @@ class Judge:
                     continue
                 tp, offset = stamp.cause
                 taken = inputs.by_anyone(tp, offset)
-                if taken is not None and taken != view.white_stamped(stamp) and not inputs.torn("", tp, offset):
+                if (
+                    taken is not None
+                    and taken != view.white_stamped(stamp)
+                    and not inputs.torn("", tp, offset)
+                ):
                     broken[stamp.topic].append(
                         f"snapshot {captured.id}: {stamp.tp}@{stamp.offset} is of {tp}@{offset}, and on the other side"
                     )
         return broken
 
-    def _sources(self) -> Iterator[Record]:
-        for records in self.pair.ours.records.values():
-            yield from records
+    def _sources(self) -> Iterator[tuple[Record, str, TopicPartition, int]]:
+        """Which event each record comes from, as its agent says."""
+        for record in (record for records in self.pair.ours.records.values() for record in records):
+            if is_marker(record):
+                continue
+            if (said := record.header("src")) is not None:
+                agent, topic, partition, offset = said.split("|")
+                yield record, agent, TopicPartition(topic, int(partition)), int(offset)
+            elif (said := record.header("src-n")) is not None:
+                agent, n = said.split("|")
+                number, place = self.pair.sent[agent][int(n)]
+                yield record, agent, TopicPartition(f"{self.pair.input}-{agent}", number), place
 
 
 class _Inputs:
@@ -186,7 +198,9 @@ class _Inputs:
 
     def taken(self, agent: str, tp: TopicPartition, offset: int) -> bool:
         positions = [p for p in self.by_tp[tp].agents if p.agent == agent]
-        assert positions, f"{agent} is none of the readers of {tp}: {[p.agent for p in self.by_tp[tp].agents]}"
+        assert positions, (
+            f"{agent} is none of the readers of {tp}: {[p.agent for p in self.by_tp[tp].agents]}"
+        )
         return any(offset < p.offset or offset in p.started_above for p in positions)
 
     def by_anyone(self, tp: TopicPartition, offset: int) -> bool | None:
@@ -203,24 +217,13 @@ class _Inputs:
         return any(torn[1:] == (tp, offset) for torn in self._torn)
 
 
-def _source(record: Record) -> tuple[str, TopicPartition | None, int] | None:
-    """Which event a record comes from, as its agent says."""
-    if is_marker(record) or record.stamp is None:
-        return None
-    if (said := record.header("src")) is not None:
-        agent, topic, partition, offset = said.split("|")
-        return agent, TopicPartition(topic, int(partition)), int(offset)
-    if (said := record.header("src-n")) is not None:
-        agent, n = said.split("|")
-        return agent, None, int(n)
-    return None
-
-
 def _log_records(pair: Pair) -> Iterator[LogRecord]:
     """What our run wrote, as the checks look at it."""
     ledger = pair.observer.ledger.ledger_id
     topics = {r.topic for records in pair.ours.records.values() for r in records}
-    topics |= {source.topic for view in pair.observer.state.processes.values() for source in view.hello.inputs}
+    topics |= {
+        source.topic for view in pair.observer.state.processes.values() for source in view.hello.inputs
+    }
     by_check = {wire.topic_check(topic): topic for topic in topics}
     assert len(by_check) == len(topics), "two topics of this run have the same check: run it again"
     for records in pair.ours.records.values():
@@ -228,7 +231,9 @@ def _log_records(pair: Pair) -> Iterator[LogRecord]:
             stamp = None
             if record.stamp is not None:
                 stamp = wire.read(record.stamp, ledger, wire.tp_check(record.topic, record.partition))
-                assert stamp is not None, f"{record.topic}[{record.partition}]@{record.offset}: a foreign header"
+                assert stamp is not None, (
+                    f"{record.topic}[{record.partition}]@{record.offset}: a foreign header"
+                )
             if stamp is None:
                 yield LogRecord(record.topic, record.partition, record.offset)
                 continue
@@ -264,7 +269,7 @@ def _ordered(side: Side, name: str, order: Order) -> Any:
         value = record.value and record.value.replace(side.id.encode(), b"<id>")
         groups[group].append((record.partition, record.key, value, headers))
     if order == "none":
-        return {None: sorted(groups[None], key=repr)} if groups else {}
+        return {None: sorted((message[1:] for message in groups[None]), key=repr)} if groups else {}
     return dict(groups)
 
 

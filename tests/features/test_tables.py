@@ -41,7 +41,8 @@ def _plain(count: int) -> Sequence[tuple[str, bytes, int | None]]:
 def _timed(count: int, base: float, keys: int = 5) -> Sequence[tuple[str, bytes, int | None]]:
     times = [base + 6 * n / count for n in range(count)]
     return [
-        (f"k{n % keys}", json.dumps({"n": n, "at": at}).encode(), int(at * 1000)) for n, at in enumerate(times)
+        (f"k{n % keys}", json.dumps({"n": n, "at": at}).encode(), int(at * 1000))
+        for n, at in enumerate(times)
     ]
 
 

@@ -44,6 +44,7 @@ class Driver:
         self.machine = WorkerProtocol()
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
+        self.events = SimpleNamespace(cause=lambda: None)
         self.ledger: list[LedgerRecord] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         self.producer = Producer()

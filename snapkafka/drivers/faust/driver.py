@@ -43,6 +43,7 @@ from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
 from snapkafka.protocol.records import NOBODY, Closed, CutReport, Hello, LedgerRecord, LogEnd, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 
+from .events import Events
 from .stamps import Stamps
 from .stopped import stopped_app
 
@@ -101,6 +102,7 @@ class FaustDriver:
         self._hello: Hello | None = None
         self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
         self.stamps = Stamps(self.machine, with_cause=self.config.cause)
+        self.events = Events(self)
 
     # -- feed, take actions, do them --------------------------------------------------------------------------
 

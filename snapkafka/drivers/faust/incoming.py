@@ -49,7 +49,7 @@ class Incoming:
             if message.headers:
                 raw = wire.find(message.headers)
                 if raw is not None:
-                    message.headers = wire.without_header(message.headers)
+                    message.headers = _less_ours(message.headers)
                     stamp = wire.read(raw, driver.stamps.ledger_id, check)
                     if stamp is None:
                         driver.metrics.foreign_headers += 1
@@ -81,3 +81,9 @@ class Incoming:
         await self._driver.read_ledger_to(asked.offset)
         if self._driver.tell(event) is not None:
             self._driver.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+
+
+def _less_ours(headers: Any) -> Any:
+    """The headers without `_sk`, in the type that they came in: agents may look at it."""
+    rest = wire.without_header(headers)
+    return rest if type(headers) is list else type(headers)(rest)

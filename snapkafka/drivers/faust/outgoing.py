@@ -20,8 +20,6 @@ from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from .context import current_cause
-
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
 
@@ -57,7 +55,7 @@ class Outgoing:
     def put(self, fut: Any) -> None:
         """`ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls it."""
         if self._machine.process is not None:
-            effect = self._machine.send_entered(current_cause())
+            effect = self._machine.send_entered(self._driver.events.cause())
             message = fut.message
             fut.message = message._replace(headers=[*_as_list(message.headers), (wire.HEADER, effect)])
         self._put(fut)
@@ -80,7 +78,7 @@ class Outgoing:
                 topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
             )
         if effect is None:
-            effect = self._machine.send_entered(current_cause())
+            effect = self._machine.send_entered(self._driver.events.cause())
         try:
             tp = await self._choose(topic, key, partition)
         except BaseException:

@@ -8,6 +8,8 @@
 | `consumer.perform_seek` | `Assigned`: positions are set, the flow is not resumed yet |
 | `app.on_partitions_revoked` | inputs are taken away |
 | `app.sensors` | events and tables (`sensor`) |
+| `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |
+| `consumer.ack` | the end of events that are acknowledged by hand |
 | `app.on_start`, `app.on_stop` | the ledger's life |
 
 `install` may come right after `faust.App(...)`, when nothing may be touched that would finalise the app, or at the end
@@ -31,9 +33,9 @@ from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Table, T
 
 from .incoming import Incoming
 from .outgoing import Outgoing
-from .recorder import NAME as RECORDER
 from .recorder import Recorder
 from .sensor import EventSensor
+from .streams import watch_streams
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
@@ -45,6 +47,7 @@ def sew(driver: FaustDriver) -> None:
     """Attach the driver to its app; the app must not be touched in a way that finalises it."""
     app = driver.app
     app.sensors.add(EventSensor(driver))
+    watch_streams(driver)
     _wrap_factory(
         app, "_new_producer", lambda producer: _sew_producer(driver, producer), existing=app._producer
     )
@@ -136,6 +139,15 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
             driver.feed(await inputs_of(driver, consumer))
         await driver.wait_for_inputs()
 
+    acknowledge = consumer.ack
+
+    def acknowledged(message: Any) -> bool:
+        """Also for who acknowledges by `event.ack()`, of which no sensor hears."""
+        done = bool(acknowledge(message))
+        driver.events.acknowledged(message.tp, message.offset)
+        return done
+
+    consumer.ack = acknowledged
     driver.app.on_rebalance_complete.connect(on_rebalance_complete, weak=False)
     consumer.subscribe = say_hello_then_subscribe
     consumer.perform_seek = seek_then_announce
@@ -143,6 +155,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     async def revoked(*args: Any, **kwargs: Any) -> None:
+        driver.events.taken_away()
         driver.feed(InputsTaken())
 
     return revoked
@@ -206,21 +219,13 @@ async def inputs_of(driver: FaustDriver, consumer: Any) -> InputsGiven:
     return InputsGiven(
         generation=app.consumer_generation_id,
         inputs=tuple(
-            InputGiven(tp=TopicPartition(*tp), agents=_readers(app, tp.topic), position=start[tp])
+            InputGiven(
+                tp=TopicPartition(*tp), agents=driver.events.readers(TopicPartition(*tp)), position=start[tp]
+            )
             for tp in active
         ),
         changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
     )
-
-
-def _readers(app: Any, topic: str) -> tuple[str, ...]:
-    """The agents that read a topic."""
-    names = {
-        agent.name
-        for agent in app.agents.values()
-        if agent.name != RECORDER and topic in (getattr(agent.channel, "topics", None) or ())
-    }
-    return tuple(sorted(names)) or ("stream",)
 
 
 async def _start_positions(consumer: Any, tps: list[Any]) -> dict[Any, int]:

@@ -6,17 +6,18 @@ import asyncio
 import os
 from typing import Any
 
-from tests.features.apps.common import new_app, saw, source, target
+from tests.features.apps.common import ID, new_app, saw, source, target
 
 app = new_app(cython_optimizations=os.environ.get("FEATURES_CYTHON_OPTIMIZATIONS") == "1")
 
 group_out = target(app, "group-out")
 
 
-@app.agent(source(app, "group"), name="group")
+@app.agent(source(app, "group"), name=f"{ID}-group")
 async def grouped(stream: Any) -> None:
-    async for event in stream.group_by(lambda value: f"g{value['n'] % 3}", name="by-third").events():
-        await group_out.send(**saw("group", event))
+    """The topic in between is named after the agent and the input."""
+    async for event in stream.group_by(lambda value: value["key"].upper(), name="by-key").events():
+        await group_out.send(**saw(f"{ID}-group", event))
 
 
 through_mid = target(app, "through-mid")
@@ -92,7 +93,9 @@ async def batches_of_values(stream: Any) -> None:
             taken[value["key"]] += 1
         await asyncio.sleep(0.02)
         for value in batch:
-            await values_out.send(key=value["key"], value={"n": value["n"]}, headers=_source("take-values", value))
+            await values_out.send(
+                key=value["key"], value={"n": value["n"]}, headers=_source("take-values", value)
+            )
 
 
 def _source(agent: str, value: dict[str, Any]) -> dict[str, bytes]:
@@ -221,8 +224,12 @@ async def raising(stream: Any) -> None:
 outside_out = target(app, "outside-out")
 
 
+outside = source(app, "outside").stream()  # before the worker joins: Faust reads no topic that comes later
+
+
 @app.task
 async def outside_agents() -> None:
-    """A stream in a task, without any agent."""
-    async for event in source(app, "outside").stream().events():
+    """A stream in a task, without any agent. Faust's monitor has to know the task that reads it."""
+    outside.task_owner = asyncio.current_task()
+    async for event in outside.events():
         await outside_out.send(**saw("stream", event))

@@ -78,7 +78,7 @@ async def count_slowly(stream: Any) -> None:
         await slow_out.send(**saw("slow", event, count=slow[event.key]))
 
 
-class Timed(faust.Record, serializer="json"):
+class Timed(faust.Record, serializer="json"):  # type: ignore[call-arg]
     """A value that carries its own time."""
 
     n: int
@@ -125,11 +125,7 @@ async def window_closed(key: Any, value: Any) -> None:
 
 
 by_now_out = target(app, "by-now-out")
-by_now = (
-    app.Table("by_now", key_type=str, value_type=int, default=int)
-    .tumbling(4.0)
-    .relative_to_now()
-)
+by_now = app.Table("by_now", key_type=str, value_type=int, default=int).tumbling(4.0).relative_to_now()
 
 
 @app.agent(source(app, "by-now"), name="by-now")
