@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
 import time
 from collections import defaultdict
@@ -61,6 +62,7 @@ class Side:
     system: System
     records: dict[str, list[Record]] = field(default_factory=dict)  # by topic, without the id in front
     log: str = ""
+    port: int = 0  # of its web server
 
 
 #: What is sent to an input: the key, the value, the timestamp in ms (None: now), per record.
@@ -215,13 +217,14 @@ def running(
     changelogs: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     workers: int = 1,
-    options: Sequence[str] = ("--without-web",),
+    web: bool = False,
 ) -> Iterator[Pair]:
     """Both runs of `module`, started; topics made first, as Faust does not read one that comes later.
 
     Args:
         inputs, outputs, changelogs: names of topics and tables, without what stands in front of them.
         workers: of each run.
+        web: with Faust's web server.
     """
     name = module.rpartition(".")[2]
     prefix = f"{namespace}-{name}"
@@ -238,6 +241,8 @@ def running(
                 config={"cleanup.policy": "compact"},
             )
         settings = {"FEATURES_ID": side.id, "FEATURES_INPUT": f"{prefix}-in", "PYTHONHASHSEED": "0"}
+        side.port = free_port()
+        options = ("--web-port", str(side.port)) if web else ("--without-web",)
         for _ in range(workers):
             side.system.start_worker(
                 side.id, settings | {"SNAPKAFKA": switch} | dict(env or {}), module=module, options=options
@@ -256,6 +261,12 @@ def running(
     finally:
         for side in sides:
             side.system.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 # -- reading ------------------------------------------------------------------------------------------------------

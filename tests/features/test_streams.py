@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -39,7 +41,6 @@ ROWS = [
 ]
 SECONDS = 7.0
 COUNT = 200
-THIRD = {"filter"}
 
 
 def _records(count: int) -> Sequence[tuple[str, bytes, int | None]]:
@@ -56,14 +57,23 @@ VARIANTS = {
 }
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
-def judge(
-    request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Judge]:
+@pytest.fixture(scope="module")
+def judges(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judge]:
+    """All variants at once: most of the time they wait for one another's processors and timers."""
+    folders = {variant: tmp_path_factory.mktemp(variant) for variant in VARIANTS}
+    with ThreadPoolExecutor(len(VARIANTS)) as pool:
+        studies = {
+            variant: pool.submit(_study, kafka.bootstrap, folder, VARIANTS[variant])
+            for variant, folder in folders.items()
+        }
+        return {variant: study.result() for variant, study in studies.items()}
+
+
+def _study(bootstrap: str, folder: Path, env: Mapping[str, str]) -> Judge:
     with running(
-        kafka.bootstrap,
+        bootstrap,
         f"t{uuid.uuid4().hex[:8]}",
-        tmp_path_factory.mktemp("streams"),
+        folder,
         "tests.features.apps.streams",
         inputs=sorted({name for row in ROWS for name in row.inputs}),
         outputs=[
@@ -71,13 +81,18 @@ def judge(
             *(name for row in ROWS for name in row.inner if "<" not in name),
         ],
         changelogs=["taken"],
-        env=VARIANTS[request.param],
+        env=env,
     ) as pair:
         pair.load({name: _records(COUNT) for row in ROWS for name in row.inputs}, seconds=SECONDS)
         expected = {name: COUNT * len(row.inputs) for row in ROWS for name in row.outputs}
         pair.wait_for(expected | {"filter-out": len(range(0, COUNT, 3))})
         pair.finish()
-        yield Judge(pair)
+        return Judge(pair)
+
+
+@pytest.fixture(params=VARIANTS)
+def judge(request: pytest.FixtureRequest, judges: dict[str, Judge]) -> Judge:
+    return judges[request.param]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -44,8 +44,11 @@ from snapkafka.protocol.records import NOBODY, Closed, CutReport, Hello, LedgerR
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .events import Events
+from .replies import Replies
+from .sensor import EventSensor
 from .stamps import Stamps
 from .stopped import stopped_app
+from .tables import Tables
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
@@ -103,6 +106,9 @@ class FaustDriver:
         self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
         self.stamps = Stamps(self.machine, with_cause=self.config.cause)
         self.events = Events(self)
+        self.replies = Replies(self)
+        self.tables = Tables(self)
+        self.sensor = EventSensor(self)
 
     # -- feed, take actions, do them --------------------------------------------------------------------------
 

@@ -41,13 +41,14 @@ class Reading:
         name: of the agent that reads it, for positions.
     """
 
-    __slots__ = ("batch", "by_hand", "current", "message", "name", "taking", "waiting")
+    __slots__ = ("batch", "by_hand", "current", "message", "name", "replies", "taking", "waiting")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.current: Cause | None = None
         self.message: Any = None  # of `current`
         self.by_hand = False  # its agent acknowledges
+        self.replies = False  # what it reads are replies to questions of this worker: no input
         self.taking = False  # records go into a buffer
         self.waiting: dict[Place, tuple[Cause, bool]] = {}  # in it, in order; True: it was passed over
         self.batch: dict[Place, tuple[Cause, Any]] = {}  # handed over; with the message where acked by hand

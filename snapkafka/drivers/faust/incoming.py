@@ -44,6 +44,8 @@ class Incoming:
         place = TopicPartition(tp.topic, tp.partition)
         check = wire.tp_check(tp.topic, tp.partition)
         driver, machine = self._driver, self._machine
+        replies = driver.replies if tp.topic in driver.replies.topics else None
+        tables = driver.tables if tp.topic in driver.tables.topics else None
 
         async def on_message(message: Any) -> None:
             if message.headers:
@@ -58,6 +60,10 @@ class Incoming:
                         return
                     elif stamp.epoch > machine.colours.epoch:
                         await asyncio.shield(driver.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
+                    if stamp is not None and replies is not None:
+                        replies.met(tp, message.offset, stamp.epoch)
+                    if stamp is not None and tables is not None:
+                        tables.met(tp, message.offset, stamp)
             await take_in(message)
 
         return on_message

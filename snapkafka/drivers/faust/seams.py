@@ -9,6 +9,8 @@
 | `app.on_partitions_revoked` | inputs are taken away |
 | `app.sensors` | events and tables (`sensor`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |
+| `app._reply_consumer.add` | who asked, for replies (`replies`) |
+| `table.on_changelog_event`, tables of sets | colours of what comes in (`tables`) |
 | `consumer.ack` | the end of events that are acknowledged by hand |
 | `app.on_start`, `app.on_stop` | the ledger's life |
 
@@ -19,6 +21,7 @@ of the module, when some of these exist already: factories are wrapped, and what
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import Callable
@@ -34,7 +37,6 @@ from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Table, T
 from .incoming import Incoming
 from .outgoing import Outgoing
 from .recorder import Recorder
-from .sensor import EventSensor
 from .streams import watch_streams
 
 if TYPE_CHECKING:
@@ -42,11 +44,13 @@ if TYPE_CHECKING:
 
 __all__ = ["sew"]
 
+logger = logging.getLogger("snapkafka")
+
 
 def sew(driver: FaustDriver) -> None:
     """Attach the driver to its app; the app must not be touched in a way that finalises it."""
     app = driver.app
-    app.sensors.add(EventSensor(driver))
+    app.sensors.add(driver.sensor)
     watch_streams(driver)
     _wrap_factory(
         app, "_new_producer", lambda producer: _sew_producer(driver, producer), existing=app._producer
@@ -95,6 +99,7 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def start() -> None:
         await on_start()
+        driver.replies.attach(app._reply_consumer)
         connection = connection_of(app)
         await driver.start(KafkaLedger(connection, driver.config.namespace), KafkaTopicAdmin(connection))
 
@@ -128,6 +133,8 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
     async def say_hello_then_subscribe(topics: Any) -> None:
         if driver.machine.process is None:
+            driver.tables.attach()
+            _report_uncaptured(driver)
             await driver.join(await hello_of(driver, topics))
         await subscribe(topics)
 
@@ -153,9 +160,20 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
     consumer.perform_seek = seek_then_announce
 
 
+def _report_uncaptured(driver: FaustDriver) -> None:
+    """Name what no snapshot of this app holds."""
+    for agent in driver.app.agents.values():
+        if not hasattr(agent.channel, "topics") and agent is not driver.recorder.agent:
+            logger.warning(
+                "snapkafka: agent %s reads a channel in memory: what waits there, or runs, at a cut is in no snapshot",
+                agent.name,
+            )
+
+
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     async def revoked(*args: Any, **kwargs: Any) -> None:
-        driver.events.taken_away()
+        for queues in (driver.events, driver.replies, driver.tables):
+            queues.taken_away()
         driver.feed(InputsTaken())
 
     return revoked
@@ -220,9 +238,12 @@ async def inputs_of(driver: FaustDriver, consumer: Any) -> InputsGiven:
         generation=app.consumer_generation_id,
         inputs=tuple(
             InputGiven(
-                tp=TopicPartition(*tp), agents=driver.events.readers(TopicPartition(*tp)), position=start[tp]
+                tp=tp,
+                agents=driver.events.readers(tp),
+                position=start[tp],
+                replay_until=driver.tables.effects_until(tp),
             )
-            for tp in active
+            for tp in (TopicPartition(*tp) for tp in active)
         ),
         changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
     )

@@ -33,7 +33,11 @@ class EventSensor(Sensor):
         """A stream takes a record out of its queue and is about to hand it to its agent."""
         if offset is None or offset < 0:
             return None  # an in-memory channel: no input of the snapshot
-        return self._events.taken_in(reading_of(stream), tp, offset, event)
+        reading = reading_of(stream)
+        if reading.replies:
+            self._driver.replies.taken_in(tp, offset, event.value)
+            return None
+        return self._events.taken_in(reading, tp, offset, event)
 
     def on_stream_event_out(
         self, tp: Any, offset: int | None, stream: Any, event: Any, state: Cause | None = None
@@ -48,16 +52,17 @@ class EventSensor(Sensor):
 
     def on_table_get(self, table: Any, key: Any) -> None:
         """Key is read."""
-        self._touched(table, key, write=False)
+        self.touched(table, key, write=False)
 
     def on_table_set(self, table: Any, key: Any, value: Any) -> None:
         """Key is written."""
-        self._touched(table, key, write=True)
+        self.touched(table, key, write=True)
 
     def on_table_del(self, table: Any, key: Any) -> None:
         """Key is deleted."""
-        self._touched(table, key, write=True)
+        self.touched(table, key, write=True)
 
-    def _touched(self, table: Any, key: Any, *, write: bool) -> None:
+    def touched(self, table: Any, key: Any, *, write: bool) -> None:
+        """What is running here reads or writes a key."""
         if self._machine.colours.tearing:
             self._driver.do(self._machine.table_touched(self._events.cause(), table.name, key, write=write))

@@ -30,6 +30,7 @@ def watch_streams(driver: FaustDriver) -> None:
         made.__class__ = _watched(made.__class__)
         made.reading = Reading(_agent_of(made) or _free_name(driver.events, made))
         made.reading.by_hand = not made.enable_acks
+        made.reading.replies = not driver.replies.topics.isdisjoint(_topics(made))
         made.watched_by = driver.events
         driver.events.streams.add(made)
         return made
@@ -59,17 +60,18 @@ def _agent_of(stream: Any) -> str:
 
 def _free_name(events: Events, stream: Any) -> str:
     """Streams outside agents that read the same topic are told apart by a number."""
-    topics = set(getattr(stream.channel, "topics", None) or ())
-    taken = {
-        other.reading.name
-        for other in events.streams
-        if topics & set(getattr(other.channel, "topics", None) or ())
-    }
+    topics = _topics(stream)
+    taken = {other.reading.name for other in events.streams if topics & _topics(other)}
     name, number = OUTSIDE, 1
     while name in taken:
         number += 1
         name = f"{OUTSIDE}-{number}"
     return name
+
+
+def _topics(stream: Any) -> set[str]:
+    """None, if it reads a channel in memory."""
+    return set(getattr(stream.channel, "topics", None) or ())
 
 
 @cache
