@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
+import subprocess
 import threading
 import time
 from collections import defaultdict
@@ -36,6 +38,7 @@ PARTITIONS: Final = 2
 #: A worker starts in 3-8 s alone, a dozen at once on two busy cores in far more.
 READY_S: Final = 120.0
 THROUGH_S: Final = 90.0
+STOP_S: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +197,9 @@ class Pair:
         """Take a last snapshot, stop the workers, and read what lies in the log."""
         self.snapshot()
         for side in self.sides:
-            logs = [worker.log for worker in side.system.workers]
-            side.system.stop()
-            side.log = "\n".join(log.read_text(errors="replace") for log in logs)
+            side.log = "\n".join(worker.log.read_text(errors="replace") for worker in side.system.workers)
+        stop(*(side.system for side in self.sides))
+        for side in self.sides:
             side.records = read_topics(self.bootstrap, f"{side.id}-")
 
     def logs(self) -> str:
@@ -259,8 +262,19 @@ def running(
                 print(pair.logs())
                 raise
     finally:
-        for side in sides:
-            side.system.stop()
+        stop(*(side.system for side in sides))
+
+
+def stop(*systems: System) -> None:
+    """All at once, and without long patience: some apps do not end by themselves, with snapkafka or without."""
+    workers = [(system, worker) for system in systems for worker in system.workers]
+    for _, worker in workers:
+        worker.process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + STOP_S
+    for system, worker in workers:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.process.wait(max(0.1, deadline - time.monotonic()))
+        system.kill(worker)
 
 
 def free_port() -> int:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -50,30 +48,21 @@ def _records(count: int) -> Sequence[tuple[str, bytes, int | None]]:
     ]
 
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, str]] = {
     "cython": {},
     "pure-python": {"NO_CYTHON": "1"},
     "cython-optimizations": {"FEATURES_CYTHON_OPTIMIZATIONS": "1"},
 }
 
 
-@pytest.fixture(scope="module")
-def judges(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judge]:
-    """All variants at once: most of the time they wait for one another's processors and timers."""
-    folders = {variant: tmp_path_factory.mktemp(variant) for variant in VARIANTS}
-    with ThreadPoolExecutor(len(VARIANTS)) as pool:
-        studies = {
-            variant: pool.submit(_study, kafka.bootstrap, folder, VARIANTS[variant])
-            for variant, folder in folders.items()
-        }
-        return {variant: study.result() for variant, study in studies.items()}
-
-
-def _study(bootstrap: str, folder: Path, env: Mapping[str, str]) -> Judge:
+@pytest.fixture(scope="module", params=VARIANTS)
+def judge(
+    request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Judge]:
     with running(
-        bootstrap,
+        kafka.bootstrap,
         f"t{uuid.uuid4().hex[:8]}",
-        folder,
+        tmp_path_factory.mktemp("streams"),
         "tests.features.apps.streams",
         inputs=sorted({name for row in ROWS for name in row.inputs}),
         outputs=[
@@ -81,18 +70,13 @@ def _study(bootstrap: str, folder: Path, env: Mapping[str, str]) -> Judge:
             *(name for row in ROWS for name in row.inner if "<" not in name),
         ],
         changelogs=["taken"],
-        env=env,
+        env=VARIANTS[request.param],
     ) as pair:
         pair.load({name: _records(COUNT) for row in ROWS for name in row.inputs}, seconds=SECONDS)
         expected = {name: COUNT * len(row.inputs) for row in ROWS for name in row.outputs}
         pair.wait_for(expected | {"filter-out": len(range(0, COUNT, 3))})
         pair.finish()
-        return Judge(pair)
-
-
-@pytest.fixture(params=VARIANTS)
-def judge(request: pytest.FixtureRequest, judges: dict[str, Judge]) -> Judge:
-    return judges[request.param]
+        yield Judge(pair)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

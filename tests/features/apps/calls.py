@@ -15,7 +15,7 @@ app = new_app(
     broker_commit_interval=0.5,
 )
 
-# -- RPC ------------------------------------------------------------------------------------------------------------
+# -- RPC -----------------------------------------------------------------------------------------------------
 
 square_topic = target(app, "square", value_type=None)
 squares = app.Table("squares", key_type=str, value_type=int, default=int)
@@ -89,7 +89,7 @@ async def told(stream: Any) -> None:
         await cast_out.send(**saw("told", event))
 
 
-# -- sinks, send_soon -------------------------------------------------------------------------------------------------
+# -- sinks, send_soon ----------------------------------------------------------------------------------------
 
 sink_out = target(app, "sink-out")
 sunk_out = target(app, "sunk-out")
@@ -121,7 +121,7 @@ async def soon(stream: Any) -> None:
         soon_out.send_soon(**saw("soon", event))
 
 
-# -- outside events -----------------------------------------------------------------------------------------------------
+# -- outside events ------------------------------------------------------------------------------------------
 
 timer_out = target(app, "timer-out")
 cron_out = target(app, "cron-out")
@@ -138,16 +138,15 @@ async def tick() -> None:
         await timer_out.send(key="timer", value=ticks["timer"], partition=0)
 
 
-minutes = 0
+minutes = iter(range(20))
 faust.utils.cron.secs_for_next = lambda *args, **options: 0.3  # a minute is short here
 
 
 @app.crontab("* * * * *")
 async def cron() -> None:
-    global minutes
-    if minutes < 20:
-        minutes += 1
-        await cron_out.send(key="cron", value=minutes, partition=0)
+    minute = next(minutes, None)
+    if minute is not None:
+        await cron_out.send(key="cron", value=minute, partition=0)
 
 
 @app.task
@@ -182,7 +181,7 @@ async def _later(n: int, partition: int) -> None:
     await spawned_out.send(key="spawned", value=n, partition=partition)
 
 
-# -- channels in memory -------------------------------------------------------------------------------------------------
+# -- channels in memory --------------------------------------------------------------------------------------
 
 inbox = app.channel(value_type=None)
 channel_out = target(app, "channel-out")
@@ -200,7 +199,7 @@ async def from_channel(stream: Any) -> None:
         await channel_out.send(key=value["key"], value=value, partition=value["partition"])
 
 
-# -- codecs and schemas -----------------------------------------------------------------------------------------------
+# -- codecs and schemas --------------------------------------------------------------------------------------
 
 
 class Backwards(faust.Codec):
