@@ -32,7 +32,7 @@ from snapkafka.protocol.captured import Captured
 from snapkafka.testing import create_topics
 from snapkafka.wire import headers as wire
 
-__all__ = ["Pair", "Record", "Side", "Sources", "running"]
+__all__ = ["Pair", "Record", "Side", "Sources", "count_records", "is_marker", "produce", "running"]
 
 PARTITIONS: Final = 2
 #: A worker starts in 3-8 s alone, a dozen at once on two busy cores in far more.
@@ -284,6 +284,22 @@ def free_port() -> int:
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
+
+
+def produce(
+    bootstrap: str, topic: str, records: Sequence[tuple[str, bytes, int | None]]
+) -> list[tuple[int, int]]:
+    """Send all at once; the partition and offset of each."""
+
+    async def send() -> list[tuple[int, int]]:
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+            acked = [
+                await producer.send(topic, key=key.encode(), value=value, timestamp_ms=at)
+                for key, value, at in records
+            ]
+            return [(place.partition, place.offset) for place in await asyncio.gather(*acked)]
+
+    return asyncio.run(send())
 
 
 def read_topics(bootstrap: str, prefix: str) -> dict[str, list[Record]]:

@@ -23,7 +23,7 @@ ROWS = [
 ]
 SECONDS = 8.0
 COUNT = 300
-READS = 120
+READS = 80
 
 
 def _records(name: str) -> Sequence[tuple[str, bytes, int | None]]:

@@ -1,4 +1,4 @@
-"""How messages leave: with the commit of their event (`stream_publish_on_commit`), and by a thread (`producer_threaded`)."""
+"""How messages leave: with the commit of their event (`stream_publish_on_commit`), by a thread (`producer_threaded`)."""
 
 from __future__ import annotations
 

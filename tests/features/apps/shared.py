@@ -24,9 +24,10 @@ rates = app.GlobalTable(
 
 @app.agent(source(app, "rates"), name="rates")
 async def sets_rates(stream: Any) -> None:
+    """Sets, and does not add: Faust reads back what it wrote, and its last value may be undone by the one before."""
     async for event in stream.events():
-        rates[event.value["key"]] += 1
-        await rates_out.send(**saw("rates", event, count=rates[event.value["key"]]))
+        rates[event.value["key"]] = event.value["n"]
+        await rates_out.send(**saw("rates", event))
 
 
 groups_out = target(app, "groups-out")
@@ -43,11 +44,11 @@ async def joins_groups(stream: Any) -> None:
 orders_out = target(app, "orders-out")
 
 
-@app.agent(source(app, "orders"), name="orders", concurrency=2)
+@app.agent(source(app, "orders"), name="orders", concurrency=4)
 async def uses_rates(stream: Any) -> None:
     """Reads all rates after a while; what they are is a matter of luck, and not told."""
     async for event in stream.events():
-        await asyncio.sleep(0.08)
+        await asyncio.sleep(0.3)
         known = [rates.get(key) for key in KEYS]
         await orders_out.send(**saw("orders", event, known=len(known)))
 
@@ -55,9 +56,9 @@ async def uses_rates(stream: Any) -> None:
 members_out = target(app, "members-out")
 
 
-@app.agent(source(app, "members"), name="members", concurrency=2)
+@app.agent(source(app, "members"), name="members", concurrency=4)
 async def looks_at_groups(stream: Any) -> None:
     async for event in stream.events():
-        await asyncio.sleep(0.08)
+        await asyncio.sleep(0.3)
         known = [len(groups[key]) for key in KEYS]
         await members_out.send(**saw("members", event, known=len(known)))
