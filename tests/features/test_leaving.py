@@ -1,4 +1,4 @@
-"""`stream_publish_on_commit` and `producer_threaded`, with snapkafka and without."""
+"""`stream_publish_on_commit`, `producer_threaded` and autodiscovery, with snapkafka and without."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ ROWS = [
     Row("sent-at-once-all-the-same", ("forced",), ("forced-out",)),
     Row("producer_threaded", ("threaded",), ("threaded-out",), tables=("threaded",)),
     Row("producer_threaded-both-ways", ("both",), ("both-out",), order="none"),
+    Row("autodiscover", ("found",), ("found-out",)),
 ]
 SECONDS = 7.0
 COUNT = 250

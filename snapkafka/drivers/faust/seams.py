@@ -25,7 +25,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka import __version__
 from snapkafka.kafka.admin import KafkaTopicAdmin
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 __all__ = ["sew"]
 
 logger = logging.getLogger("snapkafka")
+
+#: A start waits no longer than this for topics that do not show, and looks so often.
+SEEN_WITHIN_S: Final = 1.0
+LOOK_AGAIN_S: Final = 0.05
 
 
 def sew(driver: FaustDriver) -> None:
@@ -185,7 +189,7 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
     tables = list(app.tables.values())
     changelogs = {table.changelog_topic_name for table in tables}
     inputs = sorted(set(topics) - changelogs - _internal_topics(app))
-    described = await driver.admin.describe_topics([*inputs, *sorted(changelogs)])
+    described = await _described(driver, [*inputs, *sorted(changelogs)])
     return Hello(
         n=0,
         app=app.conf.id,
@@ -201,6 +205,17 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         ),
         tables=tuple(_table(table, described) for table in tables),
     )
+
+
+async def _described(driver: FaustDriver, topics: list[str]) -> dict[str, Any]:
+    """Faust has just made some of these, and the broker may take a moment to show them; others may never exist."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + SEEN_WITHIN_S
+    while True:
+        described: dict[str, Any] = dict(await driver.admin.describe_topics(topics))
+        if len(described) == len(topics) or loop.time() > deadline:
+            return described
+        await asyncio.sleep(LOOK_AGAIN_S)
 
 
 def _table(table: Any, described: Any) -> Table:

@@ -1,4 +1,4 @@
-"""How messages leave: with the commit of their event (`stream_publish_on_commit`), by a thread (`producer_threaded`)."""
+"""How messages leave: with their event's commit (`stream_publish_on_commit`), by a thread (`producer_threaded`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from typing import Any
 
 from tests.features.apps.common import new_app, saw, source, target
 
-app = new_app(stream_publish_on_commit=True, producer_threaded=True, broker_commit_interval=0.4)
+app = new_app(
+    stream_publish_on_commit=True,
+    producer_threaded=True,
+    broker_commit_interval=0.4,
+    autodiscover=["tests.features.apps.found"],
+)
 
 attached_mid = target(app, "attached-mid")
 attached_out = target(app, "attached-out")
