@@ -169,6 +169,10 @@ class WorkerProtocol:
         """
         return self._torn(self.colours.touch(event, table, key, write=write))
 
+    def table_read(self, event: Cause | None, table: str) -> Sequence[Action]:
+        """A running event reads all of a table (iterates, counts); to be called only while `colours.tearing` (R6)."""
+        return self._torn(self.colours.touch_whole(event, table))
+
     def key_received(self, table: str, key: object, epoch: int) -> None:
         """A key changes by what another process wrote (a global table), in its colour; the record itself was met."""
         self.colours.received(table, key, epoch)

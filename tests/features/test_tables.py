@@ -22,6 +22,7 @@ ROWS = [
     Row("rocksdb", ("rocks",), ("rocks-out",), tables=("rocks",)),
     Row("sets", ("sets",), ("sets-out",), sets=("sets",)),
     Row("awaiting", ("slow",), ("slow-out",), tables=("slow",)),
+    Row("read-as-a-whole", ("summed",), ("summed-out",), order="none", tables=("summed",)),
     Row("tumbling-relative-to-stream", ("by-stream",), ("by-stream-out",), tables=("by_stream",)),
     Row("hopping-relative-to-field", ("by-field",), ("by-field-out",), tables=("by_field",)),
     Row("tumbling-relative-to-now", ("by-now",), ("by-now-out",), tables=("by_now",)),
@@ -59,8 +60,8 @@ def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[J
         changelogs=[name for row in ROWS for name in (*row.tables, *row.sets)],
     ) as pair:
         windows = [row.inputs[0] for row in ROWS if "windows" in row.name or "relative" in row.name]
-        slow = {"slow": _plain(SLOW)}
-        plain = {row.inputs[0]: _plain(COUNT) for row in ROWS if row.inputs[0] not in (*windows, "slow")}
+        slow = {name: _plain(SLOW) for name in ("slow", "summed")}
+        plain = {row.inputs[0]: _plain(COUNT) for row in ROWS if row.inputs[0] not in (*windows, *slow)}
         base = float(int(time.time()))
         timed = {name: _timed(TIMED, base) for name in windows} | {"closing": _timed(TIMED, base, keys=1)}
         pair.load({**plain, **slow, **timed}, seconds=SECONDS)
@@ -82,6 +83,13 @@ def _windows(base: float) -> set[float]:
 def test_row(judge: Judge, row: Row) -> None:
     judge.same(row)
     judge.captured(row)
+
+
+def test_what_reads_a_whole_table_takes_in_what_any_red_event_wrote(judge: Judge) -> None:
+    """R6: it began in white and others have begun in red since, so it is torn."""
+    torn = [torn for captured in judge.snapshots for cut in captured.processes for torn in cut.torn]
+    assert {event.agent for event in torn} == {"summed"}
+    assert {event.table for event in torn} == {"summed"}
 
 
 def test_windows_close_alike(judge: Judge) -> None:

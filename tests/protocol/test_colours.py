@@ -251,3 +251,37 @@ def test_r6_work_done_in_the_course_of_a_later_event_has_that_ones_colour(
     settle(p, q)
     (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
     assert [torn.offset for torn in source.torn] == [1, 2]
+
+
+def test_r6_a_table_read_as_a_whole_takes_in_any_key(world: World, pair: tuple[Process, Process]) -> None:
+    """R6: (a table key written by a red event since the cut), whichever key, if all of them are read."""
+    p, q = pair
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    red = p.start(A, 1)
+    p.do(p.machine.table_read(red, "t"))
+    p.do(p.machine.table_touched(red, "other", "k", write=True))
+    p.do(p.machine.table_read(white, "t"))
+    p.do(p.machine.table_read(None, "other"))
+    assert not p.machine.cuts[epoch].torn, "of that table nothing was written"
+    p.do(p.machine.table_read(white, "other"))
+    settle(p, q)
+    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
+    assert [(torn.offset, torn.table) for torn in source.torn] == [(0, "other")]
+
+
+def test_r6_what_red_has_read_as_a_whole_may_not_be_overwritten_in_white(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    p.do(p.machine.table_read(p.start(A, 1), "t"))
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    assert not p.machine.cuts[epoch].torn
+    p.do(p.machine.table_touched(white, "t", "k", write=True))
+    settle(p, q)
+    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
+    assert [torn.offset for torn in source.torn] == [0]

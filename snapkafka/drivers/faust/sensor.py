@@ -66,3 +66,8 @@ class EventSensor(Sensor):
         """What is running here reads or writes a key."""
         if self._machine.colours.tearing:
             self._driver.do(self._machine.table_touched(self._events.cause(), table.name, key, write=write))
+
+    def read_whole(self, table: Any) -> None:
+        """What is running here iterates over a table, or counts its keys."""
+        if self._machine.colours.tearing:
+            self._driver.do(self._machine.table_read(self._events.cause(), table.name))

@@ -1,4 +1,4 @@
-"""What comes into tables by their changelogs, and what Faust's sensors do not tell of tables of sets.
+"""What comes into tables by their changelogs, and what Faust's sensors do not tell of tables.
 
 A record of a changelog is taken in during recovery, and for standbys and global tables all the time. Its colour is that
 of the process which wrote it (R6); its cause says up to where the inputs of the app have had effects (R10).
@@ -39,8 +39,11 @@ class Tables:
         """All tables are defined by now."""
         for table in self._driver.app.tables.values():
             self._hear_changelog(table)
-            if hasattr(table.data, "send_changelog_event"):
+            of_sets = hasattr(table.data, "send_changelog_event")
+            if of_sets:
                 self._hear_sets(table)
+            table.told = self._driver.sensor
+            table.__class__ = _telling(table.__class__, of_sets=of_sets)
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -78,10 +81,10 @@ class Tables:
 
         table.on_changelog_event = on_changelog_event
 
-    # -- sets -----------------------------------------------------------------------------------------------------
+    # -- what no sensor tells ---------------------------------------------------------------------------------------
 
     def _hear_sets(self, table: Any) -> None:
-        """A table of sets tells no sensor that a set is read or changed."""
+        """A table of sets tells no sensor that a set was changed."""
         touched = self._driver.sensor.touched
         send = table.data.send_changelog_event
 
@@ -90,26 +93,52 @@ class Tables:
             touched(table, key, write=True)
 
         table.data.send_changelog_event = send_changelog_event
-        table.__class__ = _reading(table.__class__)
-        table.tell_read = touched
 
 
 @cache
-def _reading(cls: Hashable) -> Any:
-    """A subclass of a class of tables that tells when a set is looked up."""
+def _telling(cls: Hashable, *, of_sets: bool) -> Any:
+    """A subclass of a class of tables that tells when it is read in a way that Faust's sensors do not hear of: as a
+    whole, for a key that may be there or not, and where it is of sets at all."""
     base: Any = cls
 
-    class Reading(base):
-        def __getitem__(self, key: Any) -> Any:
-            self.tell_read(self, key, write=False)
-            return super().__getitem__(key)
+    class Telling(base):
+        def __contains__(self, key: Any) -> bool:
+            self.told.touched(self, key, write=False)
+            return bool(super().__contains__(key))
 
-    Reading.__name__, Reading.__qualname__, Reading.__module__ = (
+        def __iter__(self) -> Any:
+            self.told.read_whole(self)
+            return super().__iter__()
+
+        def __len__(self) -> int:
+            self.told.read_whole(self)
+            return int(super().__len__())
+
+        def keys(self) -> Any:
+            self.told.read_whole(self)
+            return super().keys()
+
+        def values(self) -> Any:
+            self.told.read_whole(self)
+            return super().values()
+
+        def items(self) -> Any:
+            self.told.read_whole(self)
+            return super().items()
+
+    if of_sets:
+
+        def lookup(self: Any, key: Any) -> Any:
+            self.told.touched(self, key, write=False)
+            return base.__getitem__(self, key)
+
+        Telling.__getitem__ = lookup  # type: ignore[method-assign, assignment, unused-ignore]
+    Telling.__name__, Telling.__qualname__, Telling.__module__ = (
         base.__name__,
         base.__qualname__,
         base.__module__,
     )
-    return Reading
+    return Telling
 
 
 def _key(table: Any, key: Any) -> Any:

@@ -149,3 +149,17 @@ async def count_until_closed(stream: Any) -> None:
     async for event in stream.events():
         closing[event.key] += 1
         await close_out.send(**saw("closing", event, count=closing[event.key].current()))
+
+
+summed_out = target(app, "summed-out")
+summed = app.Table("summed", key_type=str, value_type=int, default=int)
+
+
+@app.agent(source(app, "summed"), name="summed", concurrency=3)
+async def sums_up(stream: Any) -> None:
+    """Reads the whole table after a while; what it holds by then depends on the others, and is not told."""
+    async for event in stream.events():
+        summed[event.key] = event.value["n"]
+        await asyncio.sleep(0.1)
+        known = sum(value for _, value in summed.items()) + len(summed) + ("k1" in summed)
+        await summed_out.send(**saw("summed", event, known=known > 0))
