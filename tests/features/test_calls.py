@@ -41,7 +41,7 @@ INNER = ("square", "sunk", "told", "reply-out")
 SECONDS = 8.0
 COUNT = 200
 #: Each of these asks another agent, which takes its time.
-ASKING = {"ask": 60, "join": 40, "map": 40, "reply": 100}
+ASKING = {"ask": 60, "join": 30, "map": 30, "reply": 80}
 WEB = 40
 
 

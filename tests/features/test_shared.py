@@ -44,6 +44,8 @@ def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[J
         "tests.features.apps.shared",
         inputs=[name for row in ROWS for name in row.inputs],
         outputs=[name for row in ROWS for name in row.outputs],
+        changelogs=["groups"],
+        small_changelogs=["rates"],
         workers=2,
     ) as pair:
         pair.load({name: _records(name) for row in ROWS for name in row.inputs}, seconds=SECONDS)

@@ -37,8 +37,8 @@ ROWS = [
     Row("agent-that-raises", ("raising",), ("raising-out",)),
     Row("stream-outside-agents", ("outside",), ("outside-out",)),
 ]
-SECONDS = 7.0
-COUNT = 200
+SECONDS = 6.0
+COUNT = 180
 
 
 def _records(count: int) -> Sequence[tuple[str, bytes, int | None]]:
@@ -50,7 +50,7 @@ def _records(count: int) -> Sequence[tuple[str, bytes, int | None]]:
 
 VARIANTS: dict[str, dict[str, str]] = {
     "cython": {},
-    "pure-python": {"NO_CYTHON": "1"},
+    "pure-python": {"NO_CYTHON": "1", "FEATURES_INSTALL": "late"},
     "cython-optimizations": {"FEATURES_CYTHON_OPTIMIZATIONS": "1"},
 }
 

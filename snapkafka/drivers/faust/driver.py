@@ -96,7 +96,7 @@ class FaustDriver:
         self.recorder: Recorder
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
-        self._loop: asyncio.AbstractEventLoop
+        self.loop: asyncio.AbstractEventLoop
         self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
         self._opened: asyncio.Event
         self._absent = False
@@ -150,7 +150,7 @@ class FaustDriver:
                 case AskStopped():
                     self.spawn(self._ask_stopped(action))
                 case StartTimer():
-                    self._loop.call_later(action.ttl_ms / 1000, self.feed, TimerExpired(epoch=action.epoch))
+                    self.loop.call_later(action.ttl_ms / 1000, self.feed, TimerExpired(epoch=action.epoch))
                 case SayHello():
                     logger.warning("snapkafka: joining again as a new process")
                     self.spawn(self._say_hello(action.was))
@@ -185,7 +185,7 @@ class FaustDriver:
 
     async def changed(self) -> None:
         """Until the machine was told something."""
-        waiter = self._loop.create_future()
+        waiter = self.loop.create_future()
         self._waiters.append(waiter)
         await waiter
 
@@ -206,9 +206,9 @@ class FaustDriver:
     async def _wait_until(self, condition: Any) -> bool:
         if self._absent:
             return bool(condition())
-        deadline = self._loop.time() + LEDGER_WAIT_S
+        deadline = self.loop.time() + LEDGER_WAIT_S
         while not condition():
-            left = deadline - self._loop.time()
+            left = deadline - self.loop.time()
             if left <= 0:
                 self._absent = True
                 logger.warning(
@@ -225,9 +225,16 @@ class FaustDriver:
 
     # -- life -------------------------------------------------------------------------------------------------
 
+    def runs_here(self) -> bool:
+        """Is this the thread of the app's loop?"""
+        try:
+            return asyncio.get_running_loop() is self.loop
+        except RuntimeError:
+            return False
+
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
         """Called when the app starts, before anything is sent. Returns at once."""
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._outbox = asyncio.Queue()
         self._opened = asyncio.Event()
         self.ledger, self.admin = ledger, admin

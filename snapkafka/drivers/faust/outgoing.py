@@ -60,20 +60,16 @@ class Outgoing:
     def _leave_the_thread(self, buffer: Any) -> None:
         """`producer_threaded`: two producers cannot keep the order of seqs in one partition, so what the thread's own
         one would send goes the way of everything else."""
-        loop, pending = asyncio.get_event_loop(), buffer.pending
-
-        def put(fut: Any) -> None:
-            pending.put_nowait(fut)
 
         def put_from_anywhere(fut: Any) -> None:
             """Other threads may call it, as they may without us."""
-            if asyncio._get_running_loop() is loop:
+            if self._driver.runs_here():
                 self.put(fut)
             else:
-                loop.call_soon_threadsafe(self.put, fut)
+                self._driver.loop.call_soon_threadsafe(self.put, fut)
 
-        self._put = put
-        buffer.queue = pending  # what `buffer.size` counts
+        self._put = buffer.pending.put_nowait
+        buffer.queue = buffer.pending  # what `buffer.size` counts
         buffer.put = put_from_anywhere
         logger.info("snapkafka: producer_threaded is set; while snapkafka is on, the app's own loop sends")
 

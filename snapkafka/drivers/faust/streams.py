@@ -22,24 +22,34 @@ OUTSIDE = "stream"
 
 
 def watch_streams(driver: FaustDriver) -> None:
-    """Lead `app.stream` through here."""
-    make: Callable[..., Any] = driver.app.stream
+    """Lead `app.stream` through here. What a module has made of it before `install` stands in the app's tree."""
+    from faust.types import StreamT
+
+    app = driver.app
+    for node in list(app.beacon.traverse()):
+        if isinstance(node.data, StreamT):
+            _watch(driver, node.data)
+    make: Callable[..., Any] = app.stream
 
     def stream(channel: Any, *args: Any, **options: Any) -> Any:
         made = make(channel, *args, **options)
-        made.__class__ = _watched(made.__class__)
-        made.reading = Reading(_agent_of(made) or _free_name(driver.events, made))
-        made.reading.by_hand = not made.enable_acks
-        made.reading.replies = not driver.replies.topics.isdisjoint(_topics(made))
-        made.watched_by = driver.events
-        driver.events.streams.add(made)
+        _watch(driver, made)
         return made
 
-    driver.app.stream = stream
+    app.stream = stream
+
+
+def _watch(driver: FaustDriver, stream: Any) -> None:
+    stream.__class__ = _watched(stream.__class__)
+    stream.reading = Reading(_agent_of(stream) or _free_name(driver.events, stream))
+    stream.reading.by_hand = not stream.enable_acks
+    stream.reading.replies = not driver.replies.topics.isdisjoint(_topics(stream))
+    stream.watched_by = driver.events
+    driver.events.streams.add(stream)
 
 
 def reading_of(stream: Any) -> Reading:
-    """What a stream is at; one that was made before `install` says less (no batches, no `noack`)."""
+    """What a stream is at; one that was made by other ways than `app.stream` says less (no batches, no `noack`)."""
     reading: Reading | None = stream.__dict__.get("reading")
     if reading is None:
         reading = stream.reading = Reading(_agent_of(stream) or OUTSIDE)

@@ -13,10 +13,11 @@ import faust
 
 import snapkafka
 
-__all__ = ["ID", "INPUT", "new_app", "saw", "source", "target"]
+__all__ = ["ID", "INPUT", "end_of_module", "new_app", "saw", "source", "target"]
 
 ID = os.environ["FEATURES_ID"]
 INPUT = os.environ["FEATURES_INPUT"]
+LATE = os.environ.get("FEATURES_INSTALL") == "late"
 
 
 def new_app(**settings: Any) -> Any:
@@ -30,8 +31,19 @@ def new_app(**settings: Any) -> Any:
         datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
         **settings,
     )
-    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+    if not LATE:
+        _install(app)
     return app
+
+
+def end_of_module(app: Any) -> None:
+    """Here it is installed where FEATURES_INSTALL=late, when everything of the app exists already."""
+    if LATE:
+        _install(app)
+
+
+def _install(app: Any) -> None:
+    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
 
 
 def source(app: Any, name: str, **options: Any) -> Any:

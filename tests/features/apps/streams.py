@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Any
 
-from tests.features.apps.common import ID, new_app, saw, source, target
+from tests.features.apps.common import ID, end_of_module, new_app, saw, source, target
 
 app = new_app(cython_optimizations=os.environ.get("FEATURES_CYTHON_OPTIMIZATIONS") == "1")
 
@@ -233,3 +233,6 @@ async def outside_agents() -> None:
     outside.task_owner = asyncio.current_task()
     async for event in outside.events():
         await outside_out.send(**saw("stream", event))
+
+
+end_of_module(app)

@@ -12,7 +12,7 @@ from tests.features.apps.common import new_app, saw, source, target
 app = new_app(table_cleanup_interval=1.0)
 
 #: All windows end some time after the load is over: both runs see whole windows close.
-EXPIRES = 14.0
+EXPIRES = 10.0
 
 plain_out = target(app, "plain-out")
 plain = app.Table("plain", key_type=str, value_type=int, default=int)
