@@ -62,7 +62,13 @@ def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(kafka: Bro
                 timeout_s=120,
                 system=system,
             )
-            _take(observer, "the dead is named", ttl_ms=500)
+            _take(observer, "with a corpse", ttl_ms=500)
+            wait_until(
+                "the dead to be named",
+                lambda: all(observer.state.processes[process].left is not None for process in dead),
+                timeout_s=20,
+                system=system,
+            )
             captured = _captured(observer, "replaying")
             assert captured.replays == 2, "of both inputs"
             ends = {place: offset + 1 for place, offset in sorted(places)}
