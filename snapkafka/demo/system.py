@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -75,9 +75,14 @@ class System:
     _started: Counter[str] = field(default_factory=Counter)
 
     def start_worker(
-        self, app: str, env: Mapping[str, str] | None = None, *, module: str = "", web: bool = False
+        self,
+        app: str,
+        env: Mapping[str, str] | None = None,
+        *,
+        module: str = "",
+        options: Sequence[str] = ("--without-web",),
     ) -> Worker:
-        """Start one more worker of `accounts` or `clearing`, or of the app in `module`."""
+        """Start one more worker of `accounts` or `clearing`, or of the app in `module`; `options` are Faust's."""
         self._started[app] += 1
         name = f"{app}-{self._started[app]}"
         log = self.folder / f"{name}.txt"
@@ -92,7 +97,7 @@ class System:
                     "worker",
                     "-l",
                     "warn",
-                    *(() if web else ("--without-web",)),
+                    *options,
                 ],
                 stdout=out,
                 stderr=out,

@@ -113,6 +113,8 @@ class Colours:
         self._tallies: dict[int, _Tally] = {epoch: _Tally()}
         #: Table key -> latest colours that wrote and that read it, while it matters.
         self._touched: dict[tuple[str, object], tuple[int, int]] = {}
+        #: Table -> latest colour that read all of it, while it matters.
+        self._read_whole: dict[str, int] = {}
 
     def turn(self, epoch: int) -> None:
         """Events that start from now on have the colour `epoch`."""
@@ -149,13 +151,25 @@ class Colours:
         """
         epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
         written, read = self._touched.get((table, key), (-1, -1))
-        by = max(written, read) if write else written
+        by = max(written, read, self._read_whole.get(table, -1)) if write else written
         torn = None
         if event is not None and by > epoch:
             torn = self.tear(event, by, table)
             epoch = by
         if self.tearing:
             self._touched[table, key] = (max(written, epoch), read) if write else (written, max(read, epoch))
+        return torn
+
+    def touch_whole(self, event: Cause | None, table: str) -> Torn | None:
+        """R6: likewise of an event that reads a table as a whole, and so takes in whatever was written to any key."""
+        epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
+        by = max((written for (name, _), (written, _) in self._touched.items() if name == table), default=-1)
+        torn = None
+        if event is not None and by > epoch:
+            torn = self.tear(event, by, table)
+            epoch = by
+        if self.tearing:
+            self._read_whole[table] = max(epoch, self._read_whole.get(table, -1))
         return torn
 
     def received(self, table: str, key: object, epoch: int) -> None:
@@ -178,7 +192,11 @@ class Colours:
     def _settle_tearing(self) -> None:
         if not any(t.running for colour, t in self._tallies.items() if colour != self.epoch):
             self.tearing = False
-            self._touched.clear()
+            self._forget_touched()
+
+    def _forget_touched(self) -> None:
+        self._touched.clear()
+        self._read_whole.clear()
 
     # -- sends ------------------------------------------------------------------------------------------------
 
@@ -263,7 +281,7 @@ class Colours:
         be torn between them."""
         if self._asked:
             self._asked = self.tearing = False
-            self._touched.clear()
+            self._forget_touched()
             for sent in self.sent.values():
                 sent.forget(self.epoch)
 

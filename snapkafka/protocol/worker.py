@@ -121,6 +121,7 @@ class WorkerProtocol:
         self._tables: tuple[ChangelogEnd, ...] = ()  # as recovered with it
         self._written_before: dict[TopicPartition, int] = {}  # ends of what earlier lives wrote
         self._aborted: set[int] = set()  # epochs we have aborted and not yet read back
+        self._batches: dict[Cause, tuple[Cause, ...]] = {}  # running event -> those that were started with it
         self._n = 0
 
     # -- the hot path -----------------------------------------------------------------------------------------
@@ -130,9 +131,32 @@ class WorkerProtocol:
         self.positions.start(event.agent, event.tp, event.offset)
         self.colours.start(event)
 
+    def batch_started(self, events: Sequence[Cause]) -> Sequence[Action]:
+        """An agent is handed several records at once: they start now, or go on, in one colour, until each has ended.
+
+        Those that have run before (something handled the records on their way into the batch) may have an earlier one:
+        then the batch tears them (R6).
+        """
+        batch = tuple(events)
+        for event in batch:
+            self.event_started(event)
+            self._batches[event] = batch
+        colours = {event: self.colours.running[event] for event in batch}
+        latest = max(colours.values(), default=0)
+        early = next((event for event, colour in colours.items() if colour < latest), None)
+        return _NOTHING if early is None else self._torn(self.colours.tear(early, latest))
+
+    def worked_off(self, event: Cause, by: Cause | None) -> Sequence[Action]:
+        """The work on a running event was done in the course of another one (None: outside any): what came of it has
+        that one's colour, and so has the event from now on (R6)."""
+        colour = self.colours.running.get(by, self.colours.epoch) if by is not None else self.colours.epoch
+        return self._torn(self.colours.tear(event, colour))
+
     def event_ended(self, event: Cause) -> Sequence[Action]:
         """An agent is done with a record."""
         self.colours.end(event)
+        if self._batches:
+            self._batches.pop(event, None)
         if self._past:
             for past in self._past:
                 past.end(event)
@@ -145,6 +169,10 @@ class WorkerProtocol:
         """
         return self._torn(self.colours.touch(event, table, key, write=write))
 
+    def table_read(self, event: Cause | None, table: str) -> Sequence[Action]:
+        """A running event reads all of a table (iterates, counts); to be called only while `colours.tearing` (R6)."""
+        return self._torn(self.colours.touch_whole(event, table))
+
     def key_received(self, table: str, key: object, epoch: int) -> None:
         """A key changes by what another process wrote (a global table), in its colour; the record itself was met."""
         self.colours.received(table, key, epoch)
@@ -154,9 +182,18 @@ class WorkerProtocol:
         return self._torn(self.colours.tear(event, epoch))
 
     def _torn(self, torn: Torn | None) -> Sequence[Action]:
-        """R6: for every open cut that it crossed, the event counts as not processed; it goes on in red."""
+        """R6: the event goes on in red, and all of its batch with it."""
         if torn is None:
             return _NOTHING
+        self._list_torn(torn)
+        for other in self._batches.get(torn.event, ()):
+            also = self.colours.tear(other, torn.by, torn.table)
+            if also is not None:
+                self._list_torn(also)
+        return self._advance()
+
+    def _list_torn(self, torn: Torn) -> None:
+        """R6: for every open cut that it crossed, the event counts as not processed."""
         (agent, (topic, partition), offset, _), epoch, by, table = torn
         event = TornEvent(
             agent=agent, topic=topic, partition=partition, offset=offset, was=epoch, met=by, table=table
@@ -164,7 +201,6 @@ class WorkerProtocol:
         for cut in self.cuts.values():
             if max(epoch, cut.previous) < min(by, cut.epoch):
                 cut.torn.append(event)  # for some of the snapshots that it serves at least
-        return self._advance()
 
     def send_entered(self, event: Cause | None) -> Effect:
         """A send enters here, wherever it leaves later (R5)."""
@@ -385,6 +421,7 @@ class WorkerProtocol:
         self._tables = ()
         busy = self.colours.busy
         self._past.append(self.colours)
+        self._batches.clear()
         self.colours = Colours(self.ledger.highest_epoch)
         self.assigned = -1
         return [SayHello(void=void, was=void if busy and not recreated else NOBODY)]

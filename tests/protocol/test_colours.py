@@ -184,3 +184,104 @@ def test_a_reply_of_ones_own_colour_tears_nothing(world: World, pair: tuple[Proc
     event = p.start(A, 0)
     assert p.machine.reply_taken(event, 0) == ()
     assert p.machine.reply_taken(Cause("agent", A, 77), 0) == (), "nor where the event has ended"
+
+
+def test_r6_a_batch_goes_on_in_one_colour(world: World, pair: tuple[Process, Process]) -> None:
+    """R6: what an agent is handed at once is one step of its: if it takes in something red, all of it does."""
+    p, q = pair
+    batch = [Cause("agent", A, 0), Cause("agent", A, 1)]
+    p.do(p.machine.batch_started(batch))
+    assert p.machine.positions.note()[0].offset == 2
+    epoch = world.trigger()
+    settle(p, q)
+    red = p.start(A, 2)
+    p.do(p.machine.table_touched(red, "t", "k", write=True))
+    p.do(p.machine.event_ended(batch[1]))
+    assert world.snapshot(epoch).open
+    p.do(p.machine.table_touched(batch[0], "t", "k", write=False))
+    settle(p, q)
+    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
+    assert [torn.offset for torn in source.torn] == [0], "one of it had ended"
+
+
+def test_r6_all_of_a_batch_is_torn_with_one_of_it(world: World, pair: tuple[Process, Process]) -> None:
+    p, q = pair
+    batch = [Cause("agent", A, 0), Cause("agent", A, 1)]
+    p.do(p.machine.batch_started(batch))
+    epoch = world.trigger()
+    settle(p, q)
+    p.do(p.machine.reply_taken(batch[1], epoch))
+    settle(p, q)
+    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
+    assert [torn.offset for torn in source.torn] == [1, 0]
+    assert source.position == 0
+
+
+def test_r6_what_ran_before_its_batch_is_torn_by_a_later_one(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R6: something handled a record in white on its way into a batch that is handed over in red."""
+    p, q = pair
+    p.do(p.machine.batch_started([]))
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).open
+    p.do(p.machine.batch_started([white, Cause("agent", A, 1)]))
+    assert p.machine.send_entered(white).epoch == epoch
+    settle(p, q)
+    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
+    assert [torn.offset for torn in source.torn] == [0]
+
+
+def test_r6_work_done_in_the_course_of_a_later_event_has_that_ones_colour(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R6: the event that was worked off there is torn; in the course of one of its own colour, it is not."""
+    p, q = pair
+    first, second, third = (p.start(A, offset) for offset in range(3))
+    p.do(p.machine.worked_off(first, second))
+    p.end(first)
+    epoch = world.trigger()
+    settle(p, q)
+    red = p.start(A, 3)
+    p.do(p.machine.worked_off(second, red))
+    assert [torn.offset for torn in p.machine.cuts[epoch].torn] == [1]
+    p.do(p.machine.worked_off(third, None))
+    settle(p, q)
+    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
+    assert [torn.offset for torn in source.torn] == [1, 2]
+
+
+def test_r6_a_table_read_as_a_whole_takes_in_any_key(world: World, pair: tuple[Process, Process]) -> None:
+    """R6: (a table key written by a red event since the cut), whichever key, if all of them are read."""
+    p, q = pair
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    red = p.start(A, 1)
+    p.do(p.machine.table_read(red, "t"))
+    p.do(p.machine.table_touched(red, "other", "k", write=True))
+    p.do(p.machine.table_read(white, "t"))
+    p.do(p.machine.table_read(None, "other"))
+    assert not p.machine.cuts[epoch].torn, "of that table nothing was written"
+    p.do(p.machine.table_read(white, "other"))
+    settle(p, q)
+    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
+    assert [(torn.offset, torn.table) for torn in source.torn] == [(0, "other")]
+
+
+def test_r6_what_red_has_read_as_a_whole_may_not_be_overwritten_in_white(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    white = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    p.do(p.machine.table_read(p.start(A, 1), "t"))
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    assert not p.machine.cuts[epoch].torn
+    p.do(p.machine.table_touched(white, "t", "k", write=True))
+    settle(p, q)
+    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
+    assert [torn.offset for torn in source.torn] == [0]

@@ -22,6 +22,7 @@ class Producer:
     def __init__(self) -> None:
         self.log: list[wire.Stamp] = []
         self.buffer = SimpleNamespace(put=lambda fut: None)
+        self.threaded_producer = None
         self.hold = asyncio.Event()
         self.hold.set()
 
@@ -44,6 +45,8 @@ class Driver:
         self.machine = WorkerProtocol()
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
+        self.events = SimpleNamespace(cause=lambda: None)
+        self.app = SimpleNamespace(_attachments=SimpleNamespace(put=None))
         self.ledger: list[LedgerRecord] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         self.producer = Producer()

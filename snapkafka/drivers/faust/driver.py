@@ -54,10 +54,14 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.protocol.worker import WorkerProtocol
 
+from .events import Events
 from .metrics import Metrics
 from .patience import LEDGER_WAIT_S, OPEN_S, Patience
+from .replies import Replies
+from .sensor import EventSensor
 from .stamps import Stamps
 from .stopped import stopped_app
+from .tables import Tables
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
@@ -91,7 +95,7 @@ class FaustDriver:
         self.recorder: Recorder
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
-        self._loop: asyncio.AbstractEventLoop
+        self.loop: asyncio.AbstractEventLoop
         self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
         self._opened: asyncio.Event
         self._patience = Patience()
@@ -102,6 +106,10 @@ class FaustDriver:
         self._hello: Hello | None = None
         self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
         self.stamps = Stamps(self.machine, with_cause=self.config.cause)
+        self.events = Events(self)
+        self.replies = Replies(self)
+        self.tables = Tables(self)
+        self.sensor = EventSensor(self)
 
     # -- feed, take actions, do them --------------------------------------------------------------------------
 
@@ -147,7 +155,7 @@ class FaustDriver:
                 case AskStopped():
                     self.spawn(self._ask_stopped(action))
                 case StartTimer():
-                    self._loop.call_later(action.ttl_ms / 1000, self.feed, TimerExpired(epoch=action.epoch))
+                    self.loop.call_later(action.ttl_ms / 1000, self.feed, TimerExpired(epoch=action.epoch))
                 case SayHello():
                     logger.warning("snapkafka: joining again as a new process")
                     self.spawn(self._say_hello(action.was))
@@ -182,7 +190,7 @@ class FaustDriver:
 
     async def changed(self) -> None:
         """Until the machine was told something."""
-        waiter = self._loop.create_future()
+        waiter = self.loop.create_future()
         self._waiters.append(waiter)
         await waiter
 
@@ -194,7 +202,7 @@ class FaustDriver:
 
     async def wait_for_identity(self) -> bool:
         """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15)."""
-        if self._patience.worn(self._loop.time()):
+        if self._patience.worn(self.loop.time()):
             return self.machine.process is not None
         return await self._wait_until(lambda: self.machine.process is not None)
 
@@ -204,16 +212,16 @@ class FaustDriver:
 
     async def _wait_until(self, condition: Callable[[], bool]) -> bool:
         """Wait as long as there is patience (R15); does the condition hold?"""
-        start = self._loop.time()
+        start = self.loop.time()
         patience = self._patience.seconds(start)
         while not condition():
-            left = start + patience - self._loop.time()
+            left = start + patience - self.loop.time()
             if left <= 0:
                 self._waited_in_vain(patience)
                 return False
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.changed(), left)
-        self._patience.waited(self._loop.time(), in_vain=False)
+        self._patience.waited(self.loop.time(), in_vain=False)
         return True
 
     def _waited_in_vain(self, seconds: float) -> None:
@@ -224,7 +232,7 @@ class FaustDriver:
             self.ledger.topic,
             seconds,
         )
-        if self._patience.waited(self._loop.time(), in_vain=True):
+        if self._patience.waited(self.loop.time(), in_vain=True):
             logger.warning(
                 "snapkafka: it did not answer several times in a row; nothing waits for it in the next %.0f min",
                 OPEN_S / 60,
@@ -232,9 +240,16 @@ class FaustDriver:
 
     # -- life -------------------------------------------------------------------------------------------------
 
+    def runs_here(self) -> bool:
+        """Is this the thread of the app's loop?"""
+        try:
+            return asyncio.get_running_loop() is self.loop
+        except RuntimeError:
+            return False
+
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
         """Called when the app starts, before anything is sent. Returns at once."""
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._outbox = asyncio.Queue()
         self._opened = asyncio.Event()
         self.ledger, self.admin = ledger, admin
@@ -317,7 +332,7 @@ class FaustDriver:
             if not view.open:
                 self.metrics.decided(view, read.timestamp_ms)
         if open_before and not self.machine.ledger.open:
-            self._quiet_since = self._loop.time()
+            self._quiet_since = self.loop.time()
 
     async def _write_ledger(self) -> None:
         """Nothing is written before `open` has looked at the topic, and nothing to a later ledger than it was meant
@@ -356,7 +371,7 @@ class FaustDriver:
 
     def quiet_s(self) -> float:
         """For how long no snapshot has been under way, in seconds, as far as this worker saw."""
-        return 0.0 if self.machine.ledger.open else self._loop.time() - self._quiet_since
+        return 0.0 if self.machine.ledger.open else self.loop.time() - self._quiet_since
 
     # -- for the app ------------------------------------------------------------------------------------------
 

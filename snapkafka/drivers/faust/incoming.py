@@ -44,12 +44,14 @@ class Incoming:
         place = TopicPartition(tp.topic, tp.partition)
         check = wire.tp_check(tp.topic, tp.partition)
         driver, machine = self._driver, self._machine
+        replies = driver.replies if tp.topic in driver.replies.topics else None
+        tables = driver.tables if tp.topic in driver.tables.topics else None
 
         async def on_message(message: Any) -> None:
             if message.headers:
                 raw = wire.find(message.headers)
                 if raw is not None:
-                    message.headers = wire.without_header(message.headers)
+                    message.headers = _less_ours(message.headers)
                     stamp = wire.read(raw, driver.stamps.ledger_id, check)
                     if stamp is None:
                         driver.metrics.foreign_headers += 1
@@ -58,6 +60,10 @@ class Incoming:
                         return
                     elif stamp.epoch > machine.colours.epoch:
                         await asyncio.shield(driver.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
+                    if stamp is not None and replies is not None:
+                        replies.met(tp, message.offset, stamp.epoch)
+                    if stamp is not None and tables is not None:
+                        tables.met(tp, message.offset, stamp)
             await take_in(message)
 
         return on_message
@@ -81,3 +87,9 @@ class Incoming:
         await self._driver.read_ledger_to(asked.offset)
         if self._driver.tell(event) is not None:
             self._driver.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+
+
+def _less_ours(headers: Any) -> Any:
+    """The headers without `_sk`, in the type that they came in: agents may look at it."""
+    rest = wire.without_header(headers)
+    return rest if type(headers) is list else type(headers)(rest)

@@ -11,6 +11,7 @@ offset. A marker that is due goes out under the same lock before the first red r
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,14 +21,14 @@ from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from .context import current_cause
-
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
 
     from .driver import FaustDriver
 
 __all__ = ["Outgoing"]
+
+logger = logging.getLogger("snapkafka")
 
 Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
 
@@ -51,16 +52,47 @@ class Outgoing:
         self._due: dict[TopicPartition, list[SendMarkers]] = {}  # by epoch, the lowest first
         producer.send = self.send
         producer.buffer.put = self.put
+        if producer.threaded_producer is not None:
+            self._leave_the_thread(producer.buffer)
+        self._attach: Callable[..., Any] = driver.app._attachments.put
+        driver.app._attachments.put = self.attach
+
+    def _leave_the_thread(self, buffer: Any) -> None:
+        """`producer_threaded`: two producers cannot keep the order of seqs in one partition, so what the thread's own
+        one would send goes the way of everything else."""
+
+        def put_from_anywhere(fut: Any) -> None:
+            """Other threads may call it, as they may without us."""
+            if self._driver.runs_here():
+                self.put(fut)
+            else:
+                self._driver.loop.call_soon_threadsafe(self.put, fut)
+
+        self._put = buffer.pending.put_nowait
+        buffer.queue = buffer.pending  # what `buffer.size` counts
+        buffer.put = put_from_anywhere
+        logger.info("snapkafka: producer_threaded is set; while snapkafka is on, the app's own loop sends")
 
     # -- Faust calls these ------------------------------------------------------------------------------------
 
     def put(self, fut: Any) -> None:
         """`ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls it."""
+        self._enter(fut)
+        self._put(fut)
+
+    def attach(self, message: Any, channel: Any, *args: Any, **options: Any) -> Any:
+        """`Attachments.put` (`stream_publish_on_commit`): likewise, though it leaves with the commit."""
+        fut = self._attach(message, channel, *args, **options)
+        if hasattr(fut.message.channel, "topics"):
+            self._enter(fut)
+        return fut
+
+    def _enter(self, fut: Any) -> None:
+        """The effect rides along until the message gets to `send`."""
         if self._machine.process is not None:
-            effect = self._machine.send_entered(current_cause())
+            effect = self._machine.send_entered(self._driver.events.cause())
             message = fut.message
             fut.message = message._replace(headers=[*_as_list(message.headers), (wire.HEADER, effect)])
-        self._put(fut)
 
     async def send(
         self,
@@ -80,7 +112,7 @@ class Outgoing:
                 topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
             )
         if effect is None:
-            effect = self._machine.send_entered(current_cause())
+            effect = self._machine.send_entered(self._driver.events.cause())
         try:
             tp = await self._choose(topic, key, partition)
         except BaseException:

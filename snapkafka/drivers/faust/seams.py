@@ -8,6 +8,10 @@
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, the inputs are not resumed yet |
 | `app.on_partitions_revoked` | inputs are taken away |
 | `app.sensors` | events and tables (`sensor`) |
+| `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |
+| `app._reply_consumer.add` | who asked, for replies (`replies`) |
+| `table.on_changelog_event`, tables of sets | colours of what comes in (`tables`) |
+| `consumer.ack` | the end of events that are acknowledged by hand |
 | `app.on_start`, `app.on_stop` | the ledger's life |
 | `app._new_web` | `/snapkafka/` on its web server (`web`) |
 
@@ -17,10 +21,12 @@ of the module, when some of these exist already: factories are wrapped, and what
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka import __version__
 from snapkafka.kafka.admin import KafkaTopicAdmin
@@ -31,20 +37,26 @@ from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Table, T
 
 from .incoming import Incoming
 from .outgoing import Outgoing
-from .recorder import NAME as RECORDER
 from .recorder import Recorder
-from .sensor import EventSensor
+from .streams import watch_streams
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
 
 __all__ = ["sew"]
 
+logger = logging.getLogger("snapkafka")
+
+#: A start waits no longer than this for topics that do not show, and looks so often.
+SEEN_WITHIN_S: Final = 1.0
+LOOK_AGAIN_S: Final = 0.05
+
 
 def sew(driver: FaustDriver) -> None:
     """Attach the driver to its app; the app must not be touched in a way that finalises it."""
     app = driver.app
-    app.sensors.add(EventSensor(driver))
+    app.sensors.add(driver.sensor)
+    watch_streams(driver)
     _wrap_factory(
         app, "_new_producer", lambda producer: _sew_producer(driver, producer), existing=app._producer
     )
@@ -97,6 +109,7 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def start() -> None:
         await on_start()
+        driver.replies.attach(app._reply_consumer)
         connection = connection_of(app)
         await driver.start(KafkaLedger(connection, driver.config.namespace), KafkaTopicAdmin(connection))
 
@@ -126,6 +139,8 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
     async def say_hello_then_subscribe(topics: Any) -> None:
         if driver.machine.process is None:
+            driver.tables.attach()
+            _report_uncaptured(driver)
             await driver.join(await hello_of(driver, topics))
         await subscribe(topics)
 
@@ -136,12 +151,33 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
         driver.feed(await inputs_of(driver, consumer))
         await driver.wait_for_inputs()
 
+    acknowledge = consumer.ack
+
+    def acknowledged(message: Any) -> bool:
+        """Also for who acknowledges by `event.ack()`, of which no sensor hears."""
+        done = bool(acknowledge(message))
+        driver.events.acknowledged(message.tp, message.offset)
+        return done
+
+    consumer.ack = acknowledged
     driver.app.on_rebalance_complete.connect(announce, weak=False)
     consumer.subscribe = say_hello_then_subscribe
 
 
+def _report_uncaptured(driver: FaustDriver) -> None:
+    """Name what no snapshot of this app holds."""
+    for agent in driver.app.agents.values():
+        if not hasattr(agent.channel, "topics") and agent is not driver.recorder.agent:
+            logger.warning(
+                "snapkafka: agent %s reads a channel in memory: what waits there, or runs, at a cut is in no snapshot",
+                agent.name,
+            )
+
+
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     async def revoked(*args: Any, **kwargs: Any) -> None:
+        for queues in (driver.events, driver.replies, driver.tables):
+            queues.taken_away()
         driver.feed(InputsTaken())
 
     return revoked
@@ -153,7 +189,7 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
     tables = list(app.tables.values())
     changelogs = {table.changelog_topic_name for table in tables}
     inputs = sorted(set(topics) - changelogs - _internal_topics(app))
-    described = await driver.admin.describe_topics([*inputs, *sorted(changelogs)])
+    described = await _described(driver, [*inputs, *sorted(changelogs)])
     return Hello(
         n=0,
         app=app.conf.id,
@@ -169,6 +205,17 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         ),
         tables=tuple(_table(table, described) for table in tables),
     )
+
+
+async def _described(driver: FaustDriver, topics: list[str]) -> dict[str, Any]:
+    """Faust has just made some of these, and the broker may take a moment to show them; others may never exist."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + SEEN_WITHIN_S
+    while True:
+        described: dict[str, Any] = dict(await driver.admin.describe_topics(topics))
+        if len(described) == len(topics) or loop.time() > deadline:
+            return described
+        await asyncio.sleep(LOOK_AGAIN_S)
 
 
 def _table(table: Any, described: Any) -> Table:
@@ -205,21 +252,16 @@ async def inputs_of(driver: FaustDriver, consumer: Any) -> InputsGiven:
     return InputsGiven(
         generation=app.consumer_generation_id,
         inputs=tuple(
-            InputGiven(tp=TopicPartition(*tp), agents=_readers(app, tp.topic), position=start[tp])
-            for tp in active
+            InputGiven(
+                tp=tp,
+                agents=driver.events.readers(tp),
+                position=start[tp],
+                replay_until=driver.tables.effects_until(tp),
+            )
+            for tp in (TopicPartition(*tp) for tp in active)
         ),
         changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
     )
-
-
-def _readers(app: Any, topic: str) -> tuple[str, ...]:
-    """The agents that read a topic."""
-    names = {
-        agent.name
-        for agent in app.agents.values()
-        if agent.name != RECORDER and topic in (getattr(agent.channel, "topics", None) or ())
-    }
-    return tuple(sorted(names)) or ("stream",)
 
 
 async def _start_positions(consumer: Any, tps: list[Any]) -> dict[Any, int]:

@@ -1,8 +1,4 @@
-"""Where Faust says that an event starts and ends, and that a table is touched: its own sensor interface.
-
-An event starts at `on_stream_event_in`, whatever processors, joins or Cython are in use; the running set is a set, so
-an "out" without an "in", or a late one, does no harm.
-"""
+"""Where Faust says that an event starts and ends, and that a table is touched: its own sensor interface."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from faust import Sensor
 
 from snapkafka.protocol.colours import Cause
 
-from .context import current_cause, set_cause
+from .streams import reading_of
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
@@ -21,7 +17,7 @@ __all__ = ["EventSensor"]
 
 
 class EventSensor(Sensor):
-    """Tells the machine what runs.
+    """Tells what runs.
 
     Args:
         driver: the driver of this app.
@@ -31,44 +27,47 @@ class EventSensor(Sensor):
         super().__init__(**kwargs)
         self._driver = driver
         self._machine = driver.machine
+        self._events = driver.events
 
     def on_stream_event_in(self, tp: Any, offset: int | None, stream: Any, event: Any) -> Cause | None:
         """A stream takes a record out of its queue and is about to hand it to its agent."""
         if offset is None or offset < 0:
             return None  # an in-memory channel: no input of the snapshot
-        cause = Cause(agent_of(stream), tp, offset)
-        while cause in self._machine.colours.running:  # a replay begins while the first run still goes on
-            cause = cause._replace(run=cause.run + 1)
-        self._machine.event_started(cause)
-        set_cause(cause)
-        return cause
+        reading = reading_of(stream)
+        if reading.replies:
+            self._driver.replies.taken_in(tp, offset, event.value)
+            return None
+        return self._events.taken_in(reading, tp, offset, event)
 
     def on_stream_event_out(
         self, tp: Any, offset: int | None, stream: Any, event: Any, state: Cause | None = None
     ) -> None:
         """The agent asks for the next record, or acknowledges this one."""
-        if offset is None or offset < 0:
-            return
-        cause = state if state is not None else Cause(agent_of(stream), tp, offset)
-        self._driver.do(self._machine.event_ended(cause))
+        if offset is not None and offset >= 0:
+            self._events.through_with(reading_of(stream), tp, offset, state)
+
+    def on_message_out(self, tp: Any, offset: int, message: Any) -> None:
+        """The last agent has acknowledged a record."""
+        self._events.acknowledged(tp, offset)
 
     def on_table_get(self, table: Any, key: Any) -> None:
         """Key is read."""
-        self._touched(table, key, write=False)
+        self.touched(table, key, write=False)
 
     def on_table_set(self, table: Any, key: Any, value: Any) -> None:
         """Key is written."""
-        self._touched(table, key, write=True)
+        self.touched(table, key, write=True)
 
     def on_table_del(self, table: Any, key: Any) -> None:
         """Key is deleted."""
-        self._touched(table, key, write=True)
+        self.touched(table, key, write=True)
 
-    def _touched(self, table: Any, key: Any, *, write: bool) -> None:
+    def touched(self, table: Any, key: Any, *, write: bool) -> None:
+        """What is running here reads or writes a key."""
         if self._machine.colours.tearing:
-            self._driver.do(self._machine.table_touched(current_cause(), table.name, key, write=write))
+            self._driver.do(self._machine.table_touched(self._events.cause(), table.name, key, write=write))
 
-
-def agent_of(stream: Any) -> str:
-    """The name of the agent whose stream this is; a stream outside agents goes by the name of its task."""
-    return stream.prefix or "stream"
+    def read_whole(self, table: Any) -> None:
+        """What is running here iterates over a table, or counts its keys."""
+        if self._machine.colours.tearing:
+            self._driver.do(self._machine.table_read(self._events.cause(), table.name))

@@ -1,0 +1,206 @@
+"""Which events run in this worker: when Faust starts one, when it is over, and which one an effect comes from.
+
+Faust says when a stream takes a record out of its queue, and mostly when it is through with it. Where that is not the
+whole truth:
+
+- What waits in the buffer of a `take` has not started. The batch starts when it is handed over. If something before
+  the buffer has an effect of its own (`echo`), the record starts with that effect, and all that wait before it.
+- A record of a `noack` stream runs until it is acknowledged and its agent has asked for the next one. If that was done
+  in the course of another event, that is where its work was done.
+- The record that an agent raised at is over when its agent is started anew, or takes the next one.
+
+All of this runs in the one thread of the app's loop.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.records import TopicPartition
+
+if TYPE_CHECKING:
+    from .driver import FaustDriver
+
+__all__ = ["Events", "Reading"]
+
+#: The event that runs here. Not Faust's `current_event()`: one `Event` object may run in several agents at once, and it
+#: is None inside `take`. Tasks that an event starts inherit it; once the event is over, the machine gives what they
+#: send the colour of the process (R5).
+_cause: ContextVar[Cause | None] = ContextVar("snapkafka_cause", default=None)
+
+Place = tuple[Any, int]  # topic-partition and offset
+
+
+class Reading:
+    """What one stream is at.
+
+    Args:
+        name: of the agent that reads it, for positions.
+    """
+
+    __slots__ = ("batch", "by_hand", "current", "message", "name", "replies", "taking", "waiting")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.current: Cause | None = None
+        self.message: Any = None  # of `current`
+        self.by_hand = False  # its agent acknowledges
+        self.replies = False  # what it reads are replies to questions of this worker: no input
+        self.taking = False  # records go into a buffer
+        self.waiting: dict[Place, tuple[Cause, bool]] = {}  # in it, in order; True: it was passed over
+        self.batch: dict[Place, tuple[Cause, Any]] = {}  # handed over; with the message where acked by hand
+
+
+class Events:
+    """What runs, and what waits for something.
+
+    Args:
+        driver: its machine is told.
+    """
+
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver = driver
+        self._machine = driver.machine
+        self._parked: dict[Place, list[Cause]] = {}  # left by their agent, not yet acknowledged
+        self._buffered: dict[Cause, Reading] = {}  # in some buffer
+        self.streams: WeakSet[Any] = WeakSet()
+
+    # -- which one ----------------------------------------------------------------------------------------------
+
+    def cause(self) -> Cause | None:
+        """The event that whatever is done here and now comes from."""
+        cause = _cause.get()
+        if self._buffered and cause in self._buffered:
+            self._start_waiting(self._buffered[cause], upto=cause)
+        return cause
+
+    # -- one by one ---------------------------------------------------------------------------------------------
+
+    def taken_in(self, reading: Reading, tp: Any, offset: int, event: Any) -> Cause:
+        """A stream takes a record out of its queue."""
+        if reading.current is not None:
+            self.left(reading)
+        cause = self._new(reading.name, tp, offset)
+        _cause.set(cause)
+        if reading.taking:
+            reading.waiting[tp, offset] = (cause, False)
+            self._buffered[cause] = reading
+        else:
+            reading.current = cause
+            if reading.by_hand:
+                reading.message = event.message
+            self._machine.event_started(cause)
+        return cause
+
+    def through_with(self, reading: Reading, tp: Any, offset: int, cause: Cause | None) -> None:
+        """A stream is through with a record: it was acknowledged, or passed over.
+
+        Args:
+            cause: what `taken_in` returned; None where an agent acknowledges by hand.
+        """
+        current = reading.current
+        if current is not None and (current is cause or (cause is None and current[1:3] == (tp, offset))):
+            if not reading.by_hand or cause is not None:
+                reading.current = reading.message = None
+                self._end(current)
+            return
+        place = (tp, offset)
+        waiting = reading.waiting.get(place)
+        if waiting is not None and waiting[0] is cause:
+            reading.waiting[place] = (cause, True)
+            if next(iter(reading.waiting)) == place:
+                self._start_waiting(reading, upto=cause)
+        elif place in reading.batch and not reading.by_hand and cause is None:
+            self._end(reading.batch.pop(place)[0])
+        elif cause is None:
+            self.acknowledged(tp, offset)
+
+    def left(self, reading: Reading) -> None:
+        """The agent has asked for the next record, or was started anew."""
+        cause, message = reading.current, reading.message
+        reading.current = reading.message = None
+        if cause is not None:
+            self._left(cause, message if reading.by_hand else None)
+
+    def _left(self, cause: Cause, message: Any) -> None:
+        """It is over, unless it is still to be acknowledged."""
+        if message is None or message.acked:
+            self._end(cause)
+        else:
+            self._parked.setdefault((cause.tp, cause.offset), []).append(cause)
+
+    def acknowledged(self, tp: Any, offset: int) -> None:
+        """Every agent has acknowledged a record: whatever runs here has worked it off."""
+        for cause in self._parked.pop((tp, offset), ()) if self._parked else ():
+            self._driver.do(self._machine.worked_off(cause, self.cause()))
+            self._end(cause)
+
+    def taken_away(self) -> None:
+        """All inputs are given back: what was not acknowledged will come again."""
+        parked, self._parked = self._parked, {}
+        for causes in parked.values():
+            for cause in causes:
+                self._end(cause)
+
+    # -- in batches ---------------------------------------------------------------------------------------------
+
+    def handed_over(self, reading: Reading, size: int, events: list[Any] | None) -> None:
+        """A buffer's records, `size` of them, go to the agent.
+
+        Args:
+            events: those records, where the agent acknowledges each by hand.
+        """
+        batch: list[Cause] = []
+        for place, (cause, passed_over) in list(reading.waiting.items()):
+            if len(batch) == size:
+                break
+            if passed_over:
+                self._start_waiting(reading, upto=cause)
+                continue
+            del reading.waiting[place]
+            self._buffered.pop(cause, None)
+            reading.batch[place] = (cause, events[len(batch)].message if events is not None else None)
+            batch.append(cause)
+        self._driver.do(self._machine.batch_started(batch))
+        _cause.set(batch[0] if batch else None)
+
+    def batch_left(self, reading: Reading) -> None:
+        """The agent has asked for the next batch, or was started anew."""
+        batch, reading.batch = reading.batch, {}
+        for cause, message in batch.values():
+            self._left(cause, message)
+
+    def _start_waiting(self, reading: Reading, *, upto: Cause) -> None:
+        """Records start where they wait, in their order; what was passed over is done with at once."""
+        for place, (cause, passed_over) in list(reading.waiting.items()):
+            self._machine.event_started(cause)
+            if passed_over:
+                del reading.waiting[place]
+                self._buffered.pop(cause, None)
+                self._end(cause)
+            if cause is upto:
+                break
+
+    # -- both ---------------------------------------------------------------------------------------------------
+
+    def _new(self, agent: str, tp: Any, offset: int) -> Cause:
+        cause = Cause(agent, tp, offset)
+        running = self._machine.colours.running
+        while cause in running:  # a replay begins while the first run still goes on
+            cause = cause._replace(run=cause.run + 1)
+        return cause
+
+    def _end(self, cause: Cause) -> None:
+        self._driver.do(self._machine.event_ended(cause))
+
+    def readers(self, tp: TopicPartition) -> tuple[str, ...]:
+        """Who reads an input."""
+        names = {stream.reading.name for stream in self.streams if _reads(stream.channel, tp)}
+        return tuple(sorted(names)) or ("stream",)
+
+
+def _reads(channel: Any, tp: TopicPartition) -> bool:
+    return tp.topic in (getattr(channel, "topics", None) or ())

@@ -1,0 +1,279 @@
+"""Agents that call agents, replies, sinks, and whatever sends outside any event."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import faust
+
+from tests.features.apps.common import ID, INPUT, new_app, saw, source, target
+
+app = new_app(
+    reply_create_topic=True,
+    reply_to=f"{ID}-replies",
+    broker_commit_interval=0.5,
+)
+
+# -- RPC -----------------------------------------------------------------------------------------------------
+
+square_topic = target(app, "square", value_type=None)
+squares = app.Table("squares", key_type=str, value_type=int, default=int)
+
+
+@app.agent(square_topic, name="square")
+async def square(stream: Any) -> Any:
+    """Answers; a little late, so that questions are on their way when a snapshot comes."""
+    async for number in stream:
+        await asyncio.sleep(0.01)
+        yield number * number
+
+
+ask_out = target(app, "ask-out")
+
+
+@app.agent(source(app, "ask"), name="ask")
+async def asks(stream: Any) -> None:
+    """Awaits another agent of its own app."""
+    async for event in stream.events():
+        answer = await square.ask(event.value["n"], key=event.key)
+        await ask_out.send(**saw("ask", event, answer=answer))
+
+
+join_out = target(app, "join-out")
+
+
+@app.agent(source(app, "join"), name="join")
+async def joins(stream: Any) -> None:
+    async for event in stream.events():
+        n = event.value["n"]
+        answers = await square.join([n, n + 1, n + 2], key=None)
+        await join_out.send(**saw("join", event, answers=answers))
+
+
+map_out = target(app, "map-out")
+
+
+@app.agent(source(app, "map"), name="map")
+async def maps(stream: Any) -> None:
+    async for event in stream.events():
+        n = event.value["n"]
+        answers = sorted([answer async for answer in square.kvmap([("a", n), ("b", n + 1)])])
+        await map_out.send(**saw("map", event, answers=answers))
+
+
+reply_out = target(app, "reply-out", value_type=None)
+
+
+@app.agent(source(app, "reply"), name="reply")
+async def wants_the_reply_elsewhere(stream: Any) -> None:
+    async for event in stream.events():
+        await square.send(
+            key=event.key, value=event.value["n"], reply_to=reply_out, correlation_id=str(event.value["n"])
+        )
+
+
+@app.agent(source(app, "cast"), name="cast")
+async def casts(stream: Any) -> None:
+    async for event in stream.events():
+        await told.cast(event.value, key=event.key)
+
+
+cast_out = target(app, "cast-out")
+
+
+@app.agent(name="told")
+async def told(stream: Any) -> None:
+    """Reads a topic of its own, named after it."""
+    async for event in stream.events():
+        await cast_out.send(**saw("told", event))
+
+
+# -- sinks, send_soon ----------------------------------------------------------------------------------------
+
+sink_out = target(app, "sink-out")
+sunk_out = target(app, "sunk-out")
+called_out = target(app, "called-out")
+
+
+async def called(value: Any) -> None:
+    await called_out.send(key=value["key"], value=value)
+
+
+@app.agent(target(app, "sunk"), name="sunk")
+async def sunk(stream: Any) -> None:
+    async for event in stream.events():
+        await sunk_out.send(**saw("sunk", event))
+
+
+@app.agent(source(app, "sink"), name="sink", sink=[sink_out, sunk, called])
+async def sinks(stream: Any) -> Any:
+    async for value in stream:
+        yield {**value, "sunk": True}
+
+
+soon_out = target(app, "soon-out")
+
+
+@app.agent(source(app, "soon"), name="soon")
+async def soon(stream: Any) -> None:
+    async for event in stream.events():
+        soon_out.send_soon(**saw("soon", event))
+
+
+# -- outside events ------------------------------------------------------------------------------------------
+
+timer_out = target(app, "timer-out")
+cron_out = target(app, "cron-out")
+task_out = target(app, "task-out")
+web_out = target(app, "web-out")
+ticks = app.Table("ticks", key_type=str, value_type=int, default=int, use_partitioner=True)
+
+
+@app.timer(0.2)
+async def tick() -> None:
+    """Writes a table outside any event, which one with a partitioner allows, and sends."""
+    if ticks["timer"] < 40:
+        ticks["timer"] += 1
+        await timer_out.send(key="timer", value=ticks["timer"], partition=0)
+
+
+minutes = iter(range(20))
+faust.utils.cron.secs_for_next = lambda *args, **options: 0.3  # a minute is short here
+
+
+@app.crontab("* * * * *")
+async def cron() -> None:
+    minute = next(minutes, None)
+    if minute is not None:
+        await cron_out.send(key="cron", value=minute, partition=0)
+
+
+@app.task
+async def sends() -> None:
+    for n in range(100):
+        await asyncio.sleep(0.05)
+        await task_out.send(key="task", value=n, partition=0)
+
+
+@app.page("/told/")
+async def view(web: Any, request: Any) -> Any:
+    n = int(request.query["n"])
+    await web_out.send(key="web", value=n, partition=0)
+    return web.json({"n": n})
+
+
+spawned_out = target(app, "spawned-out")
+pending: set[Any] = set()
+
+
+@app.agent(source(app, "spawned"), name="spawned")
+async def spawns(stream: Any) -> None:
+    """Leaves behind a task that outlives its event."""
+    async for event in stream.events():
+        task = asyncio.ensure_future(_later(event.value["n"], event.message.partition))
+        pending.add(task)
+        task.add_done_callback(pending.discard)
+
+
+async def _later(n: int, partition: int) -> None:
+    await asyncio.sleep(0.1)
+    await spawned_out.send(key="spawned", value=n, partition=partition)
+
+
+# -- channels in memory --------------------------------------------------------------------------------------
+
+inbox = app.channel(value_type=None)
+channel_out = target(app, "channel-out")
+
+
+@app.agent(source(app, "channel"), name="to-channel")
+async def to_channel(stream: Any) -> None:
+    async for event in stream.events():
+        await inbox.send(key=event.key, value={**event.value, "partition": event.message.partition})
+
+
+@app.agent(inbox, name="in-memory")
+async def from_channel(stream: Any) -> None:
+    async for value in stream:
+        await channel_out.send(key=value["key"], value=value, partition=value["partition"])
+
+
+# -- codecs and schemas --------------------------------------------------------------------------------------
+
+
+class Backwards(faust.Codec):
+    """Turns the bytes round."""
+
+    def _dumps(self, obj: Any) -> bytes:
+        return bytes(reversed(faust.serializers.codecs.dumps("json", obj)))
+
+    def _loads(self, s: bytes) -> Any:
+        return faust.serializers.codecs.loads("json", bytes(reversed(s)))
+
+
+faust.serializers.codecs.register("backwards", Backwards())
+
+
+class Tagged(faust.Schema):
+    """Writes a header of its own with everything that it serialises."""
+
+    def dumps_value(self, app: Any, value: Any, *, serializer: Any = None, headers: Any) -> Any:
+        payload, headers = super().dumps_value(app, value, serializer=serializer, headers=headers)
+        headers["tagged"] = b"yes"
+        return payload, headers
+
+
+codec_mid = app.topic(f"{ID}-codec-mid", key_serializer="raw", value_serializer="backwards", key_type=bytes)
+codec_out = target(app, "codec-out")
+
+
+@app.agent(app.topic(f"{INPUT}-codec", key_type=bytes, value_serializer="json"), name="codec")
+async def encodes(stream: Any) -> None:
+    async for event in stream.events():
+        await codec_mid.send(key=event.key + b"\xff", value=event.value, partition=event.message.partition)
+
+
+@app.agent(codec_mid, name="decodes")
+async def decodes(stream: Any) -> None:
+    async for event in stream.events():
+        arguments = saw("decodes", event)
+        await codec_out.send(**arguments | {"key": event.key.hex()})
+
+
+schema_mid = app.topic(f"{ID}-schema-mid", schema=Tagged(key_type=str, value_serializer="json"))
+schema_out = target(app, "schema-out")
+
+
+@app.agent(source(app, "schema"), name="schema")
+async def tags(stream: Any) -> None:
+    async for event in stream.events():
+        await schema_mid.send(key=event.key, value=event.value, partition=event.message.partition)
+
+
+@app.agent(schema_mid, name="tagged")
+async def tagged(stream: Any) -> None:
+    async for event in stream.events():
+        await schema_out.send(**saw("tagged", event))
+
+
+null_mid = app.topic(
+    f"{ID}-null-mid", key_type=str, value_type=bytes, value_serializer="raw", allow_empty=True
+)
+null_out = target(app, "null-out")
+
+
+@app.agent(source(app, "null"), name="null")
+async def tombstones(stream: Any) -> None:
+    """Sends tombstones, which look like markers less their header."""
+    async for event in stream.events():
+        value = b"" if event.value["n"] % 2 else None
+        await null_mid.send(key=event.key, value=value, partition=event.message.partition)
+
+
+@app.agent(null_mid, name="nothing")
+async def nothing(stream: Any) -> None:
+    async for event in stream.events():
+        arguments = saw("nothing", event)
+        arguments["value"]["value"] = repr(event.value)
+        await null_out.send(**arguments)

@@ -1,0 +1,85 @@
+"""What the feature apps share: how an app is made from the environment, and how its agents say what they saw.
+
+Every app runs twice: with snapkafka, and with SNAPKAFKA=off under another id. Both read the same inputs, named after
+FEATURES_INPUT; what an app writes is named after its own id.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import faust
+
+import snapkafka
+
+__all__ = ["ID", "INPUT", "end_of_module", "new_app", "saw", "source", "target"]
+
+ID = os.environ["FEATURES_ID"]
+INPUT = os.environ["FEATURES_INPUT"]
+LATE = os.environ.get("FEATURES_INSTALL") == "late"
+
+
+def new_app(**settings: Any) -> Any:
+    """An app with two partitions to everything, and snapkafka in it unless SNAPKAFKA=off."""
+    app = faust.App(
+        ID,
+        broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
+        store="memory://",
+        topic_partitions=2,
+        topic_disable_leader=True,
+        datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
+        **settings,
+    )
+    if not LATE:
+        _install(app)
+    return app
+
+
+def end_of_module(app: Any) -> None:
+    """Here it is installed where FEATURES_INSTALL=late, when everything of the app exists already."""
+    if LATE:
+        _install(app)
+
+
+def _install(app: Any) -> None:
+    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+
+
+def source(app: Any, name: str, **options: Any) -> Any:
+    """An input that both runs of the app read."""
+    return app.topic(f"{INPUT}-{name}", key_type=str, value_serializer="json", **options)
+
+
+def target(app: Any, name: str, **options: Any) -> Any:
+    """A topic that this run writes."""
+    return app.topic(f"{ID}-{name}", key_type=str, value_serializer="json", **options)
+
+
+def saw(agent: str, event: Any, **more: Any) -> dict[str, Any]:
+    """Arguments of a send that tells what an agent saw: the value and the headers as they were, and their types.
+
+    The header `src` tells the test which event the record comes from; it is not compared, as offsets differ by markers.
+    """
+    message = event.message
+    headers = sorted((name, repr(value)) for name, value in event.headers.items() if name != "src")
+    raw = (
+        type(message.headers).__name__,
+        sorted((k, repr(v)) for k, v in dict(message.headers or ()).items() if k != "src"),
+    )
+    return {
+        "key": event.key,
+        "value": {
+            "value": _plain(event.value),
+            "headers": headers,
+            "message_headers": raw,
+            "acked": message.acked,
+            **more,
+        },
+        "partition": message.partition,
+        "headers": {"src": f"{agent}|{message.topic}|{message.partition}|{message.offset}".encode()},
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.asdict() if hasattr(value, "asdict") else value

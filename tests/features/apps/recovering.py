@@ -1,0 +1,23 @@
+"""An app that commits its positions seldom: a crash leaves effects of events that it will run again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from tests.features.apps.common import new_app, saw, source, target
+
+app = new_app(broker_commit_interval=600.0, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
+SLEEP = float(os.environ["FEATURES_SLEEP"])
+
+counted_out = target(app, "counted-out")
+counted = app.Table("counted", key_type=str, value_type=int, default=int)
+
+
+@app.agent(source(app, "counted"), name="counted")
+async def count(stream: Any) -> None:
+    async for event in stream.events():
+        counted[event.key] += 1
+        await counted_out.send(**saw("counted", event))
+        await asyncio.sleep(SLEEP)

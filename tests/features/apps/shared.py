@@ -1,0 +1,64 @@
+"""Tables that every worker has whole: one worker writes, and the others take in what it wrote."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.features.apps.common import new_app, saw, source, target
+
+app = new_app()
+KEYS = [f"k{n}" for n in range(5)]
+
+rates_out = target(app, "rates-out")
+rates = app.GlobalTable(
+    "rates",
+    key_type=str,
+    value_type=int,
+    default=int,
+    partitions=1,
+    recovery_buffer_size=1,
+    use_partitioner=True,
+)
+
+
+@app.agent(source(app, "rates"), name="rates")
+async def sets_rates(stream: Any) -> None:
+    """Sets, and does not add: Faust reads back what it wrote, and its last value may be undone by the one before."""
+    async for event in stream.events():
+        rates[event.value["key"]] = event.value["n"]
+        await rates_out.send(**saw("rates", event))
+
+
+groups_out = target(app, "groups-out")
+groups = app.SetGlobalTable("groups", key_type=str, value_type=int, recovery_buffer_size=1)
+
+
+@app.agent(source(app, "groups"), name="groups")
+async def joins_groups(stream: Any) -> None:
+    async for event in stream.events():
+        groups[event.value["key"]].add(event.value["n"])
+        await groups_out.send(**saw("groups", event))
+
+
+orders_out = target(app, "orders-out")
+
+
+@app.agent(source(app, "orders"), name="orders", concurrency=4)
+async def uses_rates(stream: Any) -> None:
+    """Reads all rates after a while; what they are is a matter of luck, and not told."""
+    async for event in stream.events():
+        await asyncio.sleep(0.3)
+        known = [rates.get(key) for key in KEYS]
+        await orders_out.send(**saw("orders", event, known=len(known)))
+
+
+members_out = target(app, "members-out")
+
+
+@app.agent(source(app, "members"), name="members", concurrency=4)
+async def looks_at_groups(stream: Any) -> None:
+    async for event in stream.events():
+        await asyncio.sleep(0.3)
+        known = [len(groups[key]) for key in KEYS]
+        await members_out.send(**saw("members", event, known=len(known)))

@@ -1,0 +1,238 @@
+"""What can be done with a stream: derived ones, batches, acknowledgements, several readers, agents that raise."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from tests.features.apps.common import ID, end_of_module, new_app, saw, source, target
+
+app = new_app(cython_optimizations=os.environ.get("FEATURES_CYTHON_OPTIMIZATIONS") == "1")
+
+group_out = target(app, "group-out")
+
+
+@app.agent(source(app, "group"), name=f"{ID}-group")
+async def grouped(stream: Any) -> None:
+    """The topic in between is named after the agent and the input."""
+    async for event in stream.group_by(lambda value: value["key"].upper(), name="by-key").events():
+        await group_out.send(**saw(f"{ID}-group", event))
+
+
+through_mid = target(app, "through-mid")
+through_out = target(app, "through-out")
+
+
+@app.agent(source(app, "through"), name="through")
+async def through(stream: Any) -> None:
+    async for event in stream.through(through_mid).events():
+        await through_out.send(**saw("through", event))
+
+
+echo_copy = target(app, "echo-copy")
+echo_out = target(app, "echo-out")
+
+
+@app.agent(source(app, "echo"), name="echo")
+async def echoing(stream: Any) -> None:
+    async for event in stream.echo(echo_copy).events():
+        await echo_out.send(**saw("echo", event))
+
+
+forward_mid = target(app, "forward-mid")
+forward_out = target(app, "forward-out")
+
+
+@app.agent(source(app, "forward"), name="forward")
+async def forward(stream: Any) -> None:
+    async for event in stream.events():
+        await event.forward(forward_mid, partition=event.message.partition)
+
+
+@app.agent(forward_mid, name="forwarded")
+async def forwarded(stream: Any) -> None:
+    async for event in stream.events():
+        await event.send(**_to(forward_out, saw("forwarded", event)))
+
+
+def _to(channel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"channel": channel, **arguments}
+
+
+filter_out = target(app, "filter-out")
+
+
+@app.agent(source(app, "filter"), name="filter")
+async def every_third(stream: Any) -> None:
+    async for event in stream.filter(lambda value: value["n"] % 3 == 0).events():
+        await filter_out.send(**saw("filter", event))
+
+
+take_out = target(app, "take-out")
+
+
+@app.agent(source(app, "take"), name="take")
+async def batches(stream: Any) -> None:
+    """Nothing of a batch may have happened before it is handed over, and all of it has one colour."""
+    async for batch in stream.take_events(7, within=0.4):
+        for event in batch:
+            await asyncio.sleep(0.005)
+            await take_out.send(**saw("take", event))
+
+
+values_out = target(app, "take-values-out")
+taken = app.Table("taken", key_type=str, value_type=int, default=int, use_partitioner=True)
+
+
+@app.agent(source(app, "take-values"), name="take-values")
+async def batches_of_values(stream: Any) -> None:
+    """`take` gives values only; outside any event of Faust's, as a table with a partitioner may be written there."""
+    async for batch in stream.take(5, within=0.3):
+        for value in batch:
+            taken[value["key"]] += 1
+        await asyncio.sleep(0.02)
+        for value in batch:
+            await values_out.send(
+                key=value["key"], value={"n": value["n"]}, headers=_source("take-values", value)
+            )
+
+
+def _source(agent: str, value: dict[str, Any]) -> dict[str, bytes]:
+    """Of an input whose values say where they lie: the test counts them per partition."""
+    return {"src-n": f"{agent}|{value['n']}".encode()}
+
+
+timestamp_out = target(app, "take-timestamp-out")
+
+
+@app.agent(source(app, "take-timestamp"), name="take-timestamp")
+async def batches_with_times(stream: Any) -> None:
+    async for batch in stream.take_with_timestamp(5, within=0.3, timestamp_field_name="time"):
+        for value in batch:
+            await timestamp_out.send(
+                key=value["key"],
+                value={"n": value["n"], "time": value["time"]},
+                headers=_source("take-timestamp", value),
+            )
+
+
+noack_take_out = target(app, "noack-take-out")
+
+
+@app.agent(source(app, "noack-take"), name="noack-take")
+async def batches_without_ack(stream: Any) -> None:
+    """The agent acknowledges, itself, when it is through with all of them."""
+    async for batch in stream.noack_take(5, within=0.3):
+        for event in batch:
+            await asyncio.sleep(0.005)
+            await noack_take_out.send(**saw("noack-take", event))
+        for event in batch:
+            event.ack()
+
+
+noack_out = target(app, "noack-out")
+
+
+@app.agent(source(app, "noack"), name="noack")
+async def acked_by_hand(stream: Any) -> None:
+    async for event in stream.noack().events():
+        await asyncio.sleep(0.005)
+        await noack_out.send(**saw("noack", event))
+        event.ack()
+
+
+noack_late_out = target(app, "noack-late-out")
+
+
+@app.agent(source(app, "noack-late"), name="noack-late")
+async def worked_off_later(stream: Any) -> None:
+    """Collects by hand and works off five at a time: an event runs until it is acknowledged."""
+    waiting: list[Any] = []
+    async for event in stream.noack().events():
+        waiting.append(event)
+        if len(waiting) == 5 or event.value.get("last"):
+            for each in waiting:
+                await noack_late_out.send(**saw("noack-late", each))
+            for each in waiting:
+                await stream.ack(each)
+            waiting.clear()
+
+
+many_out = target(app, "concurrency-out")
+
+
+@app.agent(source(app, "concurrency"), name="concurrency", concurrency=4)
+async def at_once(stream: Any) -> None:
+    async for event in stream.events():
+        await asyncio.sleep(0.01 * (event.value["n"] % 7))
+        await many_out.send(**saw("concurrency", event))
+
+
+isolated_out = target(app, "isolated-out")
+
+
+@app.agent(source(app, "isolated"), name="isolated", isolated_partitions=True)
+async def isolated(stream: Any) -> None:
+    async for event in stream.events():
+        await isolated_out.send(**saw("isolated", event))
+
+
+one_out = target(app, "shared-one-out")
+two_out = target(app, "shared-two-out")
+shared = source(app, "shared")
+
+
+@app.agent(shared, name="shared-one")
+async def shared_one(stream: Any) -> None:
+    async for event in stream.events():
+        await one_out.send(**saw("shared-one", event))
+
+
+@app.agent(shared, name="shared-two")
+async def shared_two(stream: Any) -> None:
+    """Stays behind the other one."""
+    async for event in stream.events():
+        await asyncio.sleep(0.02)
+        await two_out.send(**saw("shared-two", event))
+
+
+multi_out = target(app, "multi-out")
+
+
+@app.agent(
+    app.topic(source(app, "multi-a").get_topic_name(), source(app, "multi-b").get_topic_name(), key_type=str),
+    name="multi",
+)
+async def several_topics(stream: Any) -> None:
+    async for event in stream.events():
+        await multi_out.send(**saw("multi", event, topic=event.message.topic[-1]))
+
+
+raising_out = target(app, "raising-out")
+
+
+@app.agent(source(app, "raising"), name="raising")
+async def raising(stream: Any) -> None:
+    """Sends, and raises then and again: its supervisor starts it anew."""
+    async for event in stream.events():
+        await raising_out.send(**saw("raising", event))
+        if event.value["n"] % 40 == 39:
+            raise ValueError(f"as it was told to, at {event.value['n']}")
+
+
+outside_out = target(app, "outside-out")
+
+
+outside = source(app, "outside").stream()  # before the worker joins: Faust reads no topic that comes later
+
+
+@app.task
+async def outside_agents() -> None:
+    """A stream in a task, without any agent. Faust's monitor has to know the task that reads it."""
+    outside.task_owner = asyncio.current_task()
+    async for event in outside.events():
+        await outside_out.send(**saw("stream", event))
+
+
+end_of_module(app)

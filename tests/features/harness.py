@@ -1,0 +1,373 @@
+"""An app run twice on the same input, with snapkafka and without, and a snapshot about every second of the one with it.
+
+`running` starts both, `Pair.load` sends them records while snapshots are taken, `Pair.finish` waits until both are
+through and reads everything that they wrote. What is compared, and what must hold of every snapshot, is in `judging`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+from snapkafka import ops
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import System, wait_until
+from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.captured import Captured
+from snapkafka.testing import create_topics
+from snapkafka.wire import headers as wire
+
+__all__ = ["Pair", "Record", "Side", "Sources", "count_records", "is_marker", "produce", "running"]
+
+PARTITIONS: Final = 2
+#: A worker starts in 3-8 s alone, a dozen at once on two busy cores in far more.
+READY_S: Final = 120.0
+THROUGH_S: Final = 90.0
+STOP_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it lies in the log."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    stamp: bytes | None  # the bytes of `_sk`, if there
+
+    def header(self, name: str) -> str | None:
+        return next((value.decode() for key, value in self.headers if key == name), None)
+
+
+@dataclass
+class Side:
+    """One of the two runs."""
+
+    id: str
+    system: System
+    records: dict[str, list[Record]] = field(default_factory=dict)  # by topic, without the id in front
+    log: str = ""
+    port: int = 0  # of its web server
+
+
+#: What is sent to an input: the key, the value, the timestamp in ms (None: now), per record.
+Sources = Mapping[str, Sequence[tuple[str, bytes, int | None]]]
+
+
+@dataclass
+class Pair:
+    """Both runs, what was asked of them, and what came of it."""
+
+    bootstrap: str
+    namespace: str
+    input: str
+    ours: Side
+    plain: Side
+    observer: Observer
+    sent: dict[str, list[tuple[int, int]]] = field(
+        default_factory=dict
+    )  # per input (partition, offset) of each
+    epochs: list[int] = field(default_factory=list)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.ours, self.plain
+
+    # -- under load -------------------------------------------------------------------------------------------
+
+    def load(self, sources: Sources, *, seconds: float) -> None:
+        """Send each input its records, spread over the time, with a snapshot about every second meanwhile."""
+        done = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            snapshots = pool.submit(self._snapshots_until, done)
+            try:
+                asyncio.run(self._send(sources, seconds))
+            finally:
+                done.set()
+            snapshots.result()
+
+    async def _send(self, sources: Sources, seconds: float) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap, linger_ms=5) as producer:
+            started = asyncio.get_running_loop().time()
+            await asyncio.gather(
+                *(
+                    self._send_to(producer, name, records, started, seconds)
+                    for name, records in sources.items()
+                )
+            )
+
+    async def _send_to(
+        self,
+        producer: Any,
+        name: str,
+        records: Sequence[tuple[str, bytes, int | None]],
+        started: float,
+        seconds: float,
+    ) -> None:
+        """Records at an even rate; late ones catch up, so that the load is as long on any machine."""
+        loop, acked = asyncio.get_running_loop(), []
+        for n, (key, value, timestamp) in enumerate(records):
+            await asyncio.sleep(max(0.0, started + seconds * n / len(records) - loop.time()))
+            acked.append(
+                await producer.send(
+                    f"{self.input}-{name}",
+                    key=key.encode(),
+                    value=value,
+                    timestamp_ms=timestamp,
+                    headers=[("n", str(n).encode()), ("of", b"a stranger")],
+                )
+            )
+        places = await asyncio.gather(*acked)
+        self.sent.setdefault(name, []).extend((place.partition, place.offset) for place in places)
+
+    def _snapshots_until(self, done: threading.Event) -> None:
+        while not done.is_set():
+            before = time.monotonic()
+            self.snapshot()
+            done.wait(max(0.0, 1 - (time.monotonic() - before)))
+
+    def snapshot(self) -> Captured:
+        """Ask for one and wait; it must be captured."""
+        name = f"n{len(self.epochs)}"
+        summary = asyncio.run(
+            ops.trigger(
+                Connection(bootstrap=self.bootstrap),
+                self.namespace,
+                snapshot_id=name,
+                ttl_ms=20_000,
+                wait=True,
+            )
+        )
+        self.epochs.append(summary.epoch)
+        self.ours.system.check_alive()
+        return self.captured(summary.epoch)
+
+    def captured(self, epoch: int) -> Captured:
+        snapshots = self.observer.state.snapshots
+        wait_until(
+            f"the observer to have read of epoch {epoch}",
+            lambda: epoch in snapshots and not snapshots[epoch].open,
+            timeout_s=20,
+            period_s=0.02,
+        )
+        return self.observer.state.captured(epoch)
+
+    # -- afterwards -------------------------------------------------------------------------------------------
+
+    def wait_for(self, expected: Mapping[str, int], *, exactly: bool = True) -> None:
+        """Until both runs have written so many records to these topics, markers left aside."""
+        waits = [(side, name, count) for side in self.sides for name, count in expected.items()]
+
+        def missing() -> list[str]:
+            found = {side.id: count_records(self.bootstrap, side.id, list(expected)) for side in self.sides}
+            return [
+                f"{side.id}-{name}: {found[side.id][name]} of {count}"
+                for side, name, count in waits
+                if found[side.id][name] < count
+            ]
+
+        deadline = time.monotonic() + THROUGH_S
+        while lacking := missing():
+            for side in self.sides:
+                side.system.check_alive()
+            if time.monotonic() > deadline:
+                logs = "\n".join(w.last_lines(40) for s in self.sides for w in s.system.workers)
+                raise AssertionError(f"not written in {THROUGH_S:.0f} s: {lacking}\n{logs}")
+            time.sleep(0.3)  # between two looks at the log
+
+    def finish(self) -> None:
+        """Take a last snapshot, stop the workers, and read what lies in the log."""
+        self.snapshot()
+        for side in self.sides:
+            side.log = "\n".join(worker.log.read_text(errors="replace") for worker in side.system.workers)
+        stop(*(side.system for side in self.sides))
+        for side in self.sides:
+            side.records = read_topics(self.bootstrap, f"{side.id}-")
+
+    def logs(self) -> str:
+        return "\n".join(
+            f"--- {w.name}\n{w.last_lines(60)}" for side in self.sides for w in side.system.workers
+        )
+
+
+@contextlib.contextmanager
+def running(
+    bootstrap: str,
+    namespace: str,
+    folder: Path,
+    module: str,
+    *,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    changelogs: Sequence[str] = (),
+    small_changelogs: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    workers: int = 1,
+    web: bool = False,
+) -> Iterator[Pair]:
+    """Both runs of `module`, started; topics made first, as Faust does not read one that comes later.
+
+    Args:
+        inputs, outputs, changelogs: names of topics and tables, without what stands in front of them.
+        small_changelogs: those of one partition.
+        workers: of each run.
+        web: with Faust's web server.
+    """
+    name = module.rpartition(".")[2]
+    prefix = f"{namespace}-{name}"
+    create_topics(bootstrap, *(f"{prefix}-in-{topic}" for topic in inputs), partitions=PARTITIONS)
+    sides, wanted = [], [f"{prefix}-in-{topic}" for topic in inputs]
+    for kind in ("ours", "plain"):
+        side = Side(f"{prefix}-{kind}", System(bootstrap=bootstrap, namespace=namespace, folder=folder))
+        create_topics(bootstrap, *(f"{side.id}-{topic}" for topic in outputs), partitions=PARTITIONS)
+        for tables, partitions in ((changelogs, PARTITIONS), (small_changelogs, 1)):
+            names = [f"{side.id}-{table}-changelog" for table in tables]
+            if names:
+                create_topics(bootstrap, *names, partitions=partitions, config={"cleanup.policy": "compact"})
+            wanted += names
+        wanted += [f"{side.id}-{topic}" for topic in outputs]
+        sides.append(side)
+    _await_topics(bootstrap, set(wanted))
+    for side, switch in zip(sides, ("", "off"), strict=True):
+        settings = {"FEATURES_ID": side.id, "FEATURES_INPUT": f"{prefix}-in", "PYTHONHASHSEED": "0"}
+        side.port = free_port()
+        options = ("--web-port", str(side.port)) if web else ("--without-web",)
+        for _ in range(workers):
+            side.system.start_worker(
+                side.id, settings | {"SNAPKAFKA": switch} | dict(env or {}), module=module, options=options
+            )
+    ours, plain = sides
+    try:
+        with observing(bootstrap, namespace) as observer:
+            pair = Pair(bootstrap, namespace, f"{prefix}-in", ours, plain, observer)
+            try:
+                observer.wait_for_workers(ours.system)
+                yield pair
+            except BaseException:
+                print(pair.logs())
+                raise
+    finally:
+        stop(*(side.system for side in sides))
+
+
+def _await_topics(bootstrap: str, names: set[str]) -> None:
+    """Until the broker shows them all: a producer of Faust's that starts before does not know how many partitions a
+    changelog has, and its tables cannot choose one."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    wait_until(
+        f"{len(names)} topics to be seen",
+        lambda: names <= admin.list_topics(timeout=20).topics.keys(),
+        timeout_s=30,
+    )
+
+
+def stop(*systems: System) -> None:
+    """All at once, and without long patience: some apps do not end by themselves, with snapkafka or without."""
+    workers = [(system, worker) for system in systems for worker in system.workers]
+    for _, worker in workers:
+        worker.process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + STOP_S
+    for system, worker in workers:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.process.wait(max(0.1, deadline - time.monotonic()))
+        system.kill(worker)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+def produce(
+    bootstrap: str, topic: str, records: Sequence[tuple[str, bytes, int | None]]
+) -> list[tuple[int, int]]:
+    """Send all at once; the partition and offset of each."""
+
+    async def send() -> list[tuple[int, int]]:
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+            acked = [
+                await producer.send(topic, key=key.encode(), value=value, timestamp_ms=at)
+                for key, value, at in records
+            ]
+            return [(place.partition, place.offset) for place in await asyncio.gather(*acked)]
+
+    return asyncio.run(send())
+
+
+def read_topics(bootstrap: str, prefix: str) -> dict[str, list[Record]]:
+    """Everything in the topics whose name begins so, by the rest of their names; in the order of partitions."""
+    return asyncio.run(_read_topics(bootstrap, prefix))
+
+
+def count_records(bootstrap: str, side: str, names: Sequence[str]) -> dict[str, int]:
+    """How many records that are no markers lie in these topics."""
+    found = asyncio.run(_read_topics(bootstrap, f"{side}-", only=set(names)))
+    return {name: sum(not is_marker(record) for record in found.get(name, ())) for name in names}
+
+
+def is_marker(record: Record) -> bool:
+    return record.stamp is not None and len(record.stamp) == wire.MARKER_BYTES
+
+
+async def _read_topics(bootstrap: str, prefix: str, only: set[str] | None = None) -> dict[str, list[Record]]:
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+    found: dict[str, list[Record]] = defaultdict(list)
+    tps = _partitions(bootstrap, prefix, only)
+    async with consumer:
+        ends = {tp: end for tp, end in (await consumer.end_offsets(tps)).items() if end > 0} if tps else {}
+        if not ends:
+            return found
+        consumer.assign(list(ends))
+        await consumer.seek_to_beginning()
+        while [tp for tp, end in ends.items() if await consumer.position(tp) < end]:
+            for tp, batch in (await consumer.getmany(timeout_ms=200)).items():
+                found[tp.topic[len(prefix) :]] += [_record(item) for item in batch]
+    for records in found.values():
+        records.sort(key=lambda record: (record.partition, record.offset))
+    return found
+
+
+def _partitions(bootstrap: str, prefix: str, only: set[str] | None) -> list[KafkaPartition]:
+    topics = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=20).topics
+    return [
+        KafkaPartition(name, partition)
+        for name, topic in topics.items()
+        if name.startswith(prefix) and (only is None or name[len(prefix) :] in only)
+        for partition in topic.partitions
+    ]
+
+
+def _record(item: Any) -> Record:
+    return Record(
+        item.topic,
+        item.partition,
+        item.offset,
+        item.key,
+        item.value,
+        tuple(wire.without_header(item.headers)),
+        wire.find(item.headers),
+    )

@@ -1,0 +1,107 @@
+"""R10: where a recovered changelog holds effects of events that will run again, the snapshot says up to where."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import System, wait_until
+from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import Broker, create_topics
+
+from .harness import count_records, produce
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+COUNT = 60
+
+
+def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(kafka: Broker, tmp_path: Path) -> None:
+    """The worker is killed when table and outputs are in the log and no position is committed. What the next one
+    recovers tells by its causes which events have had effects; the first cuts of the replay name them."""
+    namespace = f"t{uuid.uuid4().hex[:8]}"
+    app, source = f"{namespace}-app", f"{namespace}-in"
+    create_topics(kafka.bootstrap, f"{source}-counted", f"{app}-counted-out", partitions=2)
+    create_topics(
+        kafka.bootstrap, f"{app}-counted-changelog", partitions=2, config={"cleanup.policy": "compact"}
+    )
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    env = {"FEATURES_ID": app, "FEATURES_INPUT": source}
+    try:
+        with observing(kafka.bootstrap, namespace) as observer:
+            module = "tests.features.apps.recovering"
+            first = system.start_worker(app, env | {"FEATURES_SLEEP": "0"}, module=module)
+            observer.wait_for_workers(system)
+            records = [(f"k{n % 7}", b"{}", None) for n in range(COUNT)]
+            places = produce(kafka.bootstrap, f"{source}-counted", records)
+            changelog = [TopicPartition(f"{app}-counted-changelog", partition) for partition in range(2)]
+            wait_until(
+                "all effects to be in the log",
+                lambda: (
+                    sum(observer.call(observer.admin.log_ends(changelog)).values()) >= COUNT
+                    and count_records(kafka.bootstrap, app, ["counted-out"])["counted-out"] == COUNT
+                ),
+                timeout_s=60,
+                system=system,
+            )
+            system.kill(first)
+            assert not observer.call(observer.admin.committed(app)), (
+                "a position was committed: nothing is run again"
+            )
+            dead = set(observer.state.processes)
+            system.start_worker(app, env | {"FEATURES_SLEEP": "0.3"}, module=module)
+            wait_until(
+                "the second worker to get the inputs",
+                lambda: any(len(v.inputs) == 2 for v in observer.state.living() if v.process not in dead),
+                timeout_s=120,
+                system=system,
+            )
+            _take(observer, "with a corpse", ttl_ms=500)
+            wait_until(
+                "the dead to be named",
+                lambda: all(observer.state.processes[process].left is not None for process in dead),
+                timeout_s=20,
+                system=system,
+            )
+            captured = _captured(observer, "replaying")
+            assert captured.replays == 2, "of both inputs"
+            ends = {place: offset + 1 for place, offset in sorted(places)}
+            assert {cut.partition: cut.agents[0].replay_until for cut in captured.inputs} == ends
+            assert all(cut.position < ends[cut.partition] for cut in captured.inputs)
+            wait_until(
+                "all events to have run again",
+                lambda: count_records(kafka.bootstrap, app, ["counted-out"])["counted-out"] >= 2 * COUNT,
+                timeout_s=90,
+                system=system,
+            )
+            after = _captured(observer, "after the replay")
+            assert {cut.partition: cut.position for cut in after.inputs} == ends
+            assert after.replays == 0
+    finally:
+        system.stop()
+
+
+def _captured(observer: Observer, name: str) -> Captured:
+    view = _take(observer, name)
+    assert view.failure is None, view.failure
+    return observer.state.captured(view.epoch)
+
+
+def _take(observer: Observer, name: str, ttl_ms: int = 10_000) -> SnapshotView:
+    """Trigger, and wait until it is decided."""
+    work = compose_trigger(observer.admin, observer.state, snapshot_id=name, ttl_ms=ttl_ms)
+    epoch = observer.call(observer.ledger.append(observer.call(work))) + 1
+    snapshots = observer.state.snapshots
+    wait_until(
+        f"snapshot {name} to be decided",
+        lambda: epoch in snapshots and not snapshots[epoch].open,
+        timeout_s=30,
+        period_s=0.02,
+    )
+    return snapshots[epoch]

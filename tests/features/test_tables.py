@@ -1,0 +1,105 @@
+"""Tables of each kind, with snapkafka and without, and a snapshot about every second."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from snapkafka.testing import Broker
+
+from .harness import running
+from .judging import Judge, Row
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+ROWS = [
+    Row("plain", ("plain",), ("plain-out",), tables=("plain",)),
+    Row("deleting", ("deleting",), ("deleting-out",), tables=("deleting",)),
+    Row("rocksdb", ("rocks",), ("rocks-out",), tables=("rocks",)),
+    Row("sets", ("sets",), ("sets-out",), sets=("sets",)),
+    Row("awaiting", ("slow",), ("slow-out",), tables=("slow",)),
+    Row("read-as-a-whole", ("summed",), ("summed-out",), order="none", tables=("summed",)),
+    Row("tumbling-relative-to-stream", ("by-stream",), ("by-stream-out",), tables=("by_stream",)),
+    Row("hopping-relative-to-field", ("by-field",), ("by-field-out",), tables=("by_field",)),
+    Row("tumbling-relative-to-now", ("by-now",), ("by-now-out",), tables=("by_now",)),
+    Row("expiring-windows", ("closing",), ("close-out",), tables=("closing",)),
+]
+SECONDS = 8.0
+COUNT = 400
+SLOW = 120
+#: Windows of four seconds over event times of six: all are over long before they expire.
+TIMED = 150
+
+
+def _plain(count: int) -> Sequence[tuple[str, bytes, int | None]]:
+    return [(f"k{n % 11}", json.dumps({"n": n}).encode(), None) for n in range(count)]
+
+
+def _timed(count: int, base: float, keys: int = 5) -> Sequence[tuple[str, bytes, int | None]]:
+    times = [base + 6 * n / count for n in range(count)]
+    return [
+        (f"k{n % keys}", json.dumps({"n": n, "at": at}).encode(), int(at * 1000))
+        for n, at in enumerate(times)
+    ]
+
+
+@pytest.fixture(scope="module")
+def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    namespace = f"t{uuid.uuid4().hex[:8]}"
+    with running(
+        kafka.bootstrap,
+        namespace,
+        tmp_path_factory.mktemp("tables"),
+        "tests.features.apps.tables",
+        inputs=[name for row in ROWS for name in row.inputs],
+        outputs=[*(name for row in ROWS for name in row.outputs), "closed-out"],
+        changelogs=[name for row in ROWS for name in (*row.tables, *row.sets)],
+    ) as pair:
+        windows = [row.inputs[0] for row in ROWS if "windows" in row.name or "relative" in row.name]
+        slow = {name: _plain(SLOW) for name in ("slow", "summed")}
+        plain = {row.inputs[0]: _plain(COUNT) for row in ROWS if row.inputs[0] not in (*windows, *slow)}
+        base = float(int(time.time()))
+        timed = {name: _timed(TIMED, base) for name in windows} | {"closing": _timed(TIMED, base, keys=1)}
+        pair.load({**plain, **slow, **timed}, seconds=SECONDS)
+        pair.wait_for({row.outputs[0]: len(pair.sent[row.inputs[0]]) for row in ROWS})
+        pair.wait_for({"closed-out": len(_windows(base))})
+        pair.finish()
+        yield Judge(pair)
+
+
+def _windows(base: float) -> set[float]:
+    """The windows of four seconds that `_timed` comes to.
+
+    Of one key: Faust tells of a window only if no other partition of the table has closed one as late before.
+    """
+    return {json.loads(value)["at"] // 4 for _, value, _ in _timed(TIMED, base)}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_row(judge: Judge, row: Row) -> None:
+    judge.same(row)
+    judge.captured(row)
+
+
+def test_what_reads_a_whole_table_takes_in_what_any_red_event_wrote(judge: Judge) -> None:
+    """R6: it began in white and others have begun in red since, so it is torn."""
+    torn = [torn for captured in judge.snapshots for cut in captured.processes for torn in cut.torn]
+    assert {event.agent for event in torn} == {"summed"}
+    assert {event.table for event in torn} == {"summed"}
+
+
+def test_windows_close_alike(judge: Judge) -> None:
+    judge.same(Row("closed windows", (), ("closed-out",), "none"))
+
+
+def test_every_snapshot_is_consistent(judge: Judge) -> None:
+    assert len(judge.snapshots) >= 5
+    judge.consistent()
+
+
+def test_the_same_exceptions(judge: Judge) -> None:
+    judge.same_errors()
