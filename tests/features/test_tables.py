@@ -97,7 +97,7 @@ def test_windows_close_alike(judge: Judge) -> None:
 
 
 def test_every_snapshot_is_consistent(judge: Judge) -> None:
-    assert len(judge.snapshots) >= 5
+    assert len(judge.snapshots) >= 3, "two under load, and the last one"
     judge.consistent()
 
 
