@@ -204,7 +204,16 @@ class WorkerProtocol:
 
     def send_entered(self, event: Cause | None) -> Effect:
         """A send enters here, wherever it leaves later (R5)."""
-        return self.colours.enter(event)
+        effect = self.colours.enter(event)
+        if self._past and event is not None and any(event in past.running for past in self._past):
+            return effect._replace(
+                cause=event
+            )  # an event of an earlier life: its effects are still its effects
+        return effect
+
+    def send_entered_again(self, effect: Effect) -> Effect:
+        """What entered in an earlier life and has not left: it has the colour of the process, and its own cause."""
+        return self.colours.enter(None)._replace(cause=effect.cause)
 
     def send_stamped(self, effect: Effect, tp: TopicPartition) -> int:
         """The seq of this send in `tp`. Stamp and append under one lock per partition."""

@@ -494,8 +494,7 @@ class Process:
         assert sending.effect is not None
         if sending.effect.sent is not self.machine.colours.sent:
             self.machine.send_withdrawn(sending.effect)  # it entered in an earlier life
-            sending.effect = self.machine.send_entered(None)
-            sending.record.cause = None
+            sending.effect = self.machine.send_entered_again(sending.effect)
         if self.machine.process is None or self.machine.must_wait(sending.effect):
             self.world.waits(self)
             self.waiting.append(sending)

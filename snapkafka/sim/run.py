@@ -17,7 +17,7 @@ from .world import World
 __all__ = ["Outcome", "judge", "run", "verdict_of"]
 
 #: The liveness phase: a snapshot triggered when nothing goes wrong any more is captured within so many steps.
-LIVENESS_STEPS = 6000
+LIVENESS_STEPS = 20_000
 
 
 @dataclass(slots=True)

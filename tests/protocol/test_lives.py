@@ -218,6 +218,25 @@ def test_a_recreated_ledger_asks_for_no_past(world: World, pair: tuple[Process, 
     assert [a for a in p.asked if isinstance(a, SayHello)] == [SayHello(void=void, was=NOBODY)]
 
 
+def test_what_an_event_of_an_earlier_life_sends_is_still_its_effect(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """In the colour of the process, but by its cause whoever has the input now can tell that it runs again (V5, R10).
+    The simulator found effects of which nobody knew."""
+    p, _ = pair
+    event = p.start(A, 0)
+    before = p.machine.send_entered(event)
+    p.feed(LedgerRecreated())
+    p.join()
+    again = p.machine.send_entered_again(before)
+    after = p.machine.send_entered(event)
+    assert (again.cause, after.cause) == (event, event)
+    assert again.sent is after.sent is p.machine.colours.sent
+    p.end(event)
+    assert p.machine.send_entered(event).cause is None, "a task that outlives its event"
+    assert p.machine.send_entered(None).cause is None
+
+
 def test_r12_events_of_the_old_life_end_in_the_old_life(world: World, pair: tuple[Process, Process]) -> None:
     p, _ = pair
     event = p.start(A, 0)

@@ -24,6 +24,8 @@ PINNED = {
     843: "a replay by one of two agents went unnoticed",
     979: "an epoch that was aborted in a ledger that was gone was no epoch in the new one either",
     2198: "a process that was about to join kept the epoch of a ledger that was gone",
+    5274: "what an event sent that had started under a ledger that was gone was taken for nobody's",
+    8054: "so was what it had sent before, and had not left",
     2727: "an event was torn after its input had moved on, and nobody listed it",
 }
 

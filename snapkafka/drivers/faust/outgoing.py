@@ -141,7 +141,7 @@ class Outgoing:
                 await self._append_marker(tp, due.pop(0))
             if effect.sent is not machine.colours.sent:  # it entered in an earlier life
                 self._driver.do(machine.send_withdrawn(effect))
-                effect = machine.send_entered(None)
+                effect = machine.send_entered_again(effect)
             seq = machine.send_stamped(effect, tp)
             stamp = self._driver.stamps.of(tp, effect, seq)
             try:
