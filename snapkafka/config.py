@@ -34,7 +34,7 @@ class Config:
         hear: by what it may learn of a snapshot, a part of "ledger", "markers", "headers". Less than all is for tests
             and for proof.
         classic: red sends wait until the markers are out, as in 1985: for logs that lose headers.
-        cause: stamp which event a record comes from (9 bytes more); V5 needs it.
+        cause: stamp which event a record comes from (8 bytes more); V5 needs it.
         ttl_ms: of snapshots that this app triggers: not captured in that time, they are aborted.
         every: ask for a snapshot every so many seconds; None: only when asked. All workers may have it: there is one.
         min_pause: so many seconds without a snapshot before the timer asks for the next.

@@ -19,6 +19,7 @@ __all__ = ["STAMPS_SCHEMA", "key_and_value", "other_headers", "stamped", "stamps
 #: First byte (version and flags) and length of each kind of header.
 PLAIN: Final = (wire.VERSION << 4, wire.PLAIN_BYTES)
 CAUSED: Final = (wire.VERSION << 4 | wire.CAUSE, wire.CAUSED_BYTES)
+CAUSED_SHORT: Final = (wire.VERSION << 4 | wire.CAUSE | wire.SHORT, wire.CAUSED_SHORT_BYTES)
 MARKER: Final = (wire.VERSION << 4 | wire.MARKER, wire.MARKER_BYTES)
 #: What the checks need of a record; `process` is null for an external one.
 STAMPS_SCHEMA: Final = (
@@ -40,7 +41,7 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
     kind = fn.concat(_number(1, 1).cast("string"), fn.lit("/"), fn.length("_header").cast("string"))
     place = fn.crc32(fn.concat("topic", fn.lit(":"), fn.col("partition").cast("string")).cast("binary"))
     belongs = (
-        kind.isin(*(f"{byte}/{size}" for byte, size in (PLAIN, CAUSED, MARKER)))
+        kind.isin(*(f"{byte}/{size}" for byte, size in (PLAIN, CAUSED, CAUSED_SHORT, MARKER)))
         & (_number(2, 2) == ledger_id)
         & (_number(4, 2) == place.bitwiseAND(fn.lit(0xFFFF)))
     )

@@ -42,7 +42,7 @@ def some_headers(rng: random.Random) -> Headers:
     header = rng.choice(
         (
             wire.stamp(ledger, check, epoch, process, seq),
-            wire.stamp_with_cause(ledger, check, epoch, process, seq, 1, 2, 3),
+            wire.stamp_with_cause(ledger, check, epoch, process, seq, 1, 2, rng.choice((3, 2**32))),
             wire.marker(ledger, check, epoch, process, seq, 9),
         )
     )

@@ -28,7 +28,7 @@ def test_a_stamp_with_its_cause_comes_back(
     ledger: int, check: int, epoch: int, process: int, seq: int, topic: int, partition: int, offset: int
 ) -> None:
     raw = headers.stamp_with_cause(ledger, check, epoch, process, seq, topic, partition, offset)
-    assert len(raw) == 27
+    assert len(raw) == (26 if offset < 2**32 else 27)
     expected = Stamp(epoch, process, seq, cause=(topic, partition, offset))
     assert headers.read(raw, ledger, check) == expected
 
@@ -44,13 +44,17 @@ def test_a_marker_comes_back(
 
 def test_the_bytes_are_those_of_the_design() -> None:
     """Version+flags (1), ledger id (2), topic-partition check (2), epoch (4), process (4), seq (5); cause: topic check
-    (2), partition (2), offset (5). Big-endian."""
+    (2), partition (2), offset (4 where that is enough, else 5). Big-endian."""
     plain = "10 0102 0304 05060708 090a0b0c 0d0e0f1011"
     assert headers.stamp(0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011) == bytes.fromhex(plain)
     caused = "12 0102 0304 05060708 090a0b0c 0d0e0f1011 1213 1415 161718191a"
     assert headers.stamp_with_cause(
         0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011, 0x1213, 0x1415, 0x161718191A
     ) == bytes.fromhex(caused)
+    short = "16 0102 0304 05060708 090a0b0c 0d0e0f1011 1213 1415 16171819"
+    assert headers.stamp_with_cause(
+        0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011, 0x1213, 0x1415, 0x16171819
+    ) == bytes.fromhex(short)
     marker = "11 0102 0304 05060708 090a0b0c 0d0e0f1011 12131415"
     assert headers.marker(0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011, 0x12131415) == bytes.fromhex(
         marker
@@ -86,9 +90,10 @@ def test_a_header_copied_to_another_partition_is_external(topic: str, here: int,
     [
         headers.stamp(LEDGER, CHECK, 7, 8, 9),
         headers.stamp_with_cause(LEDGER, CHECK, 7, 8, 9, 1, 2, 3),
+        headers.stamp_with_cause(LEDGER, CHECK, 7, 8, 9, 1, 2, 2**32),
         headers.marker(LEDGER, CHECK, 7, 8, 9, 6),
     ],
-    ids=["plain", "with cause", "marker"],
+    ids=["plain", "with a cause", "with a long cause", "marker"],
 )
 def test_every_kind_is_external_under_another_ledger_partition_version_flag_or_length(raw: bytes) -> None:
     assert headers.read(raw, LEDGER, CHECK) is not None
@@ -96,7 +101,7 @@ def test_every_kind_is_external_under_another_ledger_partition_version_flag_or_l
     assert headers.read(raw, LEDGER, CHECK ^ 1) is None
     assert headers.read(bytes([raw[0] + 0x10]) + raw[1:], LEDGER, CHECK) is None  # version 2
     assert headers.read(bytes([raw[0] ^ 3]) + raw[1:], LEDGER, CHECK) is None  # says to be another kind
-    assert headers.read(bytes([raw[0] | 4]) + raw[1:], LEDGER, CHECK) is None  # a flag of a later release
+    assert headers.read(bytes([raw[0] | 8]) + raw[1:], LEDGER, CHECK) is None  # a flag of a later release
     assert headers.read(raw[:-1], LEDGER, CHECK) is None
     assert headers.read(raw + b"\x00", LEDGER, CHECK) is None
 

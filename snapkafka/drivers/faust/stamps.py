@@ -20,7 +20,7 @@ class Stamps:
 
     Args:
         machine: knows the process id.
-        with_cause: stamp the event that a record comes from (9 bytes more).
+        with_cause: stamp the event that a record comes from (8 bytes more).
     """
 
     def __init__(self, machine: WorkerProtocol, *, with_cause: bool) -> None:
@@ -29,7 +29,7 @@ class Stamps:
         self.ledger_id = 0
 
     def of(self, tp: TopicPartition, effect: Effect, seq: int) -> bytes:
-        """18 bytes, or 27 with the cause."""
+        """18 bytes, 26 or 27 with the cause."""
         process = self._machine.process
         assert process is not None
         check = wire.tp_check(tp.topic, tp.partition)
