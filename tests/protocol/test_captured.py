@@ -225,9 +225,7 @@ def test_r7_a_changelog_that_nobody_has_written_ends_at_the_beginning() -> None:
 
 def test_r7_of_two_that_wrote_to_a_changelog_the_one_that_wrote_further_counts() -> None:
     """Whoever of them has the lower id."""
-    other = CutReport(
-        process=3, n=1, epoch=5, previous=0, heard="ledger", assigned=-1, positions=()
-    )
+    other = CutReport(process=3, n=1, epoch=5, previous=0, heard="ledger", assigned=-1, positions=())
     sent = (SentEnd(topic="changelog", partition=0, white_end=6, last_seq=0),)
     whole = captured(
         LEFT,

@@ -213,7 +213,9 @@ def test_chunks_have_room_for_all_names_and_all_numbers(world: World) -> None:
     assert [len(c.seen) for c in chunks] == [1, 0, 0, 0, 0, 0]
 
 
-def test_the_first_record_behind_a_checkpoint_is_read_too(world: World, pair: tuple[Process, Process]) -> None:
+def test_the_first_record_behind_a_checkpoint_is_read_too(
+    world: World, pair: tuple[Process, Process]
+) -> None:
     """Somebody says something between its taking and its writing."""
     ledger, _ = trimmed(world, start=len(world.ledger))
     ((upto, chunk),) = ledger

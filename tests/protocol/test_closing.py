@@ -50,7 +50,9 @@ def test_r7_markers_wait_for_white_events_and_sends(world: World, pair: tuple[Pr
     )
     seq = p.machine.send_stamped(effect, B)
     p.do(p.machine.send_appended(effect))
-    assert [a.epoch for a in p.asked if isinstance(a, SendMarkers)] == [epoch], "not only when it is acknowledged"
+    assert [a.epoch for a in p.asked if isinstance(a, SendMarkers)] == [epoch], (
+        "not only when it is acknowledged"
+    )
     p.do(p.machine.send_acked(effect, B, seq, 2))
     assert [a.epoch for a in p.asked if isinstance(a, SendMarkers)] == [epoch]
 
