@@ -224,7 +224,7 @@ def test_r7_a_changelog_that_nobody_has_written_ends_at_the_beginning() -> None:
 
 
 def test_r7_of_two_that_wrote_to_a_changelog_the_one_that_wrote_further_counts() -> None:
-    """Whoever of them has the lower id."""
+    """Whoever of them closed last."""
     other = CutReport(process=3, n=1, epoch=5, previous=0, heard="ledger", assigned=-1, positions=())
     sent = (SentEnd(topic="changelog", partition=0, white_end=6, last_seq=0),)
     whole = captured(
@@ -235,8 +235,8 @@ def test_r7_of_two_that_wrote_to_a_changelog_the_one_that_wrote_further_counts()
         TRIGGER,
         other,
         replace(REPORT, epoch=5),
-        Closed(process=3, n=2, epoch=5, report=5, sent=sent),
         replace(CLOSED, epoch=5, report=6),
+        Closed(process=3, n=2, epoch=5, report=5, sent=sent),
     )
     assert [cut.end for cut in whole.changelogs] == [8]
 

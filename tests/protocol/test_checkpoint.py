@@ -335,16 +335,21 @@ def test_a_record_that_is_kept_no_more_is_still_a_repeat(world: World, pair: tup
     assert state.paused
 
 
+@pytest.mark.parametrize("soon", [False, True])
 def test_an_app_that_was_retired_is_not_expected_after_it_either(
-    world: World, pair: tuple[Process, Process]
+    world: World, pair: tuple[Process, Process], soon: bool
 ) -> None:
-    """R10: an app can be retired. Retired once, it stays so for the snapshots that came between."""
+    """R10: an app can be retired. Retired once, it stays so for the snapshots that came between: also where somebody
+    retires it again, and though somebody still sends to it."""
     p, q = pair
+    q.send(A)
     p.feed(StopAsked())
     world.append(Retire(n=1, app="p"))
     epoch = world.trigger()
-    settle(q)
+    if not soon:
+        settle(q)
     world.append(Retire(n=2, app="p"))
+    settle(q)
     ledger, kept = trimmed(world, start=len(world.ledger))
     assert kept == {epoch}
     assert answers(read(ledger, start=ledger[0][0]), kept) == answers(world.fold, kept) | {
