@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from snapkafka.protocol.completion import Failure, LedgerState, Status, Waiting
@@ -17,6 +19,7 @@ from snapkafka.protocol.records import (
     Hello,
     InputTopic,
     Pause,
+    TopicPartition,
     Trigger,
     Verdict,
 )
@@ -152,6 +155,23 @@ def test_r2_a_report_is_none_for_the_epoch_that_its_author_was_red_for_before(
     late.catch_up()
     assert late.id in world.snapshot(second).reports
     assert late.id not in world.snapshot(first).reports
+
+
+def test_r9_a_table_partition_that_was_had_in_red_and_moved_on_is_not_cut_by_who_has_it_now() -> None:
+    """A changelog whose input nobody named: its first reader got it, and turned red, before the second did."""
+    changelog = TopicPartition("changelog", 0)
+    cut = CutReport(process=0, n=2, epoch=3, previous=0, heard="ledger", assigned=-1, positions=())
+    fold = fold_of(
+        Hello(n=1, app="p"),
+        Hello(n=2, app="p"),
+        Trigger(n=3, id="s"),
+        Assigned(process=0, n=1, generation=1, inputs=(), changelogs=(changelog,)),
+        cut,
+        Assigned(process=1, n=1, generation=2, inputs=(), changelogs=(changelog,)),
+        replace(cut, process=1, assigned=5, changelogs=(changelog,)),
+    )
+    assert fold.snapshots[3].reports.keys() == {0, 1}
+    assert fold.snapshots[3].claims == {}
 
 
 def test_r1_apps_in_scope_are_those_that_the_trigger_names(

@@ -209,6 +209,28 @@ def test_r12_what_an_old_life_wrote_counts_though_it_was_done_before_the_next_sn
     assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [1]
 
 
+@pytest.mark.parametrize(("lives", "end"), [(("writes", "fails"), 1), (("fails",), 0)])
+def test_r12_an_old_life_whose_writes_failed_wrote_nothing(
+    world: World, lives: tuple[str, ...], end: int
+) -> None:
+    """Nor does it take away what a life before it wrote."""
+    p = Process(world, "p", (A,))
+    changelog = TopicPartition("p-t-changelog", 0)
+    for n, life in enumerate(lives):
+        p.send(changelog, ack=False)
+        if life == "writes":
+            p.ack()
+        else:
+            effect, tp, seq, _ = p.unacked.popleft()
+            p.do(p.machine.send_failed(effect, tp, seq, "full"))
+        world.append(Dead(n=n, dead=p.id))
+        p.catch_up()
+        p.join()
+    epoch = world.trigger()
+    settle(p)
+    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [end]
+
+
 def test_r12_who_had_nothing_under_way_comes_back_as_if_new(
     world: World, pair: tuple[Process, Process]
 ) -> None:
