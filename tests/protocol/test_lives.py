@@ -68,6 +68,16 @@ def test_r15_a_process_that_was_absent_from_the_start_aborts_when_it_has_joined(
     assert world.snapshot(after).status is Status.CAPTURED
 
 
+def test_r15_the_very_first_record_of_a_ledger_may_be_a_trigger(world: World) -> None:
+    """Its epoch is 1; who was absent then aborts that one too."""
+    epoch = world.trigger()
+    p = Process(world, "p", join=False)
+    p.feed(WentAbsent())
+    p.join()
+    assert epoch == 1
+    assert world.snapshot(epoch).status is Status.FAILED
+
+
 def test_r15_what_ran_before_an_absence_is_still_white_after_it(
     world: World, pair: tuple[Process, Process]
 ) -> None:
