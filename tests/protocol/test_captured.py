@@ -126,6 +126,17 @@ def test_r3_processes_with_how_they_heard_and_what_ran(whole: Captured) -> None:
     )
 
 
+def test_r3_a_process_that_was_red_for_something_before_says_for_what() -> None:
+    report = replace(REPORT, previous=1)
+    whole = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, report, CLOSED)
+    assert whole.processes[1].previous == 1
+
+
+def test_of_a_topic_that_nobody_named_the_id_is_not_known() -> None:
+    whole = captured(LEFT, Bye(process=0, n=1), replace(HELLO, inputs=()), TRIGGER, REPORT, CLOSED)
+    assert {(cut.topic, cut.topic_id) for cut in whole.inputs} == {("a", "")}
+
+
 def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(whole: Captured) -> None:
     """R6: for every open cut its input counts as not processed; a restore runs it again."""
     first, second = whole.inputs
@@ -203,6 +214,31 @@ def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: C
     assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, two).changelogs[0].end == 8
     silent = replace(CLOSED, sent=())
     assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, silent).changelogs[0].end == 5
+
+
+def test_r7_a_changelog_that_nobody_has_written_ends_at_the_beginning() -> None:
+    empty = (replace(CLOSED.changelogs[0], end=0),)
+    for sent in ((), (SentEnd(topic="changelog", partition=0, white_end=0, last_seq=-1),)):
+        closed = replace(CLOSED, changelogs=empty, sent=sent)
+        assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, closed).changelogs[0].end == 0
+
+
+def test_r7_of_two_that_wrote_to_a_changelog_the_one_that_wrote_further_counts() -> None:
+    """Whoever of them closed last."""
+    other = CutReport(process=3, n=1, epoch=5, previous=0, heard="ledger", assigned=-1, positions=())
+    sent = (SentEnd(topic="changelog", partition=0, white_end=6, last_seq=0),)
+    whole = captured(
+        LEFT,
+        Bye(process=0, n=1),
+        HELLO,
+        Hello(n=5, app="p"),
+        TRIGGER,
+        other,
+        replace(REPORT, epoch=5),
+        replace(CLOSED, epoch=5, report=6),
+        Closed(process=3, n=2, epoch=5, report=5, sent=sent),
+    )
+    assert [cut.end for cut in whole.changelogs] == [8]
 
 
 def test_r8_ranges_that_the_receivers_recorded(whole: Captured) -> None:

@@ -14,6 +14,7 @@ from snapkafka.protocol.completion import LedgerState, Status
 from snapkafka.protocol.events import InputsTaken, StopAsked
 from snapkafka.protocol.records import (
     Abort,
+    Assigned,
     Checkpoint,
     Dead,
     Hello,
@@ -56,6 +57,17 @@ def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader() -> None:
         late.apply(offset, world.ledger[offset])
     assert [cut.earlier for cut in world.fold.captured(epoch).inputs] == [(p.id,)]
     assert [cut.earlier for cut in late.captured(epoch).inputs] == [(-1,)]
+
+
+def test_who_had_an_input_when_a_snapshot_was_taken_is_kept_though_another_has_it_now(world: World) -> None:
+    """Without, the cut would look like that of an input that nobody had before."""
+    p, heir = Process(world, "p", (A,)), Process(world, "p", (A,), assign=False)
+    epoch = world.trigger()
+    settle(p, heir)
+    heir.give(A, generation=2)
+    ledger, _ = trimmed(world, start=len(world.ledger))
+    late = read(ledger, start=ledger[0][0])
+    assert [(cut.receiver, cut.earlier) for cut in late.captured(epoch).inputs] == [(p.id, (-1,))]
 
 
 def answers(state: LedgerState, epochs: set[int]) -> dict[str, Any]:
@@ -161,6 +173,7 @@ def test_a_checkpoint_of_a_ledger_that_begins_with_one(seed: int) -> None:
             ((at, record) for at, record in enumerate(history.world.ledger)), first_n=N + upto
         ):
             ledger.append((history.world.append(chunk), chunk))
+            assert not any(isinstance(kept.record, Checkpoint) for kept in chunk.kept), "none holds another"
         start = len(history.world.ledger)
         assert answers(read(ledger, start=upto), kept) == answers(history.world.fold, kept)
 
@@ -198,6 +211,29 @@ def test_chunks_have_room_for_all_names_and_all_numbers(world: World) -> None:
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=2)
     assert [len(c.others) for c in chunks] == [8, 8, 8, 8, 8, 1]
     assert [len(c.seen) for c in chunks] == [1, 0, 0, 0, 0, 0]
+
+
+def test_the_first_record_behind_a_checkpoint_is_read_too(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """Somebody says something between its taking and its writing."""
+    ledger, _ = trimmed(world, start=len(world.ledger))
+    ((upto, chunk),) = ledger
+    state = read([(upto, Hello(n=1, app="p")), (upto + 1, chunk)], start=upto)
+    assert upto in state.processes
+
+
+def test_r11_what_overtook_others_is_still_a_repeat_behind_a_checkpoint(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, _ = pair
+    overtaking = Assigned(process=p.id, n=100, generation=5, inputs=())
+    world.append(overtaking)
+    ledger, _ = trimmed(world, start=len(world.ledger))
+    state = read(ledger, start=ledger[0][0])
+    at = state.processes[p.id].assigned
+    state.apply(state.end, overtaking)
+    assert state.processes[p.id].assigned == at
 
 
 def test_until_the_last_chunk_nothing_is_known(world: World, pair: tuple[Process, Process]) -> None:
@@ -299,21 +335,26 @@ def test_a_record_that_is_kept_no_more_is_still_a_repeat(world: World, pair: tup
     assert state.paused
 
 
+@pytest.mark.parametrize("soon", [False, True])
 def test_an_app_that_was_retired_is_not_expected_after_it_either(
-    world: World, pair: tuple[Process, Process]
+    world: World, pair: tuple[Process, Process], soon: bool
 ) -> None:
-    """R10: an app can be retired. Retired once, it stays so for the snapshots that came between."""
+    """R10: an app can be retired. Retired once, it stays so for the snapshots that came between: also where somebody
+    retires it again, and though somebody still sends to it."""
     p, q = pair
+    q.send(A)
     p.feed(StopAsked())
     world.append(Retire(n=1, app="p"))
     epoch = world.trigger()
-    settle(q)
+    if not soon:
+        settle(q)
     world.append(Retire(n=2, app="p"))
+    settle(q)
     ledger, kept = trimmed(world, start=len(world.ledger))
     assert kept == {epoch}
-    assert forgetful(read(ledger, start=ledger[0][0]).captured(epoch)) == forgetful(
-        world.fold.captured(epoch)
-    )
+    assert answers(read(ledger, start=ledger[0][0]), kept) == answers(world.fold, kept) | {
+        "end": ledger[-1][0] + 1
+    }
 
 
 def test_only_the_latest_captured_snapshots_are_kept(world: World, pair: tuple[Process, Process]) -> None:
@@ -351,7 +392,39 @@ def test_of_those_that_left_only_the_latest_are_kept_and_whoever_has_a_part_in_a
     assert forgetful(state.captured(epoch)) == forgetful(world.fold.captured(epoch))
 
 
-def test_what_was_contaminated_stays_so(world: World, pair: tuple[Process, Process]) -> None:
+def test_who_has_an_input_is_kept_however_long_ago_it_left(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("snapkafka.protocol.checkpoint.KEEP_LEFT", 0)
+    p, other = Process(world, "p", (A,)), Process(world, "p")
+    p.feed(StopAsked())
+    ledger, _ = trimmed(world, start=len(world.ledger))
+    state = read(ledger, start=ledger[0][0])
+    assert {*state.processes} == {p.id, other.id}
+    assert state.owner(("p", A)) == p.id
+
+
+def test_who_cut_an_input_where_it_started_is_kept_however_long_ago_it_left(
+    world: World, pair: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("snapkafka.protocol.checkpoint.KEEP_LEFT", 0)
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A)
+    settle(p, q, heir)
+    p.give(A, generation=2)
+    heir.feed(StopAsked())
+    ledger, _ = trimmed(world, start=len(world.ledger))
+    state = read(ledger, start=ledger[0][0])
+    assert {*state.processes} == {p.id, q.id, heir.id}
+    assert forgetful(state.captured(epoch)) == forgetful(world.fold.captured(epoch))
+
+
+def test_what_was_contaminated_stays_so(
+    world: World, pair: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """R12: who was taken for dead and comes back with work under way leaves doubts on what was captured meanwhile."""
     p, q = pair
     p.start(A, 0)
@@ -366,6 +439,13 @@ def test_what_was_contaminated_stays_so(world: World, pair: tuple[Process, Proce
     assert world.snapshot(epoch).contaminated
     ledger, kept = trimmed(world, start=len(world.ledger))
     assert answers(read(ledger, start=ledger[0][0]), kept)["doubts"] == answers(world.fold, kept)["doubts"]
+    p.feed(StopAsked())
+    heir.give(A, generation=2)
+    monkeypatch.setattr("snapkafka.protocol.checkpoint.KEEP_LEFT", 0)
+    ledger, kept = trimmed(world, start=len(world.ledger))
+    state = read(ledger, start=ledger[0][0])
+    assert state.snapshots[epoch].contaminated, "however long ago it left"
+    assert {*state.processes} == {void, p.id, q.id, heir.id}
 
 
 def test_names_are_taken_for_so_many_snapshots_whoever_reads(world: World) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.actions import SendMarkers
+import pytest
+
+from snapkafka.protocol.actions import AppendToLedger, SendMarkers, StartTimer, TurnedRed
 from snapkafka.protocol.colours import FAILED_MAX
 from snapkafka.protocol.completion import KEEP_DECIDED, Status
 from snapkafka.protocol.events import (
     ChannelEnded,
     CutTimed,
     EndsSeen,
+    LedgerRead,
     MarkerFailed,
     MarkerSent,
     RecordMet,
     StopAsked,
 )
-from snapkafka.protocol.records import Abort, Closed, TopicPartition
+from snapkafka.protocol.records import Abort, ChannelRange, Closed, CutReport, TopicPartition
+from snapkafka.protocol.worker import WorkerProtocol
 
 from .world import A, B, Process, Stored, World, records, settle
 
@@ -46,8 +50,46 @@ def test_r7_markers_wait_for_white_events_and_sends(world: World, pair: tuple[Pr
     )
     seq = p.machine.send_stamped(effect, B)
     p.do(p.machine.send_appended(effect))
+    assert [a.epoch for a in p.asked if isinstance(a, SendMarkers)] == [epoch], (
+        "not only when it is acknowledged"
+    )
     p.do(p.machine.send_acked(effect, B, seq, 2))
     assert [a.epoch for a in p.asked if isinstance(a, SendMarkers)] == [epoch]
+
+
+def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(world: World) -> None:
+    p = Process(world, "p")
+    epoch = world.trigger(ttl_ms=77)
+    actions = p.feed(LedgerRead(offset=epoch - 1, record=world.ledger[-1]))
+    (report,) = records(p, CutReport)
+    assert actions == [
+        TurnedRed(epoch=epoch, previous=0, heard="ledger"),
+        AppendToLedger(record=report),
+        StartTimer(epoch=epoch, ttl_ms=77),
+    ]
+    assert report.assigned == -1, "no inputs yet"
+
+
+def test_r7_acknowledgements_may_come_in_any_order(world: World, pair: tuple[Process, Process]) -> None:
+    p, q = pair
+    p.send(B, ack=False)
+    p.send(B, ack=False)
+    p.unacked.reverse()
+    p.ack()
+    world.trigger()
+    settle(p, q)
+    (sent,) = records(p, Closed)[-1].sent
+    assert (sent.white_end, sent.last_seq) == (2, 1)
+
+
+def test_r11_the_numbers_of_a_process_have_no_gaps(world: World, pair: tuple[Process, Process]) -> None:
+    """Of an author all numbers up to some point are remembered as one: a gap would have to be remembered."""
+    p, q = pair
+    for name in ("first", "second"):
+        world.trigger(name)
+        settle(p, q)
+    numbers = [record.n for record in world.ledger if record.process == p.id]
+    assert numbers == [*range(1, len(numbers) + 1)]
 
 
 def test_r7_closed_tells_white_ends(world: World, pair: tuple[Process, Process]) -> None:
@@ -62,8 +104,10 @@ def test_r7_closed_tells_white_ends(world: World, pair: tuple[Process, Process])
     p.send(B, white)
     p.end(white)
     settle(p, q)
-    (sent,) = records(p, Closed)[-1].sent
+    closed = records(p, Closed)[-1]
+    (sent,) = closed.sent
     assert (sent.topic, sent.white_end, sent.last_seq, sent.marker) == ("b", 4, 3, 4)
+    assert closed.cut_us == 1, "as the driver measured it"
 
 
 def test_r7_a_failed_white_send_aborts(world: World, pair: tuple[Process, Process]) -> None:
@@ -98,6 +142,7 @@ def test_classic_mode_red_sends_wait_for_the_markers(world: World) -> None:
     world.trigger()
     p.catch_up()
     assert p.machine.must_wait(p.machine.send_entered(None))
+    assert not WorkerProtocol().classic, "only who asks for it"
     late = p.machine.send_entered(white)
     assert not p.machine.must_wait(late), "white sends never wait"
     assert p.machine.is_awaited(late), (
@@ -134,7 +179,7 @@ def test_r8_the_receiver_records_the_channel_at_the_marker(
     q.end(next(iter(q.machine.colours.running)))
     settle(p, q)
     (recorded,) = records(q, Closed)[-1].recorded
-    assert (recorded.sender, recorded.topic, recorded.start, recorded.end) == (p.id, "b", 1, 1)
+    assert recorded == ChannelRange(sender=p.id, topic="b", partition=0, start=1, end=1)
 
 
 def test_r8_senders_that_left_are_named(world: World, pair: tuple[Process, Process]) -> None:
@@ -306,3 +351,34 @@ def test_a_cut_for_a_snapshot_that_is_long_forgotten_still_closes_for_an_older_o
     q.end(running)
     q.catch_up()
     assert world.snapshot(first).status is Status.CAPTURED
+
+
+def test_a_cut_may_be_for_a_snapshot_that_was_forgotten_before_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It serves an older one, that is still open; nobody knows any more where its markers might go."""
+    monkeypatch.setattr("snapkafka.protocol.completion.KEEP_DECIDED", 1)
+    q = Process(world, "q", (B,), hear=frozenset({"headers"}))
+    q.send(A)
+    first, second, third = (world.trigger(name) for name in ("first", "second", "third"))
+    for n, epoch in enumerate((second, third)):
+        world.append(Abort(n=n, epoch=epoch, code="x", reason="y"))
+    q.catch_up()
+    assert second not in q.machine.ledger.snapshots
+    q.feed(RecordMet(epoch=second))
+    settle(q)
+    assert [sent.marker for closed in records(q, Closed) for sent in closed.sent] == [-1]
+    assert world.snapshot(first).closed.keys() == {q.id}
+
+
+def test_a_cut_that_nobody_wants_is_dropped_though_the_one_before_is_open(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """It serves the epochs in (previous, epoch], and `previous` is none of them."""
+    p, q = pair
+    p.start(A, 0)
+    first, second = world.trigger("first"), world.trigger("second")
+    settle(p, q)
+    world.append(Abort(n=1, epoch=second, code="x", reason="y"))
+    settle(p, q)
+    assert p.machine.cuts.keys() == {first}

@@ -67,6 +67,7 @@ def test_r6_a_red_reply_tears(world: World, pair: tuple[Process, Process]) -> No
     p.end(between)
     torn = {e: [t.offset for cut in world.fold.captured(e).inputs for t in cut.torn] for e in (first, second)}
     assert torn == {first: [0], second: []}
+    assert {t.table for cut in world.fold.captured(first).inputs for t in cut.torn} == {""}, "in a reply"
 
 
 def test_r6_an_event_may_be_torn_for_some_of_the_snapshots_that_one_cut_serves(world: World) -> None:
@@ -84,6 +85,42 @@ def test_r6_an_event_may_be_torn_for_some_of_the_snapshots_that_one_cut_serves(w
         for e in (first, second)
     }
     assert torn == {first: [(0, first)], second: []}
+
+
+def test_r6_an_event_may_be_torn_twice(world: World) -> None:
+    """By a reply of one colour, and by one of a later: each time for other snapshots."""
+    p = Process(world, "p", (A,), hear=frozenset({"headers"}))
+    white = p.start(A, 0)
+    first, second = world.trigger("1"), world.trigger("2")
+    p.catch_up()
+    p.feed(RecordMet(epoch=second))
+    p.do(p.machine.reply_taken(white, first))
+    p.do(p.machine.reply_taken(white, second))
+    settle(p)
+    torn = {
+        e: [(t.was, t.met) for cut in world.fold.captured(e).inputs for t in cut.torn]
+        for e in (first, second)
+    }
+    assert torn == {first: [(0, first)], second: [(first, second)]}
+
+
+def test_r6_what_is_torn_is_told_with_the_cuts_that_it_crossed(world: World) -> None:
+    """Not with one that it is red for anyway, and not with one that both are white for."""
+    p = Process(world, "p", (A,))
+    white = p.start(A, 0)
+    epochs = []
+    for offset, name in enumerate(("1", "2", "3"), 1):
+        epochs.append(world.trigger(name))
+        p.catch_up()
+        p.start(A, offset)
+    between = Cause("agent", A, 1)
+    p.do(p.machine.reply_taken(between, epochs[1]))
+    assert {e: [t.offset for t in cut.torn] for e, cut in p.machine.cuts.items()} == {
+        epochs[0]: [],
+        epochs[1]: [1],
+        epochs[2]: [],
+    }
+    p.end(white)
 
 
 def test_r6_of_three_colours_the_middle_one_tears_too(world: World, pair: tuple[Process, Process]) -> None:
@@ -110,7 +147,12 @@ def test_r6_what_others_wrote_into_a_global_table_has_their_colour(
     white = p.start(A, 0)
     epoch = world.trigger()
     settle(p, q)
+    p.machine.key_received("g", "white", 0)
+    p.do(p.machine.table_touched(white, "g", "white", write=False))
+    p.do(p.machine.table_touched(white, "g", "white", write=True))
+    assert p.send(B, white).epoch == 0, "what is white like itself changes nothing"
     p.machine.key_received("g", "k", epoch)
+    p.machine.key_received("g", "k", 0)
     p.do(p.machine.table_touched(None, "t", "timer", write=True))
     p.do(p.machine.table_touched(white, "g", "k", write=False))
     settle(p, q)
@@ -121,11 +163,28 @@ def test_r6_nothing_is_torn_once_the_white_events_are_done(
     world: World, pair: tuple[Process, Process]
 ) -> None:
     p, _ = pair
+    p.hold_ends = True  # the cut stays open
     white = p.start(A, 0)
-    world.trigger()
+    epoch = world.trigger()
     p.catch_up()
     p.end(white)
     assert not p.machine.colours.tearing
+    assert p.machine.cuts.keys() == {epoch}
+
+
+def test_r6_a_task_that_outlives_its_event_has_the_colour_of_the_process(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """It is no event any more that could be torn; who takes in what it writes is."""
+    p, q = pair
+    white, ended = p.start(A, 0), p.start(A, 1)
+    epoch = world.trigger()
+    settle(p, q)
+    p.end(ended)
+    assert p.machine.table_touched(ended, "t", "k", write=True) == ()
+    assert p.machine.colours.white_running(epoch)
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    assert not p.machine.colours.white_running(epoch)
 
 
 def test_r6_what_happens_while_nothing_can_be_torn_is_not_remembered(

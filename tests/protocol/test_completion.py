@@ -64,6 +64,7 @@ def test_r11_what_comes_first_stands(world: World, pair: tuple[Process, Process]
     settle(*pair)
     world.append(Abort(n=2, epoch=late, code="x", reason="too late"))
     assert world.snapshot(early).status is Status.FAILED
+    assert world.snapshot(early).failed_at == late
     assert world.snapshot(late).status is Status.CAPTURED
 
 

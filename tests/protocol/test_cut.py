@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.protocol.actions import ReadLedgerTo
+from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.completion import Status
-from snapkafka.protocol.events import MarkerMet, RecordMet, TriggerAppended
-from snapkafka.protocol.records import Abort, Closed, CutReport, Trigger
+from snapkafka.protocol.events import InputGiven, InputsGiven, MarkerMet, RecordMet, TriggerAppended
+from snapkafka.protocol.records import Abort, Closed, CutReport, Running, TopicPartition, Trigger
 
 from .world import A, B, Process, World, records, settle
 
@@ -130,8 +131,24 @@ def test_r3_the_cut_notes_positions_and_what_runs(world: World, pair: tuple[Proc
     p.catch_up()
     report = records(p, CutReport)[-1]
     assert [(x.agent, x.topic, x.partition, x.offset) for x in report.positions] == [("agent", "a", 0, 2)]
-    assert [(x.topic, x.offset) for x in report.running] == [("a", 1)]
+    assert report.running == (Running(agent="agent", topic="a", partition=0, offset=1),)
+    assert report.changelogs == (TopicPartition("p-t-changelog", 0),)
     assert (report.previous, report.epoch) == (0, epoch)
+
+
+def test_r3_of_two_agents_each_has_its_own_position(world: World) -> None:
+    """A channel begins where the slower one stands."""
+    p = Process(world, "p", (A,), assign=False)
+    given = InputGiven(tp=A, agents=("fast", "slow", "third"), position=2)
+    p.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+    p.catch_up()
+    for agent, offset in (("fast", 2), ("fast", 4), ("fast", 3), ("third", 2)):
+        p.machine.event_started(Cause(agent, A, offset))
+    epoch = world.trigger()
+    p.catch_up()
+    (report,) = records(p, CutReport)
+    assert [(x.agent, x.offset) for x in report.positions] == [("fast", 5), ("slow", 2), ("third", 3)]
+    assert p.machine.cuts[epoch].starts == {A: 2}
 
 
 def test_r4_nothing_is_held(world: World, pair: tuple[Process, Process]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from snapkafka.protocol.completion import Failure, LedgerState, Status, Waiting
@@ -17,6 +19,7 @@ from snapkafka.protocol.records import (
     Hello,
     InputTopic,
     Pause,
+    TopicPartition,
     Trigger,
     Verdict,
 )
@@ -91,8 +94,10 @@ def test_r11_what_is_missing_for_long_was_never_written() -> None:
     fold.apply(fold.end, retire_like(4 + KEEP_ABOVE, 0))
     (seen,) = fold.taken()[1]
     assert (seen.process, seen.low, seen.above) == (0, 4 + KEEP_ABOVE, ())
+    fold.apply(fold.end, retire_like(6 + KEEP_ABOVE, 0))
+    assert fold.taken()[1][0].above == (6 + KEEP_ABOVE,), "it overtook one"
     fold.apply(fold.end, retire_like(3, 0))
-    assert fold.snapshots[2].verdict == retire_like(4 + KEEP_ABOVE, 0)
+    assert fold.snapshots[2].verdict == retire_like(6 + KEEP_ABOVE, 0)
 
 
 def test_what_strangers_and_the_dead_say_of_themselves_moves_nothing() -> None:
@@ -140,6 +145,35 @@ def test_r11_a_snapshot_says_what_it_waits_for(world: World, pair: tuple[Process
     assert world.fold.input_topics() == {"a"}
 
 
+def test_r2_a_report_is_none_for_the_epoch_that_its_author_was_red_for_before(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """It serves the epochs in (previous, epoch]."""
+    first = world.trigger("first")
+    late = Process(world, "p")
+    second = world.trigger("second")
+    late.catch_up()
+    assert late.id in world.snapshot(second).reports
+    assert late.id not in world.snapshot(first).reports
+
+
+def test_r9_a_table_partition_that_was_had_in_red_and_moved_on_is_not_cut_by_who_has_it_now() -> None:
+    """A changelog whose input nobody named: its first reader got it, and turned red, before the second did."""
+    changelog = TopicPartition("changelog", 0)
+    cut = CutReport(process=0, n=2, epoch=3, previous=0, heard="ledger", assigned=-1, positions=())
+    fold = fold_of(
+        Hello(n=1, app="p"),
+        Hello(n=2, app="p"),
+        Trigger(n=3, id="s"),
+        Assigned(process=0, n=1, generation=1, inputs=(), changelogs=(changelog,)),
+        cut,
+        Assigned(process=1, n=1, generation=2, inputs=(), changelogs=(changelog,)),
+        replace(cut, process=1, assigned=5, changelogs=(changelog,)),
+    )
+    assert fold.snapshots[3].reports.keys() == {0, 1}
+    assert fold.snapshots[3].claims == {}
+
+
 def test_r1_apps_in_scope_are_those_that_the_trigger_names(
     world: World, pair: tuple[Process, Process]
 ) -> None:
@@ -185,6 +219,7 @@ def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(
         code="paused", reason="snapshots are paused in this namespace"
     )
     assert world.snapshot(running).failed_at == running
+    assert world.snapshot(refused).failed_at == refused - 1, "by its own Trigger"
     assert world.fold.highest_epoch == running
     assert not world.fold.is_epoch(refused)
 

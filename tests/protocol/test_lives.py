@@ -11,6 +11,7 @@ from snapkafka.protocol.events import (
     CutTimed,
     Event,
     InputsTaken,
+    Joined,
     LedgerRecreated,
     MarkerMet,
     RecordMet,
@@ -19,7 +20,7 @@ from snapkafka.protocol.events import (
     TimerExpired,
     WentAbsent,
 )
-from snapkafka.protocol.records import NOBODY, Dead, TopicPartition
+from snapkafka.protocol.records import NOBODY, Abort, Dead, Hello, TopicPartition
 
 from .world import A, B, Process, World, settle
 
@@ -33,6 +34,7 @@ def test_r15_an_absent_process_aborts_what_it_may_have_mixed(
     p.hold_ends = True
     p.catch_up()
     p.feed(WentAbsent())
+    assert world.snapshot(before).failure is not None, "at once, not only when it is back"
     during = world.trigger("during")
     settle(p, q)
     p.feed(CameBack())
@@ -66,6 +68,43 @@ def test_r15_a_process_that_was_absent_from_the_start_aborts_when_it_has_joined(
     assert world.snapshot(after).status is Status.CAPTURED
 
 
+def test_r15_the_very_first_record_of_a_ledger_may_be_a_trigger(world: World) -> None:
+    """Its epoch is 1; who was absent then aborts that one too."""
+    epoch = world.trigger()
+    p = Process(world, "p", join=False)
+    p.feed(WentAbsent())
+    p.join()
+    assert epoch == 1
+    assert world.snapshot(epoch).status is Status.FAILED
+
+
+def test_r15_what_ran_before_an_absence_is_still_white_after_it(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    event = p.start(A, 0)
+    p.feed(WentAbsent())
+    p.feed(CameBack())
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).open, "it runs yet"
+    p.end(event)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_r11_what_runs_before_the_hello_is_read_is_white_for_what_comes_after_it(world: World) -> None:
+    p = Process(world, "p", join=False)
+    event = p.start(A, 0)
+    p.join()
+    epoch = world.trigger()
+    settle(p)
+    assert world.snapshot(epoch).open, "it runs yet"
+    p.end(event)
+    settle(p)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
 def test_r12_a_process_that_reads_its_own_dead_takes_a_new_identity(
     world: World, pair: tuple[Process, Process]
 ) -> None:
@@ -87,6 +126,27 @@ def test_a_recreated_ledger_starts_a_new_life(world: World, pair: tuple[Process,
     assert p.machine.process is None
     assert p.epoch == 0
     assert p.machine.ledger.end == 0
+    assert p.feed(LedgerRecreated()) == [], "it has not said anything in this one yet"
+
+
+def test_who_had_no_id_yet_in_a_ledger_that_is_gone_has_none_to_name(world: World) -> None:
+    p = Process(world, "p", join=False)
+    p.feed(Joined(hello=Hello(n=1, app="p")))
+    assert p.feed(LedgerRecreated()) == [SayHello(void=NOBODY, was=NOBODY)]
+
+
+def test_of_a_recreated_ledger_old_snapshots_are_forgotten_like_of_any_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("snapkafka.protocol.completion.KEEP_DECIDED", 2)
+    p = Process(world, "p")
+    world.ledger, world.fold, p.read = [], LedgerState(), 0
+    p.feed(LedgerRecreated())
+    p.join()
+    for n in range(5):
+        world.append(Abort(n=n, epoch=world.trigger(str(n)), code="x", reason="y"))
+    p.catch_up()
+    assert len(p.machine.ledger.snapshots) == 2
 
 
 def test_what_was_aborted_in_a_ledger_that_is_gone_is_an_epoch_like_any_other_in_the_new_one(
@@ -143,6 +203,42 @@ def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
     assert {c.end for c in world.fold.captured(after).changelogs if c.app == "p"} == {1}, (
         "what the old life wrote"
     )
+
+
+def test_r12_what_an_old_life_wrote_counts_though_it_was_done_before_the_next_snapshot(world: World) -> None:
+    p = Process(world, "p", (A,))
+    event = p.start(A, 0)
+    p.send(TopicPartition("p-t-changelog", 0), event)
+    void = p.id
+    world.append(Dead(n=9, dead=void))
+    p.catch_up()
+    p.join(was=void)
+    p.end(event)
+    epoch = world.trigger()
+    settle(p)
+    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [1]
+
+
+@pytest.mark.parametrize(("lives", "end"), [(("writes", "fails"), 1), (("fails",), 0)])
+def test_r12_an_old_life_whose_writes_failed_wrote_nothing(
+    world: World, lives: tuple[str, ...], end: int
+) -> None:
+    """Nor does it take away what a life before it wrote."""
+    p = Process(world, "p", (A,))
+    changelog = TopicPartition("p-t-changelog", 0)
+    for n, life in enumerate(lives):
+        p.send(changelog, ack=False)
+        if life == "writes":
+            p.ack()
+        else:
+            effect, tp, seq, _ = p.unacked.popleft()
+            p.do(p.machine.send_failed(effect, tp, seq, "full"))
+        world.append(Dead(n=n, dead=p.id))
+        p.catch_up()
+        p.join()
+    epoch = world.trigger()
+    settle(p)
+    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [end]
 
 
 def test_r12_who_had_nothing_under_way_comes_back_as_if_new(

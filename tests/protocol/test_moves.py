@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from snapkafka.protocol import owners
 from snapkafka.protocol.actions import AppendToLedger, AskStopped
 from snapkafka.protocol.completion import Failure, Status
 from snapkafka.protocol.events import (
@@ -12,6 +13,7 @@ from snapkafka.protocol.events import (
     StopAsked,
     StoppedSeen,
 )
+from snapkafka.protocol.owners import Owner
 from snapkafka.protocol.records import (
     Abort,
     ChangelogEnd,
@@ -48,7 +50,9 @@ def test_r10_a_white_input_given_to_a_red_process_is_cut_where_it_starts(
         "for this one alone"
     )
     assert report.supplement
+    assert report.positions == (Position(agent="agent", topic="a", partition=0, offset=7),)
     assert report.changelogs == (TopicPartition("p-t-changelog", 0),)
+    assert [closed.epoch for closed in records(heir, Closed)] == [epoch]
     assert {(c.process, c.end) for c in captured.changelogs if c.app == "p"} == {(heir.id, 5)}
 
 
@@ -62,7 +66,8 @@ def test_r10_a_supplement_counts_only_with_its_closed(world: World, pair: tuple[
     heir.deaf_to_itself = True
     heir.give(A)
     assert world.snapshot(epoch).supplements
-    assert world.snapshot(epoch).open
+    world.append(Dead(n=2, dead=Process(world, "p").id))
+    assert world.snapshot(epoch).open, "one that has no part in it"
     world.append(Dead(n=1, dead=heir.id))
     failure = world.snapshot(epoch).failure
     assert failure is not None
@@ -82,9 +87,14 @@ def test_r9_an_input_that_was_read_in_red_and_moves_on_uncut_fails_the_snapshot(
     heir.give(A)
     third = Process(world, "p", (), assign=False)
     third.give(A, generation=2)
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert (failure.code, failure.culprit) == ("input-moved", "a[0]")
+    assert world.snapshot(epoch).failure == Failure(
+        code="input-moved",
+        reason="input a[0] of app p was read by a process that had turned red, and moved on uncut",
+        culprit="a[0]",
+    )
+    assert (
+        world.snapshot(epoch).failed_at == world.fold.processes[third.id].assigned == third.machine.assigned
+    )
 
 
 def test_r10_inputs_of_a_stopped_app_are_cut_by_the_smallest_id(world: World) -> None:
@@ -99,6 +109,7 @@ def test_r10_inputs_of_a_stopped_app_are_cut_by_the_smallest_id(world: World) ->
     (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
     assert not any(isinstance(action, AskStopped) for action in r.asked)
     assert (asked.app, asked.inputs, asked.epoch) == ("p", (A,), epoch)
+    assert asked.asked_at == epoch - 1, "as the ledger stood with the trigger"
     q.feed(
         StoppedSeen(
             epoch=epoch,
@@ -114,6 +125,8 @@ def test_r10_inputs_of_a_stopped_app_are_cut_by_the_smallest_id(world: World) ->
     captured = world.fold.captured(epoch)
     (cut,) = (cut for cut in captured.inputs if cut.app == "p")
     assert (cut.position, cut.log_end, cut.receiver) == (1, 4, q.id)
+    assert cut.earlier == (p.id,), "who read it last"
+    assert [report.heard for report in records(q, CutReport)] == ["ledger", "stopped"]
     assert [(c.app, c.end) for c in captured.changelogs if c.app == "p"] == [("p", 3)]
 
 
@@ -151,6 +164,17 @@ def test_who_wakes_up_late_owns_nothing(world: World, pair: tuple[Process, Proce
     assert {cut.receiver for cut in world.fold.captured(epoch).inputs} == {heir.id, q.id}
 
 
+def test_of_what_one_says_that_wakes_up_late_the_rest_is_heard(world: World) -> None:
+    """It is not the owner of what moved on since; what nobody else was given since, it has."""
+    other = TopicPartition("a", 1)
+    p = Process(world, "p", (A, other))
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A, generation=3)
+    p.give(A, other, generation=2)
+    assert [world.fold.owner(("p", tp)) for tp in (A, other)] == [heir.id, p.id]
+    assert world.fold.owners["p", other].offset == p.machine.assigned
+
+
 def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
     p = Process(world, "p", (A,))
     heir = Process(world, "p", (A,), assign=False)
@@ -166,6 +190,8 @@ def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
         reason=f"input a[0] moved while process {p.id} (p on host, pid 0) was reporting its cut",
         culprit="a[0]",
     )
+    reported = next(at for at, r in enumerate(world.ledger) if isinstance(r, CutReport) and r.process == p.id)
+    assert world.snapshot(epoch).failed_at == reported
 
 
 def test_r9_an_input_that_came_and_went_while_a_report_was_on_its_way_fails_the_snapshot(
@@ -245,6 +271,36 @@ def test_r10_a_replay_is_reported_until_it_has_caught_up(world: World) -> None:
     assert found == [(2, 5, 1), (4, 5, 1), (6, 0, 0)]
 
 
+def test_r10_who_started_nothing_replays_nothing(world: World) -> None:
+    """Nor does who stands where it stood before."""
+    p = Process(world, "p", (A,))
+    p.feed(InputsTaken())
+    p.give(A)
+    assert [q.replay_until for q in p.machine.positions.note()] == [0]
+    p.end(p.start(A, 0))
+    p.feed(InputsTaken())
+    p.give(A)
+    p.end(p.start(A, 0))
+    assert [(q.offset, q.replay_until) for q in p.machine.positions.note()] == [(1, 0)]
+
+
+def test_a_process_that_is_given_nothing_stays_white(world: World) -> None:
+    p = Process(world, "p", (), assign=False)
+    p.give()
+    assert (p.epoch, p.turned) == (0, [])
+
+
+def test_r9_inputs_are_ready_when_the_ledger_has_been_read_up_to_them(world: World) -> None:
+    p = Process(world, "p", (A,), assign=False)
+    ready = [p.machine.inputs_ready]  # it has none
+    given = InputGiven(tp=A, agents=("agent",), position=0)
+    p.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+    ready.append(p.machine.inputs_ready)
+    p.catch_up()
+    ready.append(p.machine.inputs_ready)
+    assert ready == [True, False, True]
+
+
 def test_r10_a_replay_is_remembered_while_somebody_else_has_the_input(world: World) -> None:
     """It comes back to where it was: what was started here before still goes on, and happens twice."""
     p = Process(world, "p", (A,))
@@ -270,7 +326,8 @@ def test_r10_who_ran_an_input_before_the_ledger_said_whose_it_was_aborts(world: 
     and says so."""
     q = Process(world, "q", (B,))
     p = Process(world, "p", (A,), assign=False)
-    epoch = world.trigger()
+    other = world.trigger("other", apps=("q",))
+    epochs = [world.trigger("first"), world.trigger("second")]
     heir = Process(world, "p", (), assign=False)
     given = InputsGiven(
         generation=2, inputs=(InputGiven(tp=A, agents=("agent",), position=0),), changelogs=()
@@ -278,12 +335,14 @@ def test_r10_who_ran_an_input_before_the_ledger_said_whose_it_was_aborts(world: 
     heir.feed(given)
     heir.start(A, 0)
     heir.catch_up()
-    failure = world.snapshot(epoch).failure
-    assert failure == Failure(
-        code="contaminated",
-        reason=f"process {heir.id} ran events of a[0] before the ledger had told it whose it was",
-        culprit="a[0]",
-    )
+    for epoch in epochs:
+        assert world.snapshot(epoch).failure == Failure(
+            code="contaminated",
+            reason=f"process {heir.id} ran events of a[0] before the ledger had told it whose it was",
+            culprit="a[0]",
+        )
+    assert world.snapshot(other).open, "the input is none of it"
+    assert [position.offset for position in heir.machine.positions.note()] == [1], "what it ran it has run"
     settle(p, q, heir)
 
 
@@ -338,31 +397,70 @@ def test_r11_of_two_cuts_of_one_input_the_first_counts(world: World) -> None:
             positions=tuple(
                 Position(agent="agent", topic=tp[0], partition=tp[1], offset=offset) for tp in inputs
             ),
-            changelogs=(TopicPartition("p-t-changelog", 0),),
+            changelogs=tuple(TopicPartition("p-t-changelog", tp.partition) for tp in inputs),
         )
         at = world.append(report)
-        end = ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=offset)
-        world.append(Closed(process=process.id, n=101, epoch=epoch, report=at, changelogs=(end,)))
+        ends = tuple(
+            ChangelogEnd(table="t", topic="p-t-changelog", partition=tp.partition, end=offset + tp.partition)
+            for tp in inputs
+        )
+        world.append(Closed(process=process.id, n=101, epoch=epoch, report=at, changelogs=ends))
     captured = world.fold.captured(epoch)
     assert [(cut.partition, cut.position, cut.receiver) for cut in captured.inputs] == [
         (0, 3, p.id),
         (1, 5, q.id),
     ]
-    assert [(cut.end, cut.process) for cut in captured.changelogs] == [(3, p.id)]
+    assert [(cut.partition, cut.end, cut.process) for cut in captured.changelogs] == [
+        (0, 3, p.id),
+        (1, 6, q.id),
+    ]
 
 
 def test_r10_an_input_is_not_cut_for_a_snapshot_that_is_being_aborted(world: World) -> None:
     """The Abort is on its way: it stands behind the `Assigned` in the ledger."""
     q = Process(world, "q", (B,))
     Process(world, "p", (A,), assign=False)
-    epoch = world.trigger()
+    epoch, after = world.trigger("this"), world.trigger("after")
     heir = Process(world, "p", (), assign=False)
     heir.feed(InputsGiven(generation=2, inputs=(InputGiven(tp=A, agents=("x",), position=0),), changelogs=()))
     heir.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed"))
     heir.catch_up()
-    assert not records(heir, CutReport)
+    assert [report.epoch for report in records(heir, CutReport)] == [after]
     assert world.snapshot(epoch).status is Status.FAILED
     assert q.epoch == 0
+
+
+def test_r10_an_input_is_cut_where_it_starts_for_every_open_snapshot(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    epochs = [world.trigger("first"), world.trigger("second")]
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A)
+    assert [report.epoch for report in records(heir, CutReport)] == epochs
+    settle(p, q, heir)
+    assert {world.snapshot(epoch).status for epoch in epochs} == {Status.CAPTURED}
+
+
+def test_r10_a_supplement_that_nobody_wants_is_dropped_though_the_snapshot_before_is_open(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    first, second = world.trigger("first"), world.trigger("second")
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    heir.deaf_to_itself = True  # its supplements stay open
+    heir.give(A)
+    world.append(Abort(n=1, epoch=second, code="x", reason="y"))
+    heir.catch_up()
+    assert [item.report.epoch for item in heir.machine.supplements] == [first]
+    assert q.epoch == 0
+
+
+def test_r9_to_who_cuts_for_its_owner_an_input_is_as_red_as_the_owner() -> None:
+    owner = Owner(9, 1, 1, before=3, red=5, earlier=())
+    assert [owners.before(owner, process) for process in (1, 2)] == [3, 5]
 
 
 def test_r10_an_app_that_was_retired_and_ran_again_stands_still_like_any_other(world: World) -> None:

@@ -330,6 +330,7 @@ def test_a_failure_outweighs_what_could_not_be_seen() -> None:
 def test_notes_accuse_nobody() -> None:
     noted = outcome_of("duplicate")
     assert (noted.status, noted.found, noted.noted) == (Status.PASSED, 0, 1)
+    assert noted.notes == (Witness.of(Finding("duplicate", "in", 0, 0)),)
     assert outcome_of() == CheckOutcome(check="V1", status=Status.PASSED)
 
 
@@ -341,6 +342,12 @@ def test_so_many_witnesses_are_kept_and_all_are_counted() -> None:
     many = outcome_of(*["gap"] * 50)
     assert (many.found, len(many.witnesses)) == (50, WITNESSES_MAX)
     assert [witness.offset for witness in many.witnesses] == list(range(WITNESSES_MAX))
+
+
+def test_witnesses_stand_in_the_order_of_their_records() -> None:
+    findings = [Finding("disorder", "in", 0, 9), Finding("gap", "in", 0, 5)]
+    both = outcome("V1", findings, {"disorder": 1, "gap": 1})
+    assert [witness.offset for witness in both.witnesses] == [5, 9]
 
 
 @pytest.mark.parametrize("kind", KINDS)

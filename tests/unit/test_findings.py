@@ -99,6 +99,22 @@ def test_v1_a_gap_is_explained_only_by_as_many_offsets() -> None:
     ]
 
 
+def test_v1_what_is_missing_further_back_does_not_count_again() -> None:
+    """The log begins with offset 2; behind that one offset is missing, and one seq."""
+    assert log_checks.v1(CutView(CAPTURED), without(0, 1, 3)) == [
+        Finding("gap-explained", "in", 0, 4, 1, 4, a=3, b=3)
+    ]
+
+
+def test_v1_a_repeat_does_not_hide_which_offset_is_missing() -> None:
+    """The missing offset lies between a record and its repeat."""
+    log = [LogRecord("in", 0, offset, 1, 0, seq) for offset, seq in ((0, 0), (1, 1), (2, 2), (4, 2), (5, 4))]
+    assert log_checks.v1(CutView(with_sender(white_end=6)), log) == [
+        Finding("duplicate", "in", 0, 4, 1, 2, a=2),
+        Finding("gap-explained", "in", 0, 5, 1, 4, a=3, b=3),
+    ]
+
+
 def test_v1_others_records_between_explain_nothing() -> None:
     log = [LogRecord("in", 0, 0, 1, 0, 0), LogRecord("in", 0, 1), LogRecord("in", 0, 2, 1, 0, 2)]
     assert log_checks.v1(CutView(with_sender(last_seq=2)), log) == [
@@ -191,6 +207,11 @@ def test_v4_says_which_record_should_be_there() -> None:
     assert found == [Finding("last-missing", "in", 0, 4, 1, 4, app="app")]
 
 
+def test_v4_of_an_empty_log() -> None:
+    """Where nothing can be read a recorded range accuses nobody; what is missing is said."""
+    assert log_checks.v4(CutView(CAPTURED), []) == [Finding("last-missing", "in", 0, 4, 1, 4, app="app")]
+
+
 @pytest.mark.parametrize("change", [{"process": 2}, {"seq": 3}, {"marker": True}])
 def test_v4_another_record_in_its_place_is_not_it(change: dict[str, object]) -> None:
     log = [*WHITE[:4], WHITE[4]._replace(**change)]  # type: ignore[arg-type]
@@ -225,6 +246,14 @@ def test_v4_holes_in_flight() -> None:
     ]
 
 
+def test_v4_a_hole_that_is_only_partly_explained_is_at_the_record() -> None:
+    """Two seqs are missing, and one offset: nobody can say that the loss began there."""
+    log = [record._replace(seq=record.seq + (record.offset >= 4)) for record in without(3, of=WHITE)]
+    assert log_checks.v4(CutView(with_sender(last_seq=5)), log) == [
+        Finding("incomplete", "in", 0, 4, 1, 5, "app", 3, 4)
+    ]
+
+
 def test_v4_a_hole_that_ends_at_the_position_was_not_in_flight() -> None:
     view = CutView(with_input(position=3, noted=3))
     assert log_checks.v4(view, without(2)) == []
@@ -253,6 +282,8 @@ def test_v4_recorded_and_derived_hold_the_same() -> None:
     assert recorded(3, 5) == [Finding("recorded-differs", "in", 0, 2, 1, 2, "app", 3, 5)]
     assert recorded(1, 5) == [Finding("recorded-differs", "in", 0, 1, 1, 1, "app", 1, 5)]
     assert recorded(2, 4) == [Finding("recorded-differs", "in", 0, 4, 1, 4, "app", 2, 4)]
+    late = [*WHITE, LogRecord("in", 0, 5, 1, 0, 5)]
+    assert log_checks.v4(CutView(CAPTURED), late) == [], "what comes at the white end is for V1 to accuse"
     torn = replace(INPUT, position=1, noted=2)
     assert recorded(2, 5, inputs=(torn,)) == [], "it was recorded before it was known that the event is torn"
 
@@ -303,6 +334,21 @@ def test_v5_what_accuses_nobody(record: LogRecord) -> None:
     """The next one accuses all the same."""
     sound = effect(2, offset=1)
     assert [f.offset for f in log_checks.v5(CutView(CAPTURED), [record, sound])] == [1]
+
+
+def test_v5_where_nobody_was_replaying_the_first_offset_is_no_replay() -> None:
+    view = CutView(with_input(position=0, noted=0))
+    assert [f.kind for f in log_checks.v5(view, [effect(0)])] == ["effect-of-later"]
+
+
+def test_v5_where_one_agent_has_started_the_cause_it_may_be_the_effect_of_that_one() -> None:
+    """A stamp does not name the agent. What nobody has started accuses, also behind such an effect."""
+    agents = (
+        Position(agent="fast", topic="in", partition=0, offset=5),
+        Position(agent="slow", topic="in", partition=0, offset=2),
+    )
+    log = [effect(3), effect(6, offset=1)]
+    assert [f.a for f in log_checks.v5(CutView(with_input(agents=agents)), log)] == [6]
 
 
 def test_v5_an_input_of_another_app_is_not_ours() -> None:

@@ -165,6 +165,20 @@ def test_so_many_offsets_are_listed_and_all_are_counted() -> None:
     assert counts["gone"] == 78
 
 
+def test_what_is_gone_is_counted_for_every_app() -> None:
+    two = replace(CAPTURED, inputs=(INPUT, replace(INPUT, app="b")), processes=CAPTURED.processes[:1])
+    findings, counts = bounds_findings(CutView(two, bounds(start=4)))
+    assert counts == {"unread": 2, "gone": 4}
+    assert counts.total() == len(findings)
+
+
+def test_where_nobody_has_sent_nothing_in_flight_is_gone() -> None:
+    """Not even the first offset: what none of ours wrote is for its writer to keep."""
+    external = replace(INPUT, position=0, noted=0, low=0)
+    captured = replace(CAPTURED, inputs=(external,), senders=(), processes=CAPTURED.processes[:1])
+    assert bounds_findings(CutView(captured, bounds(start=4))) == ([], {})
+
+
 def test_one_topic_that_was_made_anew_hides_no_other() -> None:
     """Every check is told, at offset 0; the next partition is looked at all the same."""
     before = replace(INPUT, topic="a", topic_id="old")
