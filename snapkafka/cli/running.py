@@ -34,7 +34,11 @@ T = TypeVar("T")
 def _statuses() -> list[tuple[int, str, str]]:
     told = [
         (EXIT_OK, "done", ""),
-        (EXIT_NOT_GOOD, "not-good", "A snapshot was examined and is INCONSISTENT or UNVERIFIABLE."),
+        (
+            EXIT_NOT_GOOD,
+            "not-good",
+            "A snapshot was examined and is INCONSISTENT or UNVERIFIABLE; or `doctor` found a problem.",
+        ),
         (EXIT_INTERRUPTED, "interrupted", "Ctrl-C."),
     ]
     told += [(cls.exit_status, cls.code, (cls.__doc__ or "").splitlines()[0]) for cls in all_errors()]
