@@ -54,6 +54,15 @@ async def back(stream: Any) -> None:
         assert "_sk" not in event.headers, "agents never see our header"
 
 
+if broken := os.environ.get("SMALL_APP_BROKEN"):  # a seam of Faust's is not as expected
+
+    async def fail(*_: Any) -> Any:
+        raise RuntimeError(f"{broken} is broken")
+
+    from snapkafka.drivers.faust import seams
+
+    setattr(seams, broken, fail if broken != "connection_of" else lambda app: app.no_such_seam)
+
 if WHERE == "late":
     app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does
     snapkafka.install(app, namespace=NAMESPACE, every=EVERY)

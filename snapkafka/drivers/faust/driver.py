@@ -104,6 +104,7 @@ class FaustDriver:
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._quiet_since = float("-inf")  # no snapshot under way
         self._hello: Hello | None = None
+        self._started = False
         self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
         self.stamps = Stamps(self.machine, with_cause=self.config.cause)
         self.events = Events(self)
@@ -202,6 +203,8 @@ class FaustDriver:
 
     async def wait_for_identity(self) -> bool:
         """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15)."""
+        if not self._started:
+            return False
         if self._patience.worn(self.loop.time()):
             return self.machine.process is not None
         return await self._wait_until(lambda: self.machine.process is not None)
@@ -250,6 +253,7 @@ class FaustDriver:
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
         """Called when the app starts, before anything is sent. Returns at once."""
         self.loop = asyncio.get_running_loop()
+        self._started = True
         self._outbox = asyncio.Queue()
         self._opened = asyncio.Event()
         self.ledger, self.admin = ledger, admin
@@ -281,6 +285,8 @@ class FaustDriver:
 
     async def stop(self) -> None:
         """The app has stopped and flushed: say `Bye`, so that nobody waits for this process."""
+        if not self._started:
+            return
         if self.machine.process is not None:
             self.feed(StopAsked())
             try:

@@ -22,10 +22,11 @@ of the module, when some of these exist already: factories are wrapped, and what
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka import __version__
@@ -109,15 +110,28 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def start() -> None:
         await on_start()
-        driver.replies.attach(app._reply_consumer)
-        connection = connection_of(app)
-        await driver.start(KafkaLedger(connection, driver.config.namespace), KafkaTopicAdmin(connection))
+        with _failing_open("to start"):
+            driver.replies.attach(app._reply_consumer)
+            connection = connection_of(app)
+            await driver.start(KafkaLedger(connection, driver.config.namespace), KafkaTopicAdmin(connection))
 
     async def stop() -> None:
         await on_stop()
-        await driver.stop()
+        with _failing_open("to leave"):
+            await driver.stop()
 
     app.on_start, app.on_stop = start, stop
+
+
+@contextlib.contextmanager
+def _failing_open(what: str) -> Iterator[None]:
+    """R15: what goes wrong here is ours; the host goes on, and snapshots fail by the name of what they miss."""
+    try:
+        yield
+    except Exception as error:
+        logger.error(
+            "snapkafka: failed %s (%r); this worker goes on without taking part", what, error, exc_info=True
+        )
 
 
 def connection_of(app: Any) -> Connection:
@@ -139,17 +153,19 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
     async def say_hello_then_subscribe(topics: Any) -> None:
         if driver.machine.process is None:
-            driver.tables.attach()
-            _report_uncaptured(driver)
-            await driver.join(await hello_of(driver, topics))
+            with _failing_open("to join"):
+                driver.tables.attach()
+                _report_uncaptured(driver)
+                await driver.join(await hello_of(driver, topics))
         await subscribe(topics)
 
     async def announce(*args: Any, **kwargs: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go; seeking comes after that, so we seek before."""
-        if consumer.assignment():
-            await consumer.perform_seek()
-        driver.feed(await inputs_of(driver, consumer))
-        await driver.wait_for_inputs()
+        with _failing_open("to announce its inputs"):
+            if consumer.assignment():
+                await consumer.perform_seek()
+            driver.feed(await inputs_of(driver, consumer))
+            await driver.wait_for_inputs()
 
     acknowledge = consumer.ack
 

@@ -1,0 +1,59 @@
+"""R15: snapkafka never stops, crashes or delays its host; what goes wrong in it is logged, and the worker goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from snapkafka.demo.observer import observing
+from snapkafka.demo.system import System, wait_until
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import Broker, create_topics
+from tests.driver.test_install import produce, take
+
+EVENTS = 100
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("connection_of", "failed to start"),
+        ("hello_of", "failed to join"),
+        ("inputs_of", "failed to announce its inputs"),
+    ],
+)
+def test_r15_a_broken_seam_stops_nothing_but_us(
+    kafka: Broker, namespace: str, tmp_path: Path, broken: str, said: str
+) -> None:
+    """Every event passes, one log line says why this worker does not take part."""
+    app = f"small-{namespace}"
+    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
+    create_topics(
+        kafka.bootstrap, f"{app}-counts-changelog", partitions=2, config={"cleanup.policy": "compact"}
+    )
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    try:
+        with observing(kafka.bootstrap, namespace) as observer:
+            env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": "early", "SMALL_APP_BROKEN": broken}
+            worker = system.start_worker(app, env, module="tests.driver.small_app")
+            observer.call(produce(kafka.bootstrap, f"{app}-in", EVENTS))
+            tps = [TopicPartition(f"{app}-out", partition) for partition in range(2)]
+            wait_until(
+                "all events to pass",
+                lambda: sum(observer.call(observer.admin.log_ends(tps)).values()) >= EVENTS,
+                timeout_s=90,
+                system=system,
+            )
+            log = worker.log.read_text()
+            assert log.count(f"snapkafka: {said}") == 1, worker.last_lines(40)
+            assert "goes on without taking part" in log
+            if broken == "inputs_of":  # it has joined: a snapshot waits for its inputs, and says so
+                failure = observer.state.snapshots[take(observer, "s")].failure
+                assert failure is not None
+                assert "input" in failure.reason
+            system.check_alive()
+    finally:
+        system.stop()
