@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.features.apps.common import new_app, saw, source, target
 
-app = new_app(broker_commit_interval=600.0, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
+COMMIT = float(os.environ.get("FEATURES_COMMIT", "600"))
+app = new_app(broker_commit_interval=COMMIT, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
 SLEEP = float(os.environ["FEATURES_SLEEP"])
 
 counted_out = target(app, "counted-out")
