@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import urllib.error
 import urllib.request
@@ -148,7 +149,9 @@ def test_the_timers_of_all_workers_take_one_snapshot_at_a_time(
         )
         triggers = [view.trigger for view in observer.state.snapshots.values()]
         moments = {trigger.id for trigger in triggers}
-        assert all(moment.startswith("every-1s-") for moment in moments)
+        assert all(re.fullmatch(r"every-1s-\d{8}T\d{6}", moment) for moment in moments), (
+            "all workers say the same"
+        )
         assert len(moments) == len(triggers), (
             "the first trigger of a moment is the snapshot, and each is a second"
         )

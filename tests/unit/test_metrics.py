@@ -32,7 +32,7 @@ def read(text: bytes) -> dict[tuple[str, str], float]:
 def test_what_was_counted_can_be_read() -> None:
     metrics = Metrics(cuts=3, markers=2, foreign_headers=5)
     for epoch, failure in ((10, ""), (20, "ttl"), (30, ""), (40, "")):
-        metrics.triggered(epoch, 1_000)
+        metrics.triggered(view(epoch), 1_000)
         metrics.decided(view(epoch, failure), 1_200)
     metrics.decided(view(50), 9_000)  # nobody here saw its trigger
     metrics.cut_s.add(0.0002)
@@ -64,3 +64,14 @@ def test_a_value_counts_where_it_is_not_above_the_bound() -> None:
         histogram.add(value)
     assert histogram.buckets() == [("1.0", 2), ("2.0", 4), ("+Inf", 5)]
     assert histogram.sum == 7.5
+
+
+def test_what_is_decided_leaves_nothing_behind_and_a_new_ledger_begins_anew() -> None:
+    metrics = Metrics()
+    metrics.triggered(view(10), 1_000)
+    metrics.decided(view(10, "paused"), 1_000)
+    assert metrics._triggered_ms == {}
+    metrics.triggered(view(10), 1_000)
+    metrics.recreated()
+    metrics.decided(view(10), 9_000)  # the tenth of the new ledger: nobody here saw its trigger
+    assert metrics.capture_s.sum == 0

@@ -50,7 +50,6 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     LogEnd,
     TopicPartition,
-    Trigger,
 )
 from snapkafka.protocol.worker import WorkerProtocol
 
@@ -321,7 +320,7 @@ class FaustDriver:
                     self.ledger.topic,
                 )
                 self._opened.clear()
-                self.metrics.ledger_recreated += 1
+                self.metrics.recreated()
                 self.feed(LedgerRecreated())
             except SnapkafkaError as error:
                 logger.warning("snapkafka: %s; this worker tries again (%s)", error, error.advice)
@@ -329,15 +328,17 @@ class FaustDriver:
 
     def _take_read(self, read: Entry) -> None:
         """The next record of the ledger; count what became of snapshots by it."""
-        open_before = list(self.machine.ledger.open.values())
+        ledger = self.machine.ledger
+        before = list(ledger.open.values())
         self.feed(LedgerRead(offset=read.offset, record=read.record))
         self.metrics.ledger_garbage += read.record is None
-        if isinstance(read.record, Trigger):
-            self.metrics.triggered(read.offset + 1, read.timestamp_ms)
-        for view in open_before:
+        if (view := ledger.snapshots.get(read.offset + 1)) is not None:
+            self.metrics.triggered(view, read.timestamp_ms)
+            before.append(view)  # a pause fails it at once
+        for view in before:
             if not view.open:
                 self.metrics.decided(view, read.timestamp_ms)
-        if open_before and not self.machine.ledger.open:
+        if before and not ledger.open:
             self._quiet_since = self.loop.time()
 
     async def _write_ledger(self) -> None:

@@ -61,9 +61,14 @@ class Metrics:
     capture_s: Histogram = field(default_factory=lambda: Histogram(CAPTURE_S))
     _triggered_ms: dict[int, int] = field(default_factory=dict)  # of snapshots that are under way
 
-    def triggered(self, epoch: int, at_ms: int) -> None:
+    def triggered(self, view: SnapshotView, at_ms: int) -> None:
         """A snapshot is under way since then, by the ledger's clock."""
-        self._triggered_ms[epoch] = at_ms
+        self._triggered_ms[view.epoch] = at_ms
+
+    def recreated(self) -> None:
+        """The ledger was made anew: its epochs begin again."""
+        self.ledger_recreated += 1
+        self._triggered_ms.clear()
 
     def decided(self, view: SnapshotView, at_ms: int) -> None:
         """It is captured, or has failed."""

@@ -41,7 +41,8 @@ def moment_after(now: float, every: float) -> float:
 def moment_id(moment: float, every: float) -> str:
     """The id of the snapshot that is due at a moment, the same for all workers whose period is the same."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(moment))
-    return f"every-{every:g}s-{stamp}" + (f".{moment % 1:.3f}"[2:] if moment % 1 else "")
+    ms = round(moment % 1 * 1000)
+    return f"every-{every:g}s-{stamp}" + (f".{ms:03}" if ms else "")
 
 
 def failures_in_a_row(ledger: LedgerState, every: float) -> int:
