@@ -39,7 +39,7 @@ class Progress:
             self._status = self._console.status(escape(f"{what} ..."))
             self._status.start()
         else:
-            self._console.print(f"... {escape(what)}")
+            self._print(f"... {escape(what)}")
 
     def tick(self, note: str) -> None:
         """It goes on."""
@@ -51,7 +51,10 @@ class Progress:
         """It is over."""
         self.stop()
         took = time.monotonic() - self._since
-        self._console.print(f"[green]✓[/green] {escape(self._what)}  [dim]{took:.1f} s  {escape(note)}[/dim]")
+        self._print(f"[green]✓[/green] {escape(self._what)}  [dim]{took:.1f} s  {escape(note)}[/dim]")
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, soft_wrap=not self._console.is_terminal)  # in a file, a line is a line
 
     def stop(self) -> None:
         """No line is left half-drawn."""

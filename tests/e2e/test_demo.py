@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ import pytest
 from snapkafka.demo.__main__ import EXIT_INTERRUPTED
 from snapkafka.demo.settings import TOTAL
 from snapkafka.demo.system import wait_until
+from snapkafka.errors import TimedOutError
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -50,13 +52,16 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     with said.open("wb") as out:
         demo = subprocess.Popen(
             [sys.executable, "-c", WITH_CTRL_C, "--storage", str(tmp_path)],
-            env={**os.environ, "MARK": str(tmp_path)},
+            # Where a terminal of 85 columns would break the line that is awaited, a file has it whole.
+            env={**os.environ, "MARK": str(tmp_path), "COLUMNS": "85"},
             stdout=subprocess.DEVNULL,
             stderr=out,
             start_new_session=True,
         )
     try:
-        wait_until("the load", lambda: "transfers asked for" in said.read_text(), timeout_s=150)
+        with telling(said):
+            wait_until("the load", lambda: loaded(said) or demo.poll() is not None, timeout_s=150)
+        assert demo.poll() is None, said.read_text()
         assert len(marked(tmp_path)) > 6, "broker, four workers, and who watches over them"
         os.killpg(demo.pid, signal.SIGINT)
         assert demo.wait(60) == EXIT_INTERRUPTED
@@ -67,6 +72,19 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
         demo.wait()
         for left in marked(tmp_path):
             left.kill()
+
+
+def loaded(said: Path) -> bool:
+    return "transfers asked for" in said.read_text()
+
+
+@contextlib.contextmanager
+def telling(said: Path) -> Iterator[None]:
+    """What was said until then, where a wait is in vain."""
+    try:
+        yield
+    except TimedOutError as error:
+        raise TimedOutError(f"{error}; until then it said:\n{said.read_text()}") from error
 
 
 def marked(mark: Path) -> list[psutil.Process]:
