@@ -44,7 +44,7 @@ from .actions import (
     TurnedRed,
 )
 from .colours import Cause, Colours, Effect, Torn
-from .completion import LedgerState, Waiting
+from .completion import LedgerState, SnapshotView, Waiting
 from .cut import OpenCut, Positions, take_cut
 from .events import (
     CameBack,
@@ -365,7 +365,7 @@ class WorkerProtocol:
                 own = trigger.n in self._own_triggers
                 self._own_triggers.discard(trigger.n)
                 if self.process is not None and self.ledger.is_epoch(event.offset + 1):
-                    return self._triggered(event.offset + 1, trigger, own=own)
+                    return self._triggered(event.offset + 1, own=own)
             case Assigned() as assigned if assigned.process == self.process and assigned.n == self._given_n:
                 return self._assigned(event.offset)
             case CutReport() as report if report.process == self.process:
@@ -392,12 +392,13 @@ class WorkerProtocol:
         return snapshots[max(snapshots)].trigger.marker_topics if snapshots else ()
 
     def _recognised(self, offset: int) -> list[Action]:
-        """R11: our id is the offset of our Hello, our epoch the highest trigger below it."""
+        """R11: our id is the offset of our Hello, our epoch the highest trigger below it. Who triggered or was waited
+        for may be gone: what is under way is ours to watch, too (R12)."""
         self._hello_n = None
         self.process = offset
         if self.ledger.highest_epoch > self.colours.epoch:
             self.colours.turn(self.ledger.highest_epoch)
-        actions = self._contaminated() if self.absent else []
+        actions = [*(self._contaminated() if self.absent else []), *map(_timer, self.ledger.open.values())]
         return actions if self._given is None else [*actions, *self._append_assigned(self._given)]
 
     def _contaminated(self) -> list[Action]:
@@ -411,13 +412,13 @@ class WorkerProtocol:
         self._rest()
         return actions
 
-    def _triggered(self, epoch: int, trigger: Trigger, *, own: bool) -> list[Action]:
+    def _triggered(self, epoch: int, *, own: bool) -> list[Action]:
         if self.absent:
             return self._contaminated()
         actions: list[Action] = []
         if own or "ledger" in self.hear:
             actions = self._cut(epoch, "trigger" if own else "ledger")
-        return [*actions, *self._ask_stopped(epoch), StartTimer(epoch=epoch, ttl_ms=trigger.ttl_ms)]
+        return [*actions, *self._ask_stopped(epoch), _timer(self.ledger.snapshots[epoch])]
 
     def _new_life(self, *, recreated: bool = False) -> list[Action]:
         """Our id is void, because we read our own `Dead` (R12) or because the ledger is a new one: join again before
@@ -686,6 +687,10 @@ class WorkerProtocol:
     def _next_n(self) -> int:
         self._n += 1
         return self._n
+
+
+def _timer(snapshot: SnapshotView) -> StartTimer:
+    return StartTimer(epoch=snapshot.epoch, ttl_ms=snapshot.trigger.ttl_ms)
 
 
 def _first(waits: Iterable[Waiting]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.actions import SayHello
+from snapkafka.protocol.actions import SayHello, StartTimer
 from snapkafka.protocol.completion import Failure, LedgerState, Status
 from snapkafka.protocol.events import (
     CameBack,
@@ -343,3 +343,23 @@ def test_r12_events_of_the_old_life_end_in_the_old_life(world: World, pair: tupl
     p.do(p.machine.send_withdrawn(effect))
     with pytest.raises(AssertionError, match="entered anew"):
         p.machine.send_stamped(effect, B)
+
+
+def test_r12_who_joins_watches_over_what_is_under_way(world: World) -> None:
+    """Everybody who read the trigger is dead: without a clock of whoever comes next nobody would ever give it up, nor
+    say that they are dead."""
+    dead = Process(world, "p", (A,))
+    decided = world.trigger("decided")
+    dead.catch_up()
+    settle(dead)
+    assert world.snapshot(decided).status is Status.CAPTURED
+    epoch = world.trigger(ttl_ms=77)
+    heir = Process(world, "p", (A,))
+    timers = [action for action in heir.asked if isinstance(action, StartTimer)]
+    assert timers == [StartTimer(epoch=epoch, ttl_ms=77)]
+    heir.feed(TimerExpired(epoch=epoch))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.culprit == f"process {dead.id} of app p to cut and report"
+    heir.catch_up()
+    assert world.fold.processes[dead.id].dead
