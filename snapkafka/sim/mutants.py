@@ -555,7 +555,7 @@ SEEDS: Final = {
     "R11 born": 6,
     "R12 dead": 6,
     "R12 back": 23,
-    "V1 zombie": 258,
+    "V1 zombie": 514,
     "V5 replay": 513,
     "hear nothing": 64,
     "hear markers": 3,

@@ -18,6 +18,7 @@ from .faults import Faults
 from .storm import RECOVERY_S
 
 if TYPE_CHECKING:
+    from snapkafka.demo.observer import Observer
     from snapkafka.protocol import LedgerState
     from tests.e2e.parts import Live
 
@@ -39,12 +40,12 @@ class Log:
         self.bounds: dict[TopicPartition, LogBounds] = {}
 
 
-async def read_log(live: Live) -> Log:
+async def read_log(observer: Observer) -> Log:
     """Every topic that a process has named, from the start to the end as it is now."""
-    log, topics = Log(), _topics(live)
-    ledger_id, known = live.observer.ledger.ledger_id, live.observer.state
+    log, topics = Log(), _topics(observer.state)
+    ledger_id, known = observer.ledger.ledger_id, observer.state
     by_check = {wire.topic_check(topic): topic for topic in topics}
-    consumer = AIOKafkaConsumer(bootstrap_servers=live.bootstrap, enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(bootstrap_servers=observer.connection.bootstrap, enable_auto_commit=False)
     await consumer.start()
     try:
         partitions = [
@@ -84,16 +85,16 @@ def _record(
     return LogRecord(*tp, got.offset, said.process, said.epoch, said.seq, said.marker, cause)
 
 
-def _topics(live: Live) -> set[str]:
-    hellos = [view.hello for view in live.observer.state.processes.values()]
+def _topics(state: LedgerState) -> set[str]:
+    hellos = [view.hello for view in state.processes.values()]
     return {source.topic for hello in hellos for source in hello.inputs} | {
         table.changelog for hello in hellos for table in hello.tables
     }
 
 
-def verdict_of(live: Live, log: Log, epoch: int) -> tuple[Verdict, Counter[str]]:
+def verdict_of(state: LedgerState, log: Log, epoch: int) -> tuple[Verdict, Counter[str]]:
     """The verdict, and what was found, by kind."""
-    captured = live.observer.state.captured(epoch)
+    captured = state.captured(epoch)
     view = CutView(captured, log.bounds)
     records = [record for tp in {*view.inputs, *view.changelogs} for record in log.records[tp]]
     findings = [finding for checks in CHECKS.values() for check in checks for finding in check(view, records)]
@@ -107,13 +108,14 @@ def verdict_of(live: Live, log: Log, epoch: int) -> tuple[Verdict, Counter[str]]
 
 def judged(live: Live, found: Storm, *, at_most: int) -> dict[int, tuple[Verdict, Counter[str]]]:
     """Verdicts of the first snapshots after each fault, which suffered most, and of others up to so many."""
-    log = live.observer.call(read_log(live))
+    observer = live.observer
+    log = observer.call(read_log(observer))
     after = [
         next((epoch for epoch in found.captured if found.asked[epoch] >= fault.began_ms), None)
         for fault in sorted(found.faults, key=lambda fault: not fault.heavy)
     ]
     chosen = dict.fromkeys(epoch for epoch in (*after, *found.captured) if epoch is not None)
-    return {epoch: verdict_of(live, log, epoch) for epoch in list(chosen)[:at_most]}
+    return {epoch: verdict_of(observer.state, log, epoch) for epoch in list(chosen)[:at_most]}
 
 
 def problems(

@@ -1,0 +1,87 @@
+"""An app in a cycle with itself, whose worker dies at the step of cut or closing that a file names.
+
+`going` takes one request at a time, writes a table, waits, and sends to `coming`, which the app reads as well. The
+driver runs as it is; around each action that the machine asks for, and before each event that it is told, a process
+looks whether this is where it has to die.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import faust
+
+import snapkafka
+from snapkafka.protocol.actions import Action
+from snapkafka.protocol.events import Event
+
+from .steps import name_of
+
+ID = os.environ["DYING_ID"]
+ORDER = Path(os.environ["DYING_ORDER"])
+
+app = faust.App(
+    ID,
+    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
+    store="memory://",
+    topic_partitions=2,
+    topic_disable_leader=True,
+    broker_commit_interval=1.0,
+    broker_session_timeout=6.0,
+    broker_heartbeat_interval=1.0,
+    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
+)
+driver = snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+
+requests = app.topic(f"{ID}-requests", key_type=str, value_serializer="json")
+coming = app.topic(f"{ID}-coming", key_type=str, value_serializer="json")
+gone = app.Table("gone", key_type=str, value_type=int, default=int)
+come = app.Table("come", key_type=str, value_type=int, default=int)
+
+
+@app.agent(requests, name="going")
+async def going(stream: Any) -> None:
+    async for event in stream.events():
+        gone[event.key] += 1
+        await asyncio.sleep(0.01)
+        await coming.send(key=event.key, value=event.value)
+
+
+@app.agent(coming, name="coming")
+async def take(stream: Any) -> None:
+    async for event in stream.events():
+        come[event.key] += 1
+
+
+def die_at(step: str) -> None:
+    """As by `kill -9`, once per order."""
+    try:
+        ordered = ORDER.read_text()
+    except FileNotFoundError:
+        return
+    if ordered == step:
+        ORDER.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+do, tell = driver.do, driver.tell
+
+
+def do_or_die(actions: Sequence[Action]) -> None:
+    for action in actions:
+        die_at(f"before {name_of(action)}")
+        do([action])
+        die_at(f"after {name_of(action)}")
+
+
+def tell_or_die(event: Event) -> Any:
+    die_at(f"told {name_of(event)}")
+    return tell(event)
+
+
+driver.do, driver.tell = do_or_die, tell_or_die

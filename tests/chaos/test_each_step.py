@@ -1,0 +1,64 @@
+"""Crash at any instant: the process is killed between each two steps of cut and closing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from snapkafka.protocol.completion import SnapshotView
+from snapkafka.testing import Broker
+
+from .lane import Lane, lane
+from .steps import STEPS, all_names, known_names
+
+LANES = 4
+#: A process may have closed before it reads its own markers.
+MAY_BE_CLOSED = {"told MarkerMet", "told ChannelEnded"}
+
+
+def test_no_action_or_event_is_forgotten() -> None:
+    assert known_names() == all_names()
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(900)
+def test_killed_between_each_two_steps_of_cut_and_closing(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """At each step a worker dies in mid-snapshot; that snapshot fails by the name of the dead, or is captured if all
+    was written; the next one is captured; every one that is captured is borne out by the log."""
+
+    def run(number: int) -> tuple[dict[str, SnapshotView], Counter[str]]:
+        with lane(kafka.bootstrap, f"{namespace}-{number}", tmp_path / str(number)) as one:
+            one.take("first")
+            for step in STEPS[number::LANES]:
+                one.die_at(step)
+            return one.deaths, judged(one)
+
+    with ThreadPoolExecutor(LANES) as pool:
+        found = list(pool.map(run, range(LANES)))
+    deaths = {step: view for died, _ in found for step, view in died.items()}
+    counts = sum((counted for _, counted in found), Counter[str]())
+    print(*(f"{step}: {view.failure or 'captured'}" for step, view in deaths.items()), counts, sep="\n")
+    assert deaths.keys() == set(STEPS)
+    for step, view in deaths.items():
+        assert view.failure is None or view.failure.culprit, f"{step}: nobody is named: {view.failure}"
+    captured = {step for step, view in deaths.items() if view.failure is None}
+    assert "told LedgerRead Closed" in captured, "it was in the ledger"
+    assert captured <= {"told LedgerRead Closed", *MAY_BE_CLOSED}, "captured without a Closed"
+    assert counts["in flight"], "nothing was on its way in any snapshot: the test shows nothing"
+    assert counts["replays"], "no event ran again: the test shows nothing about replays"
+
+
+def judged(one: Lane) -> Counter[str]:
+    """Every captured snapshot is good by the log; what was seen in them."""
+    verdicts = one.verdicts()
+    bad = {epoch: told for epoch, told in verdicts.items() if not told[0].good}
+    assert not bad, bad
+    counts = Counter(verdict.value for verdict, _ in verdicts.values())
+    counts["in flight"] = one.in_flight(one.log())
+    counts["replays"] = sum(one.observer.state.captured(epoch).replays for epoch in verdicts)
+    return counts
