@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, errors
 from aiokafka import TopicPartition as KafkaPartition
@@ -34,6 +34,10 @@ REPLICAS_MAX: Final = 3
 CREATED_WITHIN_S: Final = 10.0
 #: The source of a setting that was made on the topic itself, in Kafka's numbering.
 SOURCE_TOPIC: Final = 1
+#: Per broker: with one of two away, none of a dozen tries reaches the other once in four thousand times.
+TRIES: Final = 6
+
+T = TypeVar("T")
 
 
 class KafkaTopicAdmin:
@@ -74,7 +78,7 @@ class KafkaTopicAdmin:
         admin = await self._connected()
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         with translated(self.connection, f"read the settings of topic {topic}"):
-            (response,) = await admin.describe_configs([resource])
+            (response,) = await _again(admin, lambda: admin.describe_configs([resource]))
             ((code, _, _, _, entries),) = response.resources
             if code:
                 raise errors.for_code(code)(topic)
@@ -202,7 +206,7 @@ class KafkaTopicAdmin:
         """What a group has committed: position and note, of each partition."""
         admin = await self._connected()
         with translated(self.connection, f"read what group {group} has committed"):
-            found = await admin.list_consumer_group_offsets(group)
+            found = await _again(admin, lambda: admin.list_consumer_group_offsets(group))
         return {TopicPartition(tp.topic, tp.partition): (at.offset, at.metadata) for tp, at in found.items()}
 
     # -- connecting ------------------------------------------------------------------------------------------
@@ -255,3 +259,13 @@ class KafkaTopicAdmin:
             except (errors.KafkaError, OSError) as error:
                 failure = error
         raise failure
+
+
+async def _again(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:
+    """aiokafka asks a broker that it picks at random, and one of them may be away: so ask some more times."""
+    for _ in range(TRIES * len(admin._client.cluster.brokers())):
+        try:
+            return await ask()
+        except (errors.NodeNotReadyError, errors.KafkaConnectionError):
+            continue
+    return await ask()

@@ -23,7 +23,7 @@ from .connection import Connection, translated
 from .metadata import TopicDescription
 from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
 
-__all__ = ["Entry", "KafkaLedger", "LedgerRecreatedError", "topic_name"]
+__all__ = ["Entry", "KafkaLedger", "LedgerRecreatedError", "RecordTooLargeError", "topic_name"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -45,6 +45,10 @@ NOT_SEEN_FOR_S: Final = 1.0
 def topic_name(namespace: str) -> str:
     """The topic that is the ledger of a namespace."""
     return f"_snapkafka.{namespace}"
+
+
+class RecordTooLargeError(LedgerUnusableError):
+    """It cannot be written now or ever."""
 
 
 class KafkaLedger:
@@ -182,7 +186,8 @@ class KafkaLedger:
         """Append a record and wait until it is safe; returns its offset. Appends stand in the order of the calls.
 
         Raises:
-            LedgerUnusableError: it is too large, or may not be written.
+            RecordTooLargeError: it is larger than any record of the ledger may be.
+            LedgerUnusableError: it may not be written.
             BrokerUnavailableError: not acknowledged in time; it may land later (and is then a repeat, if sent again).
             LedgerRecreatedError: the ledger is another one by now; the record stands in the new one, where it means
                 nothing.
@@ -190,7 +195,7 @@ class KafkaLedger:
         assert self._topic_id, "open() comes first"
         value = encode(record)
         if len(value) > RECORD_BYTES_MAX:
-            raise LedgerUnusableError(
+            raise RecordTooLargeError(
                 f"a {type(record).__name__} of {len(value):,} bytes is too large for the ledger"
                 f" (at most {RECORD_BYTES_MAX:,})",
                 hint="spread the app over more workers: each reports its own partitions only",

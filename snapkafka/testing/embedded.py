@@ -79,11 +79,19 @@ class EmbeddedKafka:
     Args:
         properties: broker settings on top of `PROPERTIES`, by their Kafka names.
         keep_data: leave `folder` (data, `server.properties`, `broker.log`) where it is when closed.
+        beside: a running one, of whose cluster this is to be the second broker (node 2); that one has the controller.
     """
 
-    def __init__(self, *, properties: Mapping[str, str] | None = None, keep_data: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        properties: Mapping[str, str] | None = None,
+        keep_data: bool = False,
+        beside: EmbeddedKafka | None = None,
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="snapkafka-broker-"))
-        self.cluster_id = _random_uuid()
+        self.cluster_id: str = _random_uuid() if beside is None else beside.cluster_id
+        self._beside = beside
         self.port, self._controller_port = _free_ports(2)
         self._was_up = False
         self._keep_data = keep_data
@@ -195,11 +203,15 @@ class EmbeddedKafka:
     def _write_config(self) -> None:
         (self.folder / "tmp").mkdir(exist_ok=True)
         settings = PROPERTIES | {
-            "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
-            "listeners": f"CLIENT://{HOST}:{self.port},CONTROLLER://{HOST}:{self._controller_port}",
+            "controller.quorum.voters": f"1@{HOST}:{(self._beside or self)._controller_port}",
+            "listeners": f"CLIENT://{HOST}:{self.port}",
             "advertised.listeners": f"CLIENT://{self.bootstrap}",
             "log.dirs": str(self.folder / "data"),
         }
+        if self._beside is None:
+            settings["listeners"] += f",CONTROLLER://{HOST}:{self._controller_port}"
+        else:
+            settings |= {"process.roles": "broker", "node.id": "2"}
         lines = (f"{key}={value}\n" for key, value in (settings | self._overrides).items())
         self._config.write_text("".join(lines), encoding="utf-8")
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger import KafkaLedger, LedgerRecreatedError
+from snapkafka.kafka.ledger import KafkaLedger, LedgerRecreatedError, RecordTooLargeError
 from snapkafka.ports import Entry
 from snapkafka.protocol.actions import (
     Action,
@@ -50,6 +50,7 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     LogEnd,
     TopicPartition,
+    Trigger,
 )
 from snapkafka.protocol.worker import WorkerProtocol
 
@@ -342,20 +343,41 @@ class FaustDriver:
             self._quiet_since = self.loop.time()
 
     async def _write_ledger(self) -> None:
-        """Nothing is written before `open` has looked at the topic, and nothing to a later ledger than it was meant
-        for: there our old process id is somebody else's."""
         while True:
             ledger, record = await self._outbox.get()
-            await self._opened.wait()
             try:
-                if ledger == self.metrics.ledger_recreated:
-                    await self.ledger.append(record)
-            except SnapkafkaError as error:
-                logger.warning(
-                    "snapkafka: %s was not written to the ledger: %s", type(record).__name__, error
-                )
+                await self._write(ledger, record)
             finally:
                 self._outbox.task_done()
+
+    async def _write(self, ledger: int, record: LedgerRecord) -> None:
+        """As soon as it can be: nothing but a snapshot waits for it, and readers drop what landed twice. Nothing is
+        written before `open` has looked at the topic, and nothing to a later ledger than it was meant for: there our
+        old process id is somebody else's. A trigger that comes late is none that anybody asked for."""
+        said = False
+        while True:
+            await self._opened.wait()
+            if ledger != self.metrics.ledger_recreated:
+                return
+            try:
+                await self.ledger.append(record)
+            except SnapkafkaError as error:
+                lost = isinstance(record, Trigger) or isinstance(
+                    error, RecordTooLargeError | LedgerRecreatedError
+                )
+                if lost or not said:
+                    logger.warning(
+                        "snapkafka: %s was not written to the ledger%s: %s",
+                        type(record).__name__,
+                        "" if lost else " yet",
+                        error,
+                    )
+                if lost:
+                    return
+                said = True
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
 
     async def _ask_ends(self, action: AskEnds) -> None:
         ends = await self.admin.log_ends(action.tps)

@@ -1,0 +1,29 @@
+"""An app under steady load while the ledger is away: `quick` counts and sends, `slow` says when it starts and ends, and
+is busy with its event for longer than a snapshot is given."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.features.apps.common import new_app, saw, source, target
+
+app = new_app(broker_commit_interval=0.5, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
+
+quick_out, slow_out = target(app, "quick-out"), target(app, "slow-out")
+quick = app.Table("quick", key_type=str, value_type=int, default=int)
+
+
+@app.agent(source(app, "quick"), name="quick")
+async def count(stream: Any) -> None:
+    async for event in stream.events():
+        quick[event.key] += 1
+        await quick_out.send(**saw("quick", event))
+
+
+@app.agent(source(app, "slow"), name="slow")
+async def linger(stream: Any) -> None:
+    async for event in stream.events():
+        await slow_out.send(**saw("slow", event))
+        await asyncio.sleep(8.0)
+        await slow_out.send(**saw("slow", event))
