@@ -51,21 +51,7 @@ async def doctor(
         views = latest_of_apps(state)
         found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
         found += await _about_ledger(work)
-        needed = roles(views)
-        described = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
-        found += _about_topics(views, described)
-        for role in needed:
-            if role.topic not in described:
-                continue
-            try:
-                holding, own = await work.admin.topic_settings(role.topic)
-            except SnapkafkaError as error:
-                found.append(_unseen("settings-unseen", error))
-                continue
-            found += [
-                finding.advice(role.topic, own, work.bootstrap)
-                for finding in judged(role, holding, assembly_within_ms)
-            ]
+        found += await _about_topics(work, views, assembly_within_ms)
         found += await _about_groups(work, {s.topic for view in views for s in view.hello.inputs})
     living = Counter(view.hello.app for view in state.living())
     return Checkup(
@@ -166,7 +152,6 @@ async def _about_ledger(work: Opened) -> list[Advice]:
         )
     try:
         access = await work.admin.access(topic)
-        holding, _ = await work.admin.topic_settings(topic)
     except SnapkafkaError as error:
         return [*found, _unseen("ledger-unseen", error)]
     if access.rights is not None and (missing := {"Read", "Write"} - access.rights):
@@ -179,6 +164,10 @@ async def _about_ledger(work: Opened) -> list[Advice]:
                 do="`snapkafka doctor --acls` says what each role needs",
             )
         )
+    try:
+        holding, _ = await work.admin.topic_settings(topic)
+    except SnapkafkaError as error:
+        return [*found, _unseen("ledger-unseen", error)]
     needed = int(holding.get("min.insync.replicas", "1"))
     if access.in_sync < needed:
         found.append(
@@ -193,7 +182,28 @@ async def _about_ledger(work: Opened) -> list[Advice]:
     return found
 
 
-def _about_topics(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
+async def _about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
+    """Their partitions, and whether they keep what assembly needs."""
+    needed = roles(views)
+    try:
+        described = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
+    except SnapkafkaError as error:
+        return [_unseen("topics-unseen", error)]
+    found = list(_about_partitions(views, described))
+    for role in needed:
+        if role.topic not in described:
+            continue
+        try:
+            holding, own = await work.admin.topic_settings(role.topic)
+        except SnapkafkaError as error:
+            found.append(_unseen("settings-unseen", error))
+            continue
+        wrong = judged(role, holding, within_ms)
+        found += [finding.advice(role.topic, own, work.bootstrap) for finding in wrong]
+    return found
+
+
+def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
     for view in views:
         app = view.hello.app
         counts = set()
