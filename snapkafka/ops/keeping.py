@@ -15,7 +15,7 @@ from typing import Final
 from snapkafka.advice import Advice, Weight
 from snapkafka.protocol.completion import ProcessView
 
-__all__ = ["Finding", "Role", "change_command", "judged", "roles", "said_ms"]
+__all__ = ["Role", "Shortfall", "change_command", "judged", "roles", "said_ms"]
 
 #: In Kafka's settings: no bound.
 UNBOUNDED: Final = -1
@@ -38,7 +38,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Shortfall:
     """Something that is wrong with the settings of a topic; `changes`: setting -> the value that mends it."""
 
     code: str
@@ -71,7 +71,7 @@ def roles(views: Iterable[ProcessView]) -> list[Role]:
     return [role for _, role in sorted(found.items())]
 
 
-def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Finding]:
+def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
     """What is wrong with the settings that hold for a topic.
 
     Args:
@@ -88,7 +88,7 @@ def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[F
         yield from _deleted_too_soon(role, holding, within_ms)
     lag_ms = int(holding.get("min.compaction.lag.ms", "0"))
     if compacts and lag_ms < within_ms:
-        yield Finding(
+        yield Shortfall(
             code="compaction",
             weight=Weight.WARNING,
             what=f"{role.name} may be compacted after {said_ms(lag_ms)}: a value of before the cut may give way to one "
@@ -97,7 +97,7 @@ def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[F
         )
 
 
-def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Finding | None:
+def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Shortfall | None:
     """A changelog that has to hold all of the state, and does not."""
     policy = holding.get("cleanup.policy", "delete")
     retention_ms, retention_bytes = _bound(holding, "retention.ms"), _bound(holding, "retention.bytes")
@@ -107,7 +107,7 @@ def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Fi
         if value != UNBOUNDED
     }
     if role.sets and "compact" in policy:
-        return Finding(
+        return Shortfall(
             code="sets-compacted",
             weight=Weight.PROBLEM,
             what=f"{role.name} of a table of sets has cleanup.policy={policy}: compaction keeps one of many changes "
@@ -124,7 +124,7 @@ def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Fi
         if int(holding.get("min.compaction.lag.ms", "0")) < within_ms:
             changes["min.compaction.lag.ms"] = str(within_ms)
     kind = "a table of sets" if role.sets else f"table {role.table}"
-    return Finding(
+    return Shortfall(
         code="state-deleted",
         weight=Weight.PROBLEM,
         what=f"{role.name} of {kind} has cleanup.policy={policy} and keeps {' and '.join(bounds)}: of a key that was"
@@ -133,7 +133,7 @@ def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Fi
     )
 
 
-def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Finding]:
+def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
     retention_ms, needed_ms = _bound(holding, "retention.ms"), within_ms + role.expires_ms
     if retention_ms != UNBOUNDED and retention_ms < needed_ms:
         need = f"assembly needs them for {said_ms(needed_ms)}"
@@ -142,14 +142,14 @@ def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) ->
                 f": its windows live for {said_ms(role.expires_ms)}, and {said_ms(within_ms)} until it has read them"
                 " (Faust makes such a changelog with the windows' life for its retention)"
             )
-        yield Finding(
+        yield Shortfall(
             code="retention",
             weight=Weight.PROBLEM,
             what=f"{role.name} keeps records for {said_ms(retention_ms)}, {need}",
             changes={"retention.ms": str(needed_ms)},
         )
     if (size := _bound(holding, "retention.bytes")) != UNBOUNDED:
-        yield Finding(
+        yield Shortfall(
             code="retention-bytes",
             weight=Weight.WARNING,
             what=f"{role.name} keeps {size:,} bytes of each partition, however young: under enough load less than the "
