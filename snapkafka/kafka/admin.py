@@ -33,7 +33,7 @@ __all__ = ["KafkaTopicAdmin"]
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3
-#: A topic that was just created is in the metadata of every broker within this time.
+#: A topic that was just created, or changed, is known to every broker within this time.
 CREATED_WITHIN_S: Final = 10.0
 #: The source of a setting that was made on the topic itself, in Kafka's numbering.
 SOURCE_TOPIC: Final = 1
@@ -130,7 +130,8 @@ class KafkaTopicAdmin:
                 raise errors.for_code(code)(topic)
 
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Change these settings of a topic and no others; None takes away what was made on the topic itself.
+        """Change these settings of a topic and no others, and wait until that is seen; None takes away what was made on
+        the topic itself.
 
         Raises:
             LedgerUnusableError: not allowed, or the broker refuses a value.
@@ -140,6 +141,12 @@ class KafkaTopicAdmin:
             ((code, why, *_),) = response.resources
             if code:
                 raise errors.for_code(code)(why or topic)
+        deadline = asyncio.get_running_loop().time() + CREATED_WITHIN_S
+        while asyncio.get_running_loop().time() < deadline:  # a broker may lag behind the one that took it
+            _, own = await self.topic_settings(topic)
+            if all(own.get(name) == value for name, value in changes.items()):
+                return
+            await asyncio.sleep(0.05)
 
     async def delete_topics(self, *topics: str) -> None:
         """Delete topics; those that are not there are passed over."""
@@ -175,7 +182,7 @@ class KafkaTopicAdmin:
         Raises:
             LedgerUnusableError: it takes DESCRIBE on the cluster.
         """
-        partitions = (await self.describe_topics([topic]))[topic].partitions
+        partitions = await self._partitions_of(topic)
         client = (await self._connected())._client
         largest: dict[int, int] = {}
         with translated(self.connection, f"read the size of topic {topic}"):
@@ -191,11 +198,19 @@ class KafkaTopicAdmin:
 
     async def oldest_ms(self, topic: str) -> int | None:
         """When the oldest record of a topic that is still there was written, in ms since 1970; None: it has none."""
-        partitions = (await self.describe_topics([topic]))[topic].partitions
+        partitions = await self._partitions_of(topic)
         consumer = await self._reader()
         with translated(self.connection, f"read the age of topic {topic}"):
             found = await consumer.offsets_for_times({KafkaPartition(topic, n): 0 for n in range(partitions)})
         return min((at.timestamp for at in found.values() if at is not None), default=None)
+
+    async def _partitions_of(self, topic: str) -> int:
+        found = (await self.describe_topics([topic])).get(topic)
+        if found is None:
+            raise LedgerUnusableError(
+                f"topic {topic} does not exist", hint="see whether it was deleted just now"
+            )
+        return found.partitions
 
     async def _offsets(self, which: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = [KafkaPartition(*tp) for tp in partitions]

@@ -18,6 +18,7 @@ from snapkafka.errors import BrokerUnavailableError
 from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.logs import about
 from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.events import Joined
 from snapkafka.protocol.records import Abort, CutReport, Hello, InputTopic, Trigger
 from tests.fakes import FakeAdmin, FakeEntry
 
@@ -34,19 +35,23 @@ class AsJson(logging.Formatter):
         return json.dumps({"message": record.getMessage(), **ours})
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    return [json.loads(AsJson().format(record)) for record in caplog.records if record.name == "snapkafka"]
+def said(records: list[logging.LogRecord]) -> list[dict[str, Any]]:
+    return [json.loads(AsJson().format(record)) for record in records if record.name == "snapkafka"]
 
 
 @pytest.fixture
 def driver(caplog: pytest.LogCaptureFixture) -> FaustDriver:
-    """One that has read the trigger of snapshot `friday`, epoch 2."""
+    """One that has read the trigger of snapshot `friday`, epoch 4."""
     caplog.set_level(logging.DEBUG, "snapkafka")
     made = FaustDriver(SimpleNamespace(), Config(namespace="ns"))
     made.loop = SimpleNamespace(call_later=lambda *_: None, time=lambda: 0.0)  # type: ignore[assignment]
+    made.recorder = SimpleNamespace(take=lambda item: None)  # type: ignore[assignment]
     hello = Hello(n=1, app="shop", inputs=(InputTopic(topic="orders", partitions=1),))
-    made._take_read(FakeEntry(0, 1, hello))
-    made._take_read(FakeEntry(1, 2, Trigger(n=2, id="friday")))
+    made._take_read(FakeEntry(0, 1, Trigger(n=1, id="long ago")))
+    made._take_read(FakeEntry(1, 2, Abort(n=2, epoch=1, code="ttl", reason="others have told")))
+    made.feed(Joined(hello=hello))
+    made._take_read(FakeEntry(2, 3, hello))
+    made._take_read(FakeEntry(3, 4, Trigger(n=3, id="friday")))
     return made
 
 
@@ -56,19 +61,22 @@ def test_both_fields_are_always_there() -> None:
 
 
 def test_what_became_of_a_snapshot(driver: FaustDriver, caplog: pytest.LogCaptureFixture) -> None:
-    driver._take_read(FakeEntry(2, 3, Abort(n=3, epoch=2, code="ttl", reason="too late")))
-    (line,) = said(caplog)
+    driver._take_read(FakeEntry(4, 5, Abort(n=4, epoch=4, code="ttl", reason="too late")))
+    (red,) = said(caplog.get_records("setup"))
+    (line,) = said(caplog.records)
+    assert red["message"].startswith("turned red for epoch 4 (ledger)")
+    assert (red["snapkafka_snapshot"], red["snapkafka_epoch"]) == ("friday", 4)
     assert line == {
         "message": "snapkafka: snapshot friday failed (ttl): too late",
         "snapkafka_snapshot": "friday",
-        "snapkafka_epoch": 2,
+        "snapkafka_epoch": 4,
         "snapkafka_namespace": "ns",
-        "snapkafka_process": None,
+        "snapkafka_process": 2,
     }
 
 
 def test_a_record_that_was_not_written(driver: FaustDriver) -> None:
-    report = CutReport(process=0, n=1, epoch=2, previous=0, heard="ledger", assigned=-1, positions=())
+    report = CutReport(process=2, n=1, epoch=4, previous=0, heard="ledger", assigned=-1, positions=())
     assert driver.about_record(report)["snapkafka_snapshot"] == "friday"
     assert driver.about_record(Trigger(n=2, id="monday"))["snapkafka_snapshot"] == "monday"
     assert driver.about_record(Hello(n=1, app="shop"))["snapkafka_epoch"] is None
@@ -80,7 +88,7 @@ async def test_a_trigger_that_sees_less_than_it_could(caplog: pytest.LogCaptureF
     state.apply(0, Hello(n=1, app="shop", inputs=(InputTopic(topic="orders", partitions=1),)))
     admin = FakeAdmin(failure=BrokerUnavailableError("nobody answers"))
     await compose_trigger(admin, state, snapshot_id="friday")
-    assert [line["snapkafka_snapshot"] for line in said(caplog)] == ["friday", "friday"]
+    assert [line["snapkafka_snapshot"] for line in said(caplog.records)] == ["friday", "friday"]
 
 
 async def test_a_moment_at_which_the_timer_does_not_ask(
@@ -97,9 +105,9 @@ async def test_a_moment_at_which_the_timer_does_not_ask(
     monkeypatch.setattr("asyncio.sleep", nap)
     with pytest.raises(TimeoutError):
         await run_timer(driver, every=60.0, min_pause=0.0, tolerable=3, ttl_ms=1_000)
-    (line,) = said(caplog)
+    (line,) = said(caplog.records)
     assert line["snapkafka_snapshot"].startswith("every-60s-")
-    assert "this worker does not take part" in line["message"]
+    assert "another one is under way" in line["message"]
 
 
 def calls_without_fields(source: str) -> list[int]:

@@ -65,7 +65,6 @@ def test_an_app_that_takes_no_part() -> None:
     [
         ("tests.unit.no_such:app", "cannot be imported: ModuleNotFoundError"),
         (f"{MODULE}:no_app", "cannot be imported: AttributeError"),
-        (f"{MODULE}:missing", "cannot be imported: ModuleNotFoundError"),
     ],
 )
 def test_what_is_no_app_is_one_line_and_status_2(app: str, said: str) -> None:

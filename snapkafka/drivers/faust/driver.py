@@ -358,6 +358,8 @@ class FaustDriver:
             self._quiet_since = self.loop.time()
 
     def _log_decided(self, view: SnapshotView) -> None:
+        if self.machine.process is None:
+            return  # of what was before this worker joined, others have told
         what = "captured" if view.failure is None else f"failed ({view.failure.code}): {view.failure.reason}"
         logger.info("snapkafka: snapshot %s %s", view.trigger.id, what, extra=self.about(view.epoch))
 

@@ -123,8 +123,7 @@ def uncaptured(app: Any, ours: Any = None) -> Iterator[str]:
 
 def expires_ms(table: Any) -> int:
     """How long the windows of a table live, 0 where it has none or they do not expire."""
-    expires = table.window.expires if table.window is not None else None
-    return round((expires or 0) * 1_000)
+    return round((getattr(table.window, "expires", None) or 0) * 1_000)
 
 
 def of_sets(table: Any) -> bool:
