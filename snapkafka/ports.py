@@ -7,7 +7,7 @@ from typing import Protocol
 
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
-__all__ = ["Cluster", "Entry", "Group", "Ledger", "Topic", "TopicAdmin"]
+__all__ = ["Access", "Cluster", "Entry", "Group", "Ledger", "Topic", "TopicAdmin"]
 
 
 class Entry(Protocol):
@@ -54,6 +54,16 @@ class Topic(Protocol):
     def topic_id(self) -> str: ...
 
 
+class Access(Protocol):
+    """What can be done with a topic: our rights (None: not told), and how many replicas are in sync (0: no leader)."""
+
+    @property
+    def rights(self) -> frozenset[str] | None: ...
+
+    @property
+    def in_sync(self) -> int: ...
+
+
 class Group(Protocol):
     """A consumer group, and the topics that it reads or has read; None where that cannot be told."""
 
@@ -78,6 +88,18 @@ class TopicAdmin(Protocol):
 
     async def topic_settings(self, topic: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """All settings that hold for a topic, and those among them that were made on the topic itself."""
+
+    async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Change these settings of a topic and no others; None takes away what was made on the topic itself."""
+
+    async def access(self, topic: str) -> Access:
+        """What we may do with a topic."""
+
+    async def log_bytes(self, topic: str) -> int:
+        """How large its logs are, on one replica of each partition."""
+
+    async def oldest_ms(self, topic: str) -> int | None:
+        """When its oldest record that is still there was written; None: it has none."""
 
     async def groups(self) -> Sequence[Group]:
         """Every consumer group of the cluster."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from snapkafka.errors import LedgerUnusableError
@@ -16,11 +16,21 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     LogEnd,
     Position,
+    SentEnd,
     TopicPartition,
     Trigger,
 )
 
-__all__ = ["FakeAdmin", "FakeCluster", "FakeEntry", "FakeGroup", "FakeLedger", "FakeTopic", "Worker"]
+__all__ = [
+    "FakeAccess",
+    "FakeAdmin",
+    "FakeCluster",
+    "FakeEntry",
+    "FakeGroup",
+    "FakeLedger",
+    "FakeTopic",
+    "Worker",
+]
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,12 @@ class FakeGroup:
     name: str
     topics: frozenset[str] | None
     members: tuple[str, ...] = ("m",)
+
+
+@dataclass(frozen=True)
+class FakeAccess:
+    rights: frozenset[str] | None = frozenset({"Read", "Write", "Describe"})
+    in_sync: int = 1
 
 
 class FakeLedger:
@@ -99,6 +115,9 @@ class FakeAdmin:
     known_groups: list[FakeGroup] = field(default_factory=list)
     topics: dict[str, FakeTopic] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # made on the topic itself
+    may: FakeAccess = field(default_factory=FakeAccess)
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes, and since when (ms)
+    altered: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     failure: Exception | None = None
     delay_s: float = 0.0
 
@@ -113,6 +132,28 @@ class FakeAdmin:
             "retention.ms": "604800000",
             "min.compaction.lag.ms": "0",
         } | own, own
+
+    async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        await self._answer()
+        self.altered.append((topic, dict(changes)))
+        own = self.settings.setdefault(topic, {})
+        for name, value in changes.items():
+            if value is None:
+                own.pop(name, None)
+            else:
+                own[name] = value
+
+    async def access(self, topic: str) -> FakeAccess:
+        await self._answer()
+        return self.may
+
+    async def log_bytes(self, topic: str) -> int:
+        await self._answer()
+        return self.sizes.get(topic, (0, 0))[0]
+
+    async def oldest_ms(self, topic: str) -> int | None:
+        await self._answer()
+        return self.sizes[topic][1] if topic in self.sizes else None
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         await self._answer()
@@ -150,6 +191,7 @@ class Worker:
 
     Args:
         reports, closes: False for one that does not get there.
+        sends: topics that it has sent to.
     """
 
     def __init__(
@@ -161,9 +203,10 @@ class Worker:
         partitions: int = 1,
         reports: bool = True,
         closes: bool = True,
+        sends: tuple[str, ...] = (),
     ) -> None:
         self._ledger, self._n, self._epoch = ledger, 0, 0
-        self._reports, self._closes = reports, closes
+        self._reports, self._closes, self._sends = reports, closes, sends
         self.tps = tuple(TopicPartition(topic, partition) for partition in range(partitions))
         inputs = (InputTopic(topic=topic, partitions=partitions),)
         self.process = ledger.put(
@@ -203,5 +246,6 @@ class Worker:
                     report=report,
                     input_ends=ends,
                     cut_us=90,
+                    sent=tuple(SentEnd(topic=to, partition=0, white_end=1, last_seq=0) for to in self._sends),
                 )
             )

@@ -12,12 +12,12 @@ import typer
 
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD
-from snapkafka.ops.doctoring import ASSEMBLY_MINUTES
 from snapkafka.ops.listing import wall_ms
 
+from . import doctoring
 from .progress import progress_lines, spoken_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
-from .tables import print_assembled, print_checkup, print_details, print_list, print_switched, print_triggered
+from .tables import print_assembled, print_details, print_list, print_switched, print_triggered
 
 __all__ = ["app"]
 
@@ -222,22 +222,35 @@ def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
 def doctor(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    assembly_minutes: Annotated[
-        float,
-        typer.Option("--assembly-minutes", help="Records must still be there so long after a snapshot."),
-    ] = ASSEMBLY_MINUTES,
+    assembly_within: Annotated[
+        str,
+        typer.Option(
+            "--assembly-within",
+            metavar="TIME",
+            help="Records must still be there so long after a snapshot: 90s, 30min, 1h, 2d.",
+        ),
+    ] = "1h",
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Change settings of topics that would spoil one: shows them, and asks."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
+    acls: Annotated[bool, typer.Option("--acls", help="Say the rights that each role needs.")] = False,
+    offline: Annotated[
+        str, typer.Option("--offline", metavar="MODULE:APP", help="Look at an app; no broker is needed.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say what in this cluster would spoil a snapshot. Changes nothing."""
-    found = run(
-        lambda: ops.doctor(connect(bootstrap), namespace, assembly_minutes=assembly_minutes), as_json=as_json
-    )
-    if as_json:
-        print_json(found)
+    """Say what in this cluster would spoil a snapshot. Changes nothing, unless --fix is given."""
+    run(lambda: doctoring.ask_one_way(fix=fix, acls=acls, offline=bool(offline)), as_json=as_json)
+    if offline:
+        doctoring.look_offline(offline, as_json=as_json)
+    elif acls:
+        doctoring.tell_rights(lambda: connect(bootstrap) if bootstrap else None, namespace, as_json=as_json)
+    elif fix:
+        doctoring.fix(lambda: connect(bootstrap), namespace, assembly_within, yes=yes, as_json=as_json)
     else:
-        print_checkup(console, found)
-    if not found.well:
-        raise typer.Exit(EXIT_NOT_GOOD)
+        doctoring.examine(lambda: connect(bootstrap), namespace, assembly_within, as_json=as_json)
 
 
 @app.command(epilog=EXIT_STATUSES)

@@ -12,12 +12,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from snapkafka.manifest import WitnessEntry
-from snapkafka.ops import Assembled, Checkup, Details, Summary
-from snapkafka.ops.doctoring import Weight
+from snapkafka.ops import Assembled, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow
 from snapkafka.ops.switching import Switched
 
-__all__ = ["duration", "print_assembled", "print_details", "print_list", "print_triggered"]
+__all__ = [
+    "duration",
+    "print_assembled",
+    "print_details",
+    "print_list",
+    "print_switched",
+    "print_triggered",
+    "table",
+]
 
 COLOURS: Final = {
     "INITIATED": "cyan",
@@ -54,11 +61,12 @@ def _coloured(word: str) -> str:
     return f"[{COLOURS.get(word, 'white')}]{escape(word)}[/]"
 
 
-def _table(*columns: str, right: Iterable[str] = ()) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+def table(*columns: str, right: Iterable[str] = ()) -> Table:
+    """A table with these columns; those in `right` are flush right."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=column == "snapshot")
-    return table
+        made.add_column(column, justify="right" if column in right else "left", no_wrap=column == "snapshot")
+    return made
 
 
 def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) -> None:
@@ -66,11 +74,11 @@ def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) ->
     if not snapshots:
         console.print("no snapshot yet: `snapkafka trigger --wait` takes one")
         return
-    table = _table(
+    rows = table(
         "snapshot", "epoch", "when", "status", "captured in", "verdict", "", right=("epoch", "captured in")
     )
     for item in snapshots:
-        table.add_row(
+        rows.add_row(
             escape(item.id) + (f" (attempt {item.attempt})" if item.attempt > 1 else ""),
             str(item.epoch),
             f"{duration(max(0, now_ms - item.triggered_ms))} ago",
@@ -79,7 +87,7 @@ def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) ->
             _coloured(item.verdict) if item.verdict else "",
             escape(item.failure_reason),
         )
-    console.print(table)
+    console.print(rows)
 
 
 def print_triggered(console: Console, item: Summary) -> None:
@@ -91,19 +99,6 @@ def print_triggered(console: Console, item: Summary) -> None:
         console.print(f"{head}  in {duration(item.capture_ms)}; nothing waited for it")
         storage = "" if item.storage else " --storage DIR"
         console.print(f"next: `snapkafka assemble {escape(item.id)}{storage}` makes tables of it")
-
-
-def print_checkup(console: Console, found: Checkup) -> None:
-    """What `doctor` has to say, the worst first."""
-    apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
-    console.print(f"{escape(found.namespace)}: {escape(apps) or 'nobody has joined'}")
-    for advice in found.found:
-        colour = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}[advice.weight]
-        console.print(f"[{colour}]{advice.weight}[/] {advice.code}: {escape(advice.what)}")
-        if advice.do:
-            console.print(f"  {escape(advice.do)}", style="dim", soft_wrap=True)
-    if not found.found:
-        console.print("[green]nothing that would spoil a snapshot[/]")
 
 
 def print_switched(console: Console, found: Switched) -> None:
@@ -148,19 +143,19 @@ def print_details(console: Console, found: Details) -> None:
 
 def _print_waits(console: Console, waits: tuple[WaitRow, ...], ttl_ms: int) -> None:
     console.print(f"\n[bold]it waits for[/] (given up {duration(ttl_ms)} after the trigger)")
-    table = _table("for", "since", right=("since",))
+    rows = table("for", "since", right=("since",))
     for wait in waits:
-        table.add_row(escape(wait.text), duration(wait.waited_ms))
-    console.print(table)
+        rows.add_row(escape(wait.text), duration(wait.waited_ms))
+    console.print(rows)
 
 
 def _print_processes(console: Console, processes: tuple[ProcessRow, ...]) -> None:
-    table = _table(
+    rows = table(
         "process", "app", "where", "heard by", "cut took", "ran at the cut", "reported after", "closed after",
         right=("process", "cut took", "ran at the cut", "reported after", "closed after"),
     )  # fmt: skip
     for row in processes:
-        table.add_row(
+        rows.add_row(
             str(row.process),
             escape(row.app),
             escape(f"{row.host} pid {row.pid}"),
@@ -170,16 +165,16 @@ def _print_processes(console: Console, processes: tuple[ProcessRow, ...]) -> Non
             "" if row.reported_ms is None else duration(row.reported_ms),
             "" if row.closed_ms is None else duration(row.closed_ms),
         )
-    console.print(table)
+    console.print(rows)
 
 
 def _print_positions(console: Console, found: Details) -> None:
-    table = _table(
+    rows = table(
         "app", "input", "position", "log end", "unread", "process",
         right=("position", "log end", "unread", "process"),
     )  # fmt: skip
     for row in found.positions[:POSITIONS_SHOWN]:
-        table.add_row(
+        rows.add_row(
             escape(row.app),
             escape(f"{row.topic}[{row.partition}]"),
             str(row.position),
@@ -187,7 +182,7 @@ def _print_positions(console: Console, found: Details) -> None:
             str(row.unread),
             str(row.process),
         )
-    console.print(table)
+    console.print(rows)
     if (more := len(found.positions) - POSITIONS_SHOWN) > 0:
         console.print(f"... and {more} more: --json has them all")
 
@@ -196,16 +191,16 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
     """What assembly or verification found."""
     for item in found:
         console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {_coloured(item.verdict)}")
-        table = _table("check", "", "found", "what", right=("found",))
+        rows = table("check", "", "found", "what", right=("found",))
         for check in item.checks:
             first = next(iter((*check.witnesses, *check.notes)), None)
-            table.add_row(
+            rows.add_row(
                 escape(check.name),
                 _coloured(check.status if check.run else "not run"),
                 str(check.found or check.noted or ""),
                 "" if first is None else escape(_witness(first)),
             )
-        console.print(table)
+        console.print(rows)
         if item.tables:
             console.print("tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items()))
         if item.tables and not item.positions_committed:

@@ -19,18 +19,21 @@ from snapkafka.protocol.records import TopicPartition
 from .connection import Connection, translated
 from .groups import ConsumerGroup, list_groups
 from .metadata import (
+    Access,
     DescribeClusterRequest,
     MetadataRequestV12,
     TopicDescription,
+    access,
     descriptions,
     may_describe_cluster,
 )
+from .settings import AlterTopicRequest, LogDirsRequest, log_sizes
 
 __all__ = ["KafkaTopicAdmin"]
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3
-#: A topic that was just created is in the metadata of every broker within this time.
+#: A topic that was just created, or changed, is known to every broker within this time.
 CREATED_WITHIN_S: Final = 10.0
 #: The source of a setting that was made on the topic itself, in Kafka's numbering.
 SOURCE_TOPIC: Final = 1
@@ -67,6 +70,14 @@ class KafkaTopicAdmin:
                     hint="see docs/ledger.md for the rights that it takes",
                 )
         return found
+
+    async def access(self, topic: str) -> Access:
+        """What we may do with a topic, and whether its replicas are there. Nothing is written."""
+        with translated(self.connection, f"describe topic {topic}"):
+            (told,) = (await self._ask_any(MetadataRequestV12([topic], rights=True))).topics
+            if told[0]:
+                raise errors.for_code(told[0])(topic)
+        return access(told)
 
     async def brokers(self) -> int:
         """How many brokers there are."""
@@ -122,6 +133,25 @@ class KafkaTopicAdmin:
             if code:
                 raise errors.for_code(code)(topic)
 
+    async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Change these settings of a topic and no others, and wait until that is seen; None takes away what was made on
+        the topic itself.
+
+        Raises:
+            LedgerUnusableError: not allowed, or the broker refuses a value.
+        """
+        with translated(self.connection, f"change {', '.join(changes)} of topic {topic}"):
+            response = await self._ask_any(AlterTopicRequest(topic, changes))
+            ((code, why, *_),) = response.resources
+            if code:
+                raise errors.for_code(code)(why or topic)
+        deadline = asyncio.get_running_loop().time() + CREATED_WITHIN_S
+        while asyncio.get_running_loop().time() < deadline:  # a broker may lag behind the one that took it
+            _, own = await self.topic_settings(topic)
+            if all(own.get(name) == value for name, value in changes.items()):
+                return
+            await asyncio.sleep(0.05)
+
     async def delete_topics(self, *topics: str) -> None:
         """Delete topics; those that are not there are passed over."""
         admin = await self._connected()
@@ -149,6 +179,42 @@ class KafkaTopicAdmin:
     async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that is still there, of each."""
         return await self._offsets("beginning_offsets", partitions)
+
+    async def log_bytes(self, topic: str) -> int:
+        """How large the logs of a topic are, on one replica of each partition.
+
+        Raises:
+            LedgerUnusableError: it takes DESCRIBE on the cluster.
+        """
+        partitions = await self._partitions_of(topic)
+        client = (await self._connected())._client
+        largest: dict[int, int] = {}
+        with translated(self.connection, f"read the size of topic {topic}"):
+            for broker in client.cluster.brokers():
+                sizes = log_sizes(await client.send(broker.nodeId, LogDirsRequest(topic, partitions)))
+                largest |= {n: max(size, largest.get(n, 0)) for n, size in sizes.items()}
+        if len(largest) < partitions:
+            raise LedgerUnusableError(
+                f"the size of topic {topic} is not told",
+                hint="it takes DESCRIBE on the cluster (docs/ledger.md)",
+            )
+        return sum(largest.values())
+
+    async def oldest_ms(self, topic: str) -> int | None:
+        """When the oldest record of a topic that is still there was written, in ms since 1970; None: it has none."""
+        partitions = await self._partitions_of(topic)
+        consumer = await self._reader()
+        with translated(self.connection, f"read the age of topic {topic}"):
+            found = await consumer.offsets_for_times({KafkaPartition(topic, n): 0 for n in range(partitions)})
+        return min((at.timestamp for at in found.values() if at is not None), default=None)
+
+    async def _partitions_of(self, topic: str) -> int:
+        found = (await self.describe_topics([topic])).get(topic)
+        if found is None:
+            raise LedgerUnusableError(
+                f"topic {topic} does not exist", hint="see whether it was deleted just now"
+            )
+        return found.partitions
 
     async def _offsets(self, which: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = [KafkaPartition(*tp) for tp in partitions]

@@ -20,9 +20,13 @@ from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16,
 from snapkafka.errors import LedgerUnusableError
 
 __all__ = [
+    "Access",
     "DescribeClusterRequest",
     "MetadataRequestV12",
+    "RequestStruct",
     "TopicDescription",
+    "access",
+    "check_version",
     "descriptions",
     "may_describe_cluster",
 ]
@@ -30,12 +34,22 @@ __all__ = [
 API_KEY_METADATA: Final = 3
 METADATA_VERSION: Final = 12
 API_KEY_DESCRIBE_CLUSTER: Final = 60
-#: The bit of `authorized_operations` that stands for the right DESCRIBE, in Kafka's numbering of operations.
+#: The bit of `authorized_operations` that stands for the right DESCRIBE, in Kafka's numbering of operations, ...
 DESCRIBE_BIT: Final = 8
+#: ... and those of the rights that matter to a topic.
+RIGHT_BITS: Final = {
+    3: "Read",
+    4: "Write",
+    DESCRIBE_BIT: "Describe",
+    10: "DescribeConfigs",
+    11: "AlterConfigs",
+}
+#: What a broker answers that was not asked for rights, or does not tell them.
+RIGHTS_UNTOLD: Final = -(2**31)
 NO_ID: Final = bytes(16)
 
 #: Base of a request's wire format: its name since aiokafka 0.13, and before.
-_RequestStruct: Any = getattr(api, "RequestStruct", api.Request)
+RequestStruct: Any = getattr(api, "RequestStruct", api.Request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +60,15 @@ class TopicDescription:
     partitions: int
     topic_id: str
     internal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What can be done with a topic. `rights`: ours, by Kafka's names, None where the broker does not tell. `in_sync`:
+    of the partition that has the fewest, how many replicas are in sync; 0 where one has no leader."""
+
+    rights: frozenset[str] | None
+    in_sync: int
 
 
 class _Uuid:
@@ -109,11 +132,12 @@ class MetadataResponseV12(Response):  # type: ignore[misc]  # aiokafka is not lo
     )
 
 
-class MetadataRequestV12(_RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+class MetadataRequestV12(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
     """Asks for some topics, or for all; creates none (the client's own request may, on brokers that allow it).
 
     Args:
         topics: their names; None for all.
+        rights: also what we may do with each.
     """
 
     FLEXIBLE_VERSION = True
@@ -130,14 +154,14 @@ class MetadataRequestV12(_RequestStruct):  # type: ignore[misc]  # aiokafka is n
         ("tags", TaggedFields),
     )
 
-    def __init__(self, topics: list[str] | None) -> None:
+    def __init__(self, topics: list[str] | None, *, rights: bool = False) -> None:
         no_tags: dict[int, bytes] = {}
         wanted = None if topics is None else [(NO_ID, topic, no_tags) for topic in topics]
-        super().__init__(wanted, False, False, no_tags)
+        super().__init__(wanted, False, rights, no_tags)
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> MetadataRequestV12:
         """aiokafka 0.13 and later: is this a version that the broker has?"""
-        _check_version(versions, API_KEY_METADATA, METADATA_VERSION)
+        check_version(versions, API_KEY_METADATA, METADATA_VERSION)
         return self
 
 
@@ -165,7 +189,7 @@ class DescribeClusterResponse(Response):  # type: ignore[misc]  # aiokafka is no
     )
 
 
-class DescribeClusterRequest(_RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+class DescribeClusterRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
     """Asks what we may do with the cluster as a whole."""
 
     FLEXIBLE_VERSION = True
@@ -179,11 +203,11 @@ class DescribeClusterRequest(_RequestStruct):  # type: ignore[misc]  # aiokafka 
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> DescribeClusterRequest:
         """aiokafka 0.13 and later: is this a version that the broker has?"""
-        _check_version(versions, API_KEY_DESCRIBE_CLUSTER, 0)
+        check_version(versions, API_KEY_DESCRIBE_CLUSTER, 0)
         return self
 
 
-def _check_version(versions: dict[int, tuple[int, int]], key: int, version: int) -> None:
+def check_version(versions: dict[int, tuple[int, int]], key: int, version: int) -> None:
     low, high = versions.get(key, (0, -1))
     if not low <= version <= high:
         raise LedgerUnusableError(
@@ -210,3 +234,15 @@ def descriptions(response: Any) -> tuple[dict[str, TopicDescription], dict[str, 
                 topic=topic, partitions=len(partitions), topic_id=topic_id.hex(), internal=internal
             )
     return found, failed
+
+
+def access(topic: Any) -> Access:
+    """Of a topic as it stands in a response that was asked for rights."""
+    _, _, _, _, partitions, bits, _ = topic
+    in_sync = [0 if leader < 0 else len(isr) for _, _, leader, _, _, isr, *_ in partitions]
+    return Access(
+        rights=None
+        if bits == RIGHTS_UNTOLD
+        else frozenset(name for bit, name in RIGHT_BITS.items() if bits >> bit & 1),
+        in_sync=min(in_sync, default=0),
+    )

@@ -11,9 +11,10 @@ import logging
 import random
 import time
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Any, Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
+from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.completion import LedgerState, ProcessView
 from snapkafka.protocol.records import LogEnd, TopicPartition, Trigger
@@ -60,12 +61,14 @@ async def compose_trigger(
         TriggerRefusedError: the snapshot could not succeed.
     """
     check_trigger(state, snapshot_id=snapshot_id, type_=type, ttl_ms=ttl_ms, apps=apps)
+    snapshot_id = snapshot_id or made_id()
+    fields = about(snapshot=snapshot_id)
     ends, marker_topics = await asyncio.gather(
-        _ends(admin, state, apps), _marker_topics(admin, state, knowing)
+        _ends(admin, state, apps, fields), _marker_topics(admin, state, knowing, fields)
     )
     return Trigger(
         n=random.getrandbits(63),
-        id=snapshot_id or made_id(),
+        id=snapshot_id,
         attempt=attempt,
         type=type,
         parent=parent,
@@ -134,32 +137,38 @@ def check_trigger(
 # -- what may be looked at -----------------------------------------------------------------------------------
 
 
-async def _ends(admin: TopicAdmin, state: LedgerState, apps: Collection[str]) -> tuple[LogEnd, ...]:
+async def _ends(
+    admin: TopicAdmin, state: LedgerState, apps: Collection[str], fields: dict[str, Any]
+) -> tuple[LogEnd, ...]:
     """The log ends of the inputs, none where they may not be read."""
     wanted = sorted({tp for view in _hellos(state, apps) for tp in _inputs(view)})
     try:
         async with asyncio.timeout(LOOK_S):
             found = await admin.log_ends(wanted)
     except (SnapkafkaError, TimeoutError) as error:
-        logger.info("the ends of the inputs cannot be read (%s): assembly will read more", error)
+        logger.info(
+            "the ends of the inputs cannot be read (%s): assembly will read more", error, extra=fields
+        )
         return ()
     return tuple(
         LogEnd(topic=tp.topic, partition=tp.partition, end=found[tp]) for tp in wanted if tp in found
     )
 
 
-async def _marker_topics(admin: TopicAdmin, state: LedgerState, knowing: Collection[str]) -> tuple[str, ...]:
+async def _marker_topics(
+    admin: TopicAdmin, state: LedgerState, knowing: Collection[str], fields: dict[str, Any]
+) -> tuple[str, ...]:
     """The inputs whose every reader knows markers, none where the readers may not be seen."""
     try:
         async with asyncio.timeout(LOOK_S):
             groups = await admin.groups()
     except (SnapkafkaError, TimeoutError) as error:
-        logger.info("consumer groups cannot be seen (%s): no markers will be sent", error)
+        logger.info("consumer groups cannot be seen (%s): no markers will be sent", error, extra=fields)
         return ()
     readers = [group for group in groups if not group.name.startswith(OWN_GROUPS)]
     strangers = [group for group in readers if group.name not in knowing and not knows_markers(state, group)]
     if blind := [group.name for group in strangers if group.topics is None]:
-        logger.info("what %s reads cannot be told: no markers will be sent", ", ".join(blind))
+        logger.info("what %s reads cannot be told: no markers will be sent", ", ".join(blind), extra=fields)
         return ()
     return tuple(
         sorted(

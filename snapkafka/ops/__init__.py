@@ -7,11 +7,15 @@ there is no ledger to read, and what else it says.
 
 from __future__ import annotations
 
+from snapkafka.advice import Advice
+
 from .assembling import Assembled, assemble, verify
-from .doctoring import Advice, Checkup, doctor
+from .doctoring import Checkup, doctor
 from .following import Progress
 from .listing import Details, Summary, list_snapshots, show
+from .mending import Mended, Mending, mend, plan_mending
 from .reading import LedgerReading, find_snapshot, read_ledger
+from .rights import Right, Rights, rights
 from .switching import Switched, pause, resume, retire
 from .triggering import trigger
 
@@ -21,17 +25,24 @@ __all__ = [
     "Checkup",
     "Details",
     "LedgerReading",
+    "Mended",
+    "Mending",
     "Progress",
+    "Right",
+    "Rights",
     "Summary",
     "Switched",
     "assemble",
     "doctor",
     "find_snapshot",
     "list_snapshots",
+    "mend",
     "pause",
+    "plan_mending",
     "read_ledger",
     "resume",
     "retire",
+    "rights",
     "show",
     "trigger",
     "verify",

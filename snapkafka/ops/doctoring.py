@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
+from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.triggering import OWN_GROUPS, knows_markers
 from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol.completion import LedgerState, ProcessView
 
-from .reading import Opened, opened
+from .keeping import judged, roles
+from .reading import Opened, latest_of_apps, opened, outputs_of
 
-__all__ = ["ASSEMBLY_MINUTES", "Advice", "Checkup", "Weight", "doctor"]
+__all__ = ["ASSEMBLY_WITHIN_MS", "Checkup", "doctor"]
 
 #: How long after a snapshot its records must still be there, if nobody says otherwise.
-ASSEMBLY_MINUTES: Final = 60
-
-
-class Weight(StrEnum):
-    """How bad it is."""
-
-    #: Snapshots fail, or cannot be relied on.
-    PROBLEM = "problem"
-    #: Snapshots work, and prove less than they could.
-    WARNING = "warning"
-    #: Good to know.
-    NOTE = "note"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """One thing that was found. `code` is stable; `do`: what to do, with the way back where something is changed."""
-
-    code: str
-    weight: Weight
-    what: str
-    do: str = ""
+ASSEMBLY_WITHIN_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,44 +39,30 @@ class Checkup:
 
 
 async def doctor(
-    where: Connection | Cluster, namespace: str, *, assembly_minutes: float = ASSEMBLY_MINUTES
+    where: Connection | Cluster, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS
 ) -> Checkup:
     """Look at the ledger, the topics of the apps that have joined, and who else reads them.
 
     Args:
-        assembly_minutes: how long after a snapshot its records must still be there.
+        assembly_within_ms: how long after a snapshot its records must still be there.
     """
     async with opened(where, namespace) as work:
         state = work.reading.state
-        views = _latest(state)
-        found = [*_about_apps(state, views)]
-        topics = sorted({*_inputs(views), *_changelogs(views)})
-        described = await work.admin.describe_topics(topics) if topics else {}
-        found += _about_topics(views, described)
-        for topic in described:
-            found += await _about_settings(work, topic, topic in _changelogs(views), assembly_minutes)
-        found += await _about_groups(work, state, _inputs(views))
-    order = list(Weight)
+        views = latest_of_apps(state)
+        found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
+        found += await _about_ledger(work)
+        found += await _about_topics(work, views, assembly_within_ms)
+        found += await _about_groups(work, {s.topic for view in views for s in view.hello.inputs})
     living = Counter(view.hello.app for view in state.living())
     return Checkup(
         namespace=namespace,
         apps={view.hello.app: living[view.hello.app] for view in views},
-        found=tuple(sorted(found, key=lambda advice: (order.index(advice.weight), advice.code, advice.what))),
+        found=worst_first(found),
     )
 
 
-def _latest(state: LedgerState) -> list[ProcessView]:
-    """Of each app that is not retired, the process that joined last."""
-    latest = {view.hello.app: view for _, view in sorted(state.processes.items())}
-    return [view for app, view in sorted(latest.items()) if app not in state.retired]
-
-
-def _inputs(views: Iterable[ProcessView]) -> set[str]:
-    return {source.topic for view in views for source in view.hello.inputs}
-
-
-def _changelogs(views: Iterable[ProcessView]) -> set[str]:
-    return {table.changelog for view in views for table in view.hello.tables}
+def _unseen(code: str, error: SnapkafkaError, so: str = "") -> Advice:
+    return Advice(code=code, weight=Weight.WARNING, what=f"{error}{so}", do=error.advice)
 
 
 # -- what the ledger says ------------------------------------------------------------------------------------
@@ -121,17 +88,122 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
                 what=f"app {view.hello.app} does not run; its inputs are cut where it stopped",
                 do=f"if it is gone for good: snapkafka retire --app {view.hello.app}",
             )
-    releases = sorted({view.hello.release for view in living})
-    if len(releases) > 1:
-        yield Advice(
-            code="releases",
-            weight=Weight.NOTE,
-            what=f"processes of releases {', '.join(releases)} take part",
-            do="neighbouring releases share a ledger; finish the upgrade",
+
+
+def _about_releases(state: LedgerState) -> Iterator[Advice]:
+    """Neighbours share a ledger; others may not read each other's records."""
+    running: dict[str, Counter[str]] = {}
+    for view in state.living():
+        running.setdefault(view.hello.release, Counter())[view.hello.app] += 1
+    if len(running) < 2:
+        return
+    told = [
+        f"{release or 'unknown'} ({', '.join(f'{count} of {app}' for app, count in sorted(apps.items()))})"
+        for release, apps in sorted(running.items())
+    ]
+    far = not _neighbours(running)
+    yield Advice(
+        code="releases",
+        weight=Weight.WARNING if far else Weight.NOTE,
+        what=f"processes of several releases take part: {'; '.join(told)}"
+        + (": they may not read each other's records" if far else ""),
+        do="only neighbouring releases share a ledger; finish the upgrade"
+        if far
+        else "neighbouring releases share a ledger; finish the upgrade",
+    )
+
+
+def _neighbours(releases: Iterable[str]) -> bool:
+    """Is the oldest at most one release (the first two numbers) before the youngest?"""
+    numbers = []
+    for release in releases:
+        found = re.match(r"(\d+)\.(\d+)", release)
+        if found is None:
+            return False
+        numbers.append((int(found[1]), int(found[2])))
+    (major, minor), (last_major, last_minor) = min(numbers), max(numbers)
+    return major == last_major and last_minor - minor <= 1
+
+
+def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
+    for view in views:
+        for what in view.hello.uncaptured:
+            yield Advice(
+                code="not-captured",
+                weight=Weight.WARNING,
+                what=f"app {view.hello.app}: {what}",
+                do="docs/features.md says what of Faust is captured; `snapkafka doctor --offline` looks at an app",
+            )
+
+
+async def _about_ledger(work: Opened) -> list[Advice]:
+    """It was read just now; may it be written, and can it? Asked, not tried: nothing is appended."""
+    found = []
+    topic = work.reading.topic
+    if work.reading.garbage:
+        found.append(
+            Advice(
+                code="ledger-garbage",
+                weight=Weight.NOTE,
+                what=f"{work.reading.garbage} records in {topic} cannot be read here: of strangers, or of another"
+                " release",
+                do="see who may write to it; if processes of a later release run, upgrade the command",
+            )
         )
+    try:
+        access = await work.admin.access(topic)
+    except SnapkafkaError as error:
+        return [*found, _unseen("ledger-unseen", error)]
+    if access.rights is not None and (missing := {"Read", "Write"} - access.rights):
+        found.append(
+            Advice(
+                code="ledger-rights",
+                weight=Weight.WARNING,
+                what=f"these credentials lack {' and '.join(sorted(missing))} on {topic}: they cannot trigger, pause or"
+                " retire",
+                do="`snapkafka doctor --acls` says what each role needs",
+            )
+        )
+    try:
+        holding, _ = await work.admin.topic_settings(topic)
+    except SnapkafkaError as error:
+        return [*found, _unseen("ledger-unseen", error)]
+    needed = int(holding.get("min.insync.replicas", "1"))
+    if access.in_sync < needed:
+        found.append(
+            Advice(
+                code="ledger-replicas",
+                weight=Weight.PROBLEM,
+                what=f"{topic} has {access.in_sync} replicas in sync and needs {needed} (min.insync.replicas): nobody"
+                " can write to it",
+                do="bring the brokers back that hold it",
+            )
+        )
+    return found
 
 
-def _about_topics(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
+async def _about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
+    """Their partitions, and whether they keep what assembly needs."""
+    needed = roles(views)
+    try:
+        described = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
+    except SnapkafkaError as error:
+        return [_unseen("topics-unseen", error)]
+    found = list(_about_partitions(views, described))
+    for role in needed:
+        if role.topic not in described:
+            continue
+        try:
+            holding, own = await work.admin.topic_settings(role.topic)
+        except SnapkafkaError as error:
+            found.append(_unseen("settings-unseen", error))
+            continue
+        wrong = judged(role, holding, within_ms)
+        found += [finding.advice(role.topic, own, work.bootstrap) for finding in wrong]
+    return found
+
+
+def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
     for view in views:
         app = view.hello.app
         counts = set()
@@ -150,13 +222,15 @@ def _about_topics(views: list[ProcessView], described: Mapping[str, Topic]) -> I
                     what=f"topic {source.topic} has {now} partitions, app {app} joined with {source.partitions}",
                     do="restart the app",
                 )
-            counts.add(source.partitions)
+            if source.topic in described:
+                counts.add(described[source.topic].partitions)
         for table in view.hello.tables:
-            if table.changelog in described and counts and table.partitions not in counts:
+            there = described.get(table.changelog)
+            if there is not None and counts and there.partitions not in counts:
                 yield Advice(
                     code="partition-counts",
                     weight=Weight.PROBLEM,
-                    what=f"table {table.name} of app {app} has a changelog of {table.partitions} partitions, the "
+                    what=f"table {table.name} of app {app} has a changelog of {there.partitions} partitions, the "
                     f"inputs of the app have {', '.join(map(str, sorted(counts)))}",
                     do="Faust assigns a table's partition with the input's: make the counts equal",
                 )
@@ -165,71 +239,26 @@ def _about_topics(views: list[ProcessView], described: Mapping[str, Topic]) -> I
 # -- what the cluster says -----------------------------------------------------------------------------------
 
 
-async def _about_settings(work: Opened, topic: str, changelog: bool, minutes: float) -> list[Advice]:
-    """Will what a snapshot needs still be there when it is assembled?"""
-    try:
-        holding, own = await work.admin.topic_settings(topic)
-    except SnapkafkaError as error:
-        return [Advice(code="settings-unseen", weight=Weight.WARNING, what=str(error), do=error.advice)]
-    needed_ms = round(minutes * 60_000)
-    policy = holding.get("cleanup.policy", "delete")
-    what = "changelog" if changelog else "input"
-    found = []
-    retention_ms = int(holding.get("retention.ms", "-1"))
-    if "delete" in policy and 0 <= retention_ms < needed_ms:
-        found.append(
-            Advice(
-                code="retention",
-                weight=Weight.PROBLEM,
-                what=f"{what} {topic} keeps records for {_time(retention_ms)}, assembly needs them for "
-                f"{_time(needed_ms)}",
-                do=_change(topic, "retention.ms", needed_ms, own.get("retention.ms")),
-            )
-        )
-    lag_ms = int(holding.get("min.compaction.lag.ms", "0"))
-    if "compact" in policy and lag_ms < needed_ms:
-        found.append(
-            Advice(
-                code="compaction",
-                weight=Weight.WARNING,
-                what=f"{what} {topic} may be compacted after {_time(lag_ms)}: a value of before the cut may give way "
-                f"to one of after it before assembly has read it, in {_time(needed_ms)}",
-                do=_change(topic, "min.compaction.lag.ms", needed_ms, own.get("min.compaction.lag.ms")),
-            )
-        )
-    return found
-
-
-def _change(topic: str, name: str, value: int, before: str | None) -> str:
-    alter = f"kafka-configs --alter --entity-type topics --entity-name {topic}"
-    undo = f"--add-config {name}={before}" if before is not None else f"--delete-config {name}"
-    return f"{alter} --add-config {name}={value}   (the way back: {alter} {undo})"
-
-
-async def _about_groups(work: Opened, state: LedgerState, inputs: set[str]) -> list[Advice]:
-    """Who reads the inputs and does not know us."""
+async def _about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
+    """Who reads what ours read and write, and does not know us."""
+    state = work.reading.state
     try:
         groups = await work.admin.groups()
     except SnapkafkaError as error:
-        return [
-            Advice(
-                code="groups-unseen",
-                weight=Weight.WARNING,
-                what=f"{error}: no markers are sent, headers alone do it",
-                do=error.advice,
-            )
-        ]
+        return [_unseen("groups-unseen", error, ": no markers are sent, headers alone do it")]
     found = []
     for group in groups:
         if group.name.startswith(OWN_GROUPS) or knows_markers(state, group):
             continue
-        found += list(_about_stranger(state, group, inputs))
+        found += list(_about_stranger(state, group, inputs, outputs_of(state) - inputs))
     return found
 
 
-def _about_stranger(state: LedgerState, group: Group, inputs: set[str]) -> Iterator[Advice]:
+def _about_stranger(
+    state: LedgerState, group: Group, inputs: set[str], outputs: set[str]
+) -> Iterator[Advice]:
     joined = sum(view.hello.app == group.name for view in state.living())
-    read = sorted(inputs & (group.topics or frozenset()))
+    topics = group.topics or frozenset()
     if joined:
         yield Advice(
             code="members-without",
@@ -237,23 +266,26 @@ def _about_stranger(state: LedgerState, group: Group, inputs: set[str]) -> Itera
             what=f"group {group.name} has {len(group.members)} members, {joined} of them with snapkafka",
             do="install it in all of them: what the others do is in no snapshot",
         )
-    elif group.topics is None:
+        return
+    if group.topics is None:
         yield Advice(
             code="group-unknown",
             weight=Weight.WARNING,
             what=f"what group {group.name} reads cannot be told; no markers are sent, headers alone do it",
         )
-    elif read:
+    if read := sorted(inputs & topics):
         yield Advice(
             code="stranger",
             weight=Weight.NOTE,
             what=f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
             do="if it passes over records with a null value: trigger with --knows-markers " + group.name,
         )
-
-
-def _time(ms: int) -> str:
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
-        if ms >= size:
-            return f"{ms / size:g} {unit}"
-    return f"{ms} ms"
+    if read := sorted(outputs & topics):
+        yield Advice(
+            code="stranger-behind",
+            weight=Weight.NOTE,
+            what=f"group {group.name} reads the outputs {', '.join(read)} without snapkafka: what it has read is in no"
+            " snapshot",
+            do="if it writes back to topics that are read here, install snapkafka in it: what came through it cannot be"
+            " proven",
+        )

@@ -12,9 +12,17 @@ from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
-from snapkafka.protocol.completion import LedgerState, SnapshotView
+from snapkafka.protocol.completion import LedgerState, ProcessView, SnapshotView
 
-__all__ = ["LedgerReading", "Opened", "find_snapshot", "opened", "read_ledger"]
+__all__ = [
+    "LedgerReading",
+    "Opened",
+    "find_snapshot",
+    "latest_of_apps",
+    "opened",
+    "outputs_of",
+    "read_ledger",
+]
 
 
 @dataclass(slots=True)
@@ -48,6 +56,7 @@ class Opened:
     ledger: Ledger
     admin: TopicAdmin
     reading: LedgerReading
+    bootstrap: str = "BROKER"  # for commands that are shown
 
     async def catch_up(self, *, to: int | None = None) -> None:
         """Read the ledger up to `to`, or up to its end as it is now."""
@@ -75,6 +84,8 @@ async def opened(where: Connection | Cluster, namespace: str) -> AsyncIterator[O
     try:
         await ledger.open(create=False)
         work = Opened(namespace=namespace, ledger=ledger, admin=admin, reading=LedgerReading(ledger.topic))
+        if isinstance(where, Connection):
+            work.bootstrap = where.bootstrap
         await work.catch_up()
         yield work
     finally:
@@ -100,3 +111,21 @@ def find_snapshot(state: LedgerState, name: str) -> SnapshotView:
     if not epochs:
         raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
     return state.snapshots[max(epochs)]
+
+
+def latest_of_apps(state: LedgerState) -> list[ProcessView]:
+    """Of each app that is not retired, the process that joined last."""
+    latest = {view.hello.app: view for _, view in sorted(state.processes.items())}
+    return [view for app, view in sorted(latest.items()) if app not in state.retired]
+
+
+def outputs_of(state: LedgerState) -> set[str]:
+    """The topics that processes have written to, changelogs apart, as the snapshots so far tell."""
+    changelogs = {table.changelog for view in state.processes.values() for table in view.hello.tables}
+    written = {
+        end.topic
+        for snapshot in state.snapshots.values()
+        for _, closed in (*snapshot.closed.values(), *snapshot.supplements_closed.values())
+        for end in closed.sent
+    }
+    return written - changelogs

@@ -76,7 +76,11 @@ class InputTopic:
 
 @value
 class Table:
-    """A table of an app and the changelog that it is the fold of. Codecs are Faust's names ("json", "raw", ...)."""
+    """A table of an app and the changelog that it is the fold of. Codecs are Faust's names ("json", "raw", ...).
+
+    `expires_ms`: how long its windows live, 0 where it has none or they live for ever. `sets`: its values are sets, so
+    every record of the changelog counts, not only the last of a key.
+    """
 
     name: str
     changelog: str
@@ -84,6 +88,8 @@ class Table:
     key_codec: str = "json"
     value_codec: str = "json"
     topic_id: str = ""
+    expires_ms: int = 0
+    sets: bool = False
 
 
 @value
@@ -191,7 +197,8 @@ class Hello:
     """A process joins. Its id is the ledger offset of this record (R11).
 
     `was`: the id that it had until it was taken for dead, if it had work under way then (-1: none): what that id sent
-    is only a part of what it did, so no snapshot that counts it among those that left can be proven.
+    is only a part of what it did, so no snapshot that counts it among those that left can be proven. `uncaptured`: what
+    of the app no snapshot holds, a sentence each.
     """
 
     process: int = NOBODY
@@ -204,6 +211,7 @@ class Hello:
     inputs: tuple[InputTopic, ...] = ()
     tables: tuple[Table, ...] = ()
     was: int = NOBODY
+    uncaptured: tuple[str, ...] = ()
 
 
 @value

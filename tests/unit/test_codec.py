@@ -292,3 +292,33 @@ def test_importing_the_codec_does_not_import_avro() -> None:
     code = "import sys, snapkafka.wire.codec; print([m for m in sys.modules if m.split('.')[0] == 'avro'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# -- what docs/risk.md says ----------------------------------------------------------------------------------
+
+
+def test_a_snapshot_costs_about_130_bytes_for_each_partition() -> None:
+    """Of a process with so many partitions to read, to write and to log changes to, each with names of usual length."""
+    count = 1_000
+    report = records.CutReport(
+        process=5, n=9, epoch=100, previous=90, heard="ledger", assigned=7,
+        positions=tuple(
+            records.Position(agent="accounts.debit", topic="demo-requests", partition=p, offset=100_000)
+            for p in range(count)
+        ),
+    )  # fmt: skip
+    closed = records.Closed(
+        process=5, n=10, epoch=100, report=101,
+        sent=tuple(
+            records.SentEnd(topic="demo-transfers", partition=p, white_end=100_000, last_seq=5_000, marker=100_001)
+            for p in range(count)
+        ),
+        changelogs=tuple(
+            records.ChangelogEnd(table="balances", topic="demo-accounts-balances-changelog", partition=p, end=100_000)
+            for p in range(count)
+        ),
+        input_ends=tuple(
+            records.LogEnd(topic="demo-requests", partition=p, end=100_000) for p in range(count)
+        ),
+    )  # fmt: skip
+    assert 115 <= (len(codec.encode(report)) + len(codec.encode(closed))) / count <= 135

@@ -9,7 +9,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.records import Bye, Hello, InputTopic, Pause, Retire, Table
-from tests.fakes import FakeCluster, FakeGroup, FakeTopic
+from tests.fakes import FakeAccess, FakeCluster, FakeGroup, FakeTopic, Worker
 
 
 def joined(cluster: FakeCluster, app: str = "shop", release: str = "1.0", **changes: Any) -> int:
@@ -35,7 +35,7 @@ def cluster() -> FakeCluster:
     return made
 
 
-async def codes(cluster: FakeCluster, **options: float) -> dict[str, str]:
+async def codes(cluster: FakeCluster, **options: int) -> dict[str, str]:
     found = await ops.doctor(cluster, "ns", **options)
     assert found.well == all(advice.weight != "problem" for advice in found.found)
     return {advice.code: f"{advice.weight}: {advice.what} | {advice.do}" for advice in found.found}
@@ -72,12 +72,42 @@ async def test_a_pause_and_two_releases_are_told(cluster: FakeCluster) -> None:
     cluster.the_ledger.put(Pause(n=9, paused=True))
     found = await codes(cluster)
     assert found["paused"].startswith("problem")
-    assert "1.0, 1.1" in found["releases"]
+    assert found["releases"].startswith("note: processes of several releases take part")
+    assert "1.0 (1 of shop); 1.1 (1 of shop)" in found["releases"]
+
+
+@pytest.mark.parametrize("release", ["1.2", "2.0", ""])
+async def test_releases_that_are_no_neighbours_are_a_warning(cluster: FakeCluster, release: str) -> None:
+    joined(cluster)
+    joined(cluster, release=release)
+    assert (await codes(cluster))["releases"].startswith("warning")
+
+
+async def test_what_an_app_says_that_no_snapshot_holds(cluster: FakeCluster) -> None:
+    joined(cluster, uncaptured=("agent tills reads a channel in memory",))
+    assert "app shop: agent tills reads a channel in memory" in (await codes(cluster))["not-captured"]
+
+
+async def test_a_ledger_that_these_credentials_or_nobody_can_write(cluster: FakeCluster) -> None:
+    """Asked, not tried: nothing is appended."""
+    joined(cluster)
+    cluster.the_ledger.put(None)
+    cluster.the_admin.may = FakeAccess(frozenset({"Read", "Describe"}), in_sync=1)
+    cluster.the_admin.settings["_snapkafka.fake"] = {"min.insync.replicas": "2"}
+    before = len(cluster.the_ledger.entries)
+    found = await codes(cluster)
+    assert "lack Write on _snapkafka.fake" in found["ledger-rights"]
+    assert found["ledger-replicas"].startswith("problem: _snapkafka.fake has 1 replicas in sync and needs 2")
+    assert found["ledger-garbage"].startswith("note: 1 records")
+    assert len(cluster.the_ledger.entries) == before
+    cluster.the_admin.may = FakeAccess(None, in_sync=2)
+    assert set(await codes(cluster)) == {"ledger-garbage"}, "a broker that tells no rights accuses nobody"
 
 
 async def test_partition_counts_of_source_and_changelog_differ(cluster: FakeCluster) -> None:
     """robinhood/faust#137, #325: both counts are told."""
-    joined(cluster, tables=(Table(name="stock", changelog="shop-stock-changelog", partitions=6),))
+    cluster.the_admin.topics["shop-stock-changelog"] = FakeTopic(6)
+    joined(cluster)
     said = (await codes(cluster))["partition-counts"]
     assert said.startswith("problem: table stock of app shop has a changelog of 6 partitions")
     assert "the inputs of the app have 4" in said
@@ -91,17 +121,64 @@ async def test_topics_that_are_missing_or_have_grown(cluster: FakeCluster) -> No
 
 
 async def test_a_changelog_that_eats_itself_before_assembly(cluster: FakeCluster) -> None:
-    """The changelog of a windowed table is created with the retention of its window."""
-    joined(cluster)
+    """Faust makes the changelog of a windowed table with the life of its windows for the retention."""
+    windowed = Table(name="stock", changelog="shop-stock-changelog", partitions=4, expires_ms=10_000)
+    joined(cluster, tables=(windowed,))
     settings = cluster.the_admin.settings["shop-stock-changelog"]
-    settings |= {"cleanup.policy": "compact,delete", "retention.ms": "10000"}
+    settings |= {"cleanup.policy": "compact,delete", "retention.ms": "10000", "retention.bytes": "-1"}
     said = (await codes(cluster))["retention"]
     assert said.startswith(
-        "problem: changelog shop-stock-changelog keeps records for 10 s, assembly needs them for 1 h"
+        "problem: changelog shop-stock-changelog keeps records for 10 s, assembly needs them for 1 h 10 s: its windows "
+        "live for 10 s, and 1 h until it has read them"
     )
-    assert "--add-config retention.ms=3600000   (the way back: " in said
+    assert "--add-config retention.ms=3610000   (the way back: " in said
     assert said.endswith("--add-config retention.ms=10000)")
-    assert "retention" not in await codes(cluster, assembly_minutes=0.1)
+    assert "retention" in await codes(cluster, assembly_within_ms=6_000)
+    settings["retention.ms"] = "16000"
+    assert "retention" not in await codes(cluster, assembly_within_ms=6_000)
+
+
+async def test_an_input_that_is_deleted_too_soon_by_age_or_by_size(cluster: FakeCluster) -> None:
+    joined(cluster)
+    cluster.the_admin.settings["orders"] = {"retention.ms": "60000", "retention.bytes": "1000000"}
+    found = await codes(cluster)
+    assert found["retention"].startswith("problem: input orders keeps records for 1 min, assembly needs them")
+    assert found["retention-bytes"].startswith(
+        "warning: input orders keeps 1,000,000 bytes of each partition"
+    )
+
+
+SETS = Table(name="stock", changelog="shop-stock-changelog", partitions=4, sets=True)
+
+
+@pytest.mark.parametrize(
+    ("table", "holding", "code", "mended"),
+    [
+        (SETS, {"cleanup.policy": "delete"}, "state-deleted", "retention.ms=-1"),
+        (SETS, {"cleanup.policy": "compact"}, "sets-compacted", "cleanup.policy=delete,retention.ms=-1"),
+        (None, {"cleanup.policy": "delete"}, "state-deleted", "cleanup.policy=compact,min.compaction.lag"),
+        (None, {"cleanup.policy": "compact,delete"}, "state-deleted", "cleanup.policy=compact,min.compac"),
+        (None, {"cleanup.policy": "delete", "retention.ms": "-1"}, "", ""),
+        (SETS, {"cleanup.policy": "delete", "retention.ms": "-1"}, "", ""),
+        (
+            SETS,
+            {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "9"},
+            "state-deleted",
+            "--add-config retention.bytes=-1",
+        ),
+    ],
+)
+async def test_a_changelog_that_does_not_hold_all_of_the_state(
+    cluster: FakeCluster, table: Table | None, holding: dict[str, str], code: str, mended: str
+) -> None:
+    """Faust makes that of a table of sets with `delete`: after the retention it has lost what did not change."""
+    joined(cluster, **(dict[str, Any](tables=(table,)) if table else {}))
+    cluster.the_admin.settings["shop-stock-changelog"] = holding
+    found = await codes(cluster)
+    assert set(found) == ({code} if code else set())
+    if code:
+        assert found[code].startswith("problem: changelog shop-stock-changelog of")
+        assert mended in found[code]
 
 
 async def test_compaction_that_comes_before_assembly(cluster: FakeCluster) -> None:
@@ -128,11 +205,20 @@ async def test_who_else_reads_and_members_without_snapkafka(cluster: FakeCluster
     assert len(found) == 3
 
 
+async def test_who_reads_what_ours_write(cluster: FakeCluster) -> None:
+    """As far as snapshots tell: what each process has written to stands in its `Closed`."""
+    worker = Worker(cluster.the_ledger, "shop", "orders", sends=("bills", "orders"))
+    assert worker.process == 0
+    await ops.trigger(cluster, "ns")
+    cluster.the_admin.known_groups = [FakeGroup("printers", frozenset({"bills"}))]
+    assert "group printers reads the outputs bills" in (await codes(cluster))["stranger-behind"]
+
+
 async def test_what_may_not_be_looked_at_is_said(cluster: FakeCluster) -> None:
     joined(cluster)
     cluster.the_admin.failure = LedgerUnusableError("not allowed", hint="grant DESCRIBE")
     found = await codes(cluster)
-    assert set(found) == {"settings-unseen", "groups-unseen"}
+    assert set(found) == {"settings-unseen", "groups-unseen", "ledger-unseen"}
     assert all("grant DESCRIBE" in said for said in found.values())
 
 

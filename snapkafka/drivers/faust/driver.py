@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger import KafkaLedger, LedgerRecreatedError, RecordTooLargeError
+from snapkafka.logs import about
 from snapkafka.ports import Entry
 from snapkafka.protocol.actions import (
     Action,
@@ -65,6 +66,7 @@ from .tables import Tables
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
+    from snapkafka.protocol.completion import SnapshotView
 
     from .outgoing import Outgoing
     from .recorder import Recorder
@@ -134,7 +136,13 @@ class FaustDriver:
                 self.metrics.cuts += 1
                 self.metrics.cut_s.add(us / 1_000_000)
                 self._cut_at = {action.epoch: time.perf_counter()}  # no older one is worth measuring
-                logger.debug("turned red for epoch %d (%s) in %d us", action.epoch, action.heard, us)
+                logger.debug(
+                    "turned red for epoch %d (%s) in %d us",
+                    action.epoch,
+                    action.heard,
+                    us,
+                    extra=self.about(action.epoch),
+                )
                 self.feed(CutTimed(epoch=action.epoch, us=us))
         self._notify()
         return asked
@@ -158,7 +166,7 @@ class FaustDriver:
                 case StartTimer():
                     self.loop.call_later(action.ttl_ms / 1000, self.feed, TimerExpired(epoch=action.epoch))
                 case SayHello():
-                    logger.warning("snapkafka: joining again as a new process")
+                    logger.warning("snapkafka: joining again as a new process", extra=self.about())
                     self.spawn(self._say_hello(action.was))
                 case TurnedRed() | ReadLedgerTo():
                     pass
@@ -175,7 +183,7 @@ class FaustDriver:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("snapkafka: %s failed: %r", task.get_coro(), error)
+            logger.error("snapkafka: %s failed: %r", task.get_coro(), error, extra=self.about())
 
     def append(self, record: LedgerRecord) -> None:
         """Append to the ledger in the background, in the order asked."""
@@ -234,11 +242,13 @@ class FaustDriver:
             "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part",
             self.ledger.topic,
             seconds,
+            extra=self.about(),
         )
         if self._patience.waited(self.loop.time(), in_vain=True):
             logger.warning(
                 "snapkafka: it did not answer several times in a row; nothing waits for it in the next %.0f min",
                 OPEN_S / 60,
+                extra=self.about(),
             )
 
     # -- life -------------------------------------------------------------------------------------------------
@@ -293,7 +303,8 @@ class FaustDriver:
                 await asyncio.wait_for(self._outbox.join(), LEDGER_WAIT_S)
             except TimeoutError:
                 logger.warning(
-                    "snapkafka: could not say Bye; the next snapshot may wait for this worker in vain"
+                    "snapkafka: could not say Bye; the next snapshot may wait for this worker in vain",
+                    extra=self.about(),
                 )
         for task in list(self._tasks):
             task.cancel()
@@ -319,12 +330,15 @@ class FaustDriver:
                 logger.warning(
                     "snapkafka: the ledger %s was deleted and made anew; joining the new one",
                     self.ledger.topic,
+                    extra=self.about(),
                 )
                 self._opened.clear()
                 self.metrics.recreated()
                 self.feed(LedgerRecreated())
             except SnapkafkaError as error:
-                logger.warning("snapkafka: %s; this worker tries again (%s)", error, error.advice)
+                logger.warning(
+                    "snapkafka: %s; this worker tries again (%s)", error, error.advice, extra=self.about()
+                )
                 await asyncio.sleep(RETRY_S)
 
     def _take_read(self, read: Entry) -> None:
@@ -339,8 +353,15 @@ class FaustDriver:
         for view in before:
             if not view.open:
                 self.metrics.decided(view, read.timestamp_ms)
+                self._log_decided(view)
         if before and not ledger.open:
             self._quiet_since = self.loop.time()
+
+    def _log_decided(self, view: SnapshotView) -> None:
+        if self.machine.process is None:
+            return  # of what was before this worker joined, others have told
+        what = "captured" if view.failure is None else f"failed ({view.failure.code}): {view.failure.reason}"
+        logger.info("snapkafka: snapshot %s %s", view.trigger.id, what, extra=self.about(view.epoch))
 
     async def _write_ledger(self) -> None:
         while True:
@@ -371,6 +392,7 @@ class FaustDriver:
                         type(record).__name__,
                         "" if lost else " yet",
                         error,
+                        extra=self.about_record(record),
                     )
                 if lost:
                     return
@@ -401,6 +423,24 @@ class FaustDriver:
     def quiet_s(self) -> float:
         """For how long no snapshot has been under way, in seconds, as far as this worker saw."""
         return 0.0 if self.machine.ledger.open else self.loop.time() - self._quiet_since
+
+    # -- what lines of the log are about ----------------------------------------------------------------------
+
+    def about(self, epoch: int | None = None, snapshot: str = "") -> dict[str, Any]:
+        """`extra=` of a line of the log: which worker, and which snapshot where it is about one."""
+        view = None if epoch is None else self.machine.ledger.snapshots.get(epoch)
+        return about(
+            snapshot=snapshot or ("" if view is None else view.trigger.id),
+            epoch=epoch,
+            namespace=self.config.namespace,
+            process=self.machine.process,
+        )
+
+    def about_record(self, record: LedgerRecord) -> dict[str, Any]:
+        """Likewise, of a line about a ledger record."""
+        if isinstance(record, Trigger):
+            return self.about(snapshot=record.id)
+        return self.about(getattr(record, "epoch", None))
 
     # -- for the app ------------------------------------------------------------------------------------------
 

@@ -71,7 +71,10 @@ class Outgoing:
         self._put = buffer.pending.put_nowait
         buffer.queue = buffer.pending  # what `buffer.size` counts
         buffer.put = put_from_anywhere
-        logger.info("snapkafka: producer_threaded is set; while snapkafka is on, the app's own loop sends")
+        logger.info(
+            "snapkafka: producer_threaded is set; while snapkafka is on, the app's own loop sends",
+            extra=self._driver.about(),
+        )
 
     # -- Faust calls these ------------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
 from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Table, TopicPartition
 
 from .incoming import Incoming
+from .looking import expires_ms, of_sets, uncaptured
 from .outgoing import Outgoing
 from .recorder import Recorder
 from .streams import watch_streams
@@ -110,27 +111,31 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def start() -> None:
         await on_start()
-        with _failing_open("to start"):
+        with _failing_open(driver, "to start"):
             driver.replies.attach(app._reply_consumer)
             connection = connection_of(app)
             await driver.start(KafkaLedger(connection, driver.config.namespace), KafkaTopicAdmin(connection))
 
     async def stop() -> None:
         await on_stop()
-        with _failing_open("to leave"):
+        with _failing_open(driver, "to leave"):
             await driver.stop()
 
     app.on_start, app.on_stop = start, stop
 
 
 @contextlib.contextmanager
-def _failing_open(what: str) -> Iterator[None]:
+def _failing_open(driver: FaustDriver, what: str) -> Iterator[None]:
     """R15: what goes wrong here is ours; the host goes on, and snapshots fail by the name of what they miss."""
     try:
         yield
     except Exception as error:
         logger.error(
-            "snapkafka: failed %s (%r); this worker goes on without taking part", what, error, exc_info=True
+            "snapkafka: failed %s (%r); this worker goes on without taking part",
+            what,
+            error,
+            exc_info=True,
+            extra=driver.about(),
         )
 
 
@@ -153,7 +158,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
     async def say_hello_then_subscribe(topics: Any) -> None:
         if driver.machine.process is None:
-            with _failing_open("to join"):
+            with _failing_open(driver, "to join"):
                 driver.tables.attach()
                 _report_uncaptured(driver)
                 await driver.join(await hello_of(driver, topics))
@@ -161,7 +166,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
     async def announce(*args: Any, **kwargs: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go; seeking comes after that, so we seek before."""
-        with _failing_open("to announce its inputs"):
+        with _failing_open(driver, "to announce its inputs"):
             if consumer.assignment():
                 await consumer.perform_seek()
             driver.feed(await inputs_of(driver, consumer))
@@ -182,12 +187,8 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
 def _report_uncaptured(driver: FaustDriver) -> None:
     """Name what no snapshot of this app holds."""
-    for agent in driver.app.agents.values():
-        if not hasattr(agent.channel, "topics") and agent is not driver.recorder.agent:
-            logger.warning(
-                "snapkafka: agent %s reads a channel in memory: what waits there, or runs, at a cut is in no snapshot",
-                agent.name,
-            )
+    for what in uncaptured(driver.app, driver.recorder.agent):
+        logger.warning("snapkafka: %s", what, extra=driver.about())
 
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
@@ -220,6 +221,7 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
             if topic in described
         ),
         tables=tuple(_table(table, described) for table in tables),
+        uncaptured=tuple(uncaptured(app, driver.recorder.agent)),
     )
 
 
@@ -244,6 +246,8 @@ def _table(table: Any, described: Any) -> Table:
         key_codec=str(table.key_serializer or "json"),
         value_codec=str(table.value_serializer or "json"),
         topic_id=known.topic_id if known else "",
+        expires_ms=expires_ms(table),
+        sets=of_sets(table),
     )
 
 

@@ -73,12 +73,18 @@ async def run_timer(
             continue
         passed = 0
         if why := _not_now(driver, ledger.by_id.keys(), name, min_pause):
-            logger.debug("no snapshot %s: %s", name, why)
+            logger.debug("no snapshot %s: %s", name, why, extra=driver.about(snapshot=name))
             continue
         try:
             await driver.trigger(name, ttl_ms=ttl_ms)
         except SnapkafkaError as error:
-            logger.warning("snapkafka: no snapshot %s: %s (%s)", name, error, error.advice)
+            logger.warning(
+                "snapkafka: no snapshot %s: %s (%s)",
+                name,
+                error,
+                error.advice,
+                extra=driver.about(snapshot=name),
+            )
 
 
 def _not_now(

@@ -1,0 +1,222 @@
+"""`snapkafka doctor` in its four ways: look, `--fix`, `--acls`, `--offline`. What each does is elsewhere; this asks and
+tells."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from typing import Final, NoReturn
+
+import typer
+from rich.markup import escape
+
+from snapkafka import ops
+from snapkafka.advice import Advice, Weight
+from snapkafka.drivers.faust.looking import AppLook, look_at
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, DependencyMissingError
+from snapkafka.kafka.connection import Connection
+
+from .running import console, print_json, run
+from .tables import duration, table
+
+__all__ = ["ask_one_way", "examine", "fix", "look_offline", "print_advice", "tell_rights", "within_ms"]
+
+UNITS_MS: Final = {"s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+WEIGHTS: Final = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}
+
+
+def within_ms(text: str) -> int:
+    """`90s`, `30min`, `1h`, `2d` in milliseconds.
+
+    Raises:
+        BadInputError: it is no such time.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)", text.strip())
+    ms = round(float(found[1]) * UNITS_MS[found[2]]) if found else 0
+    if ms <= 0:
+        raise BadInputError(f"--assembly-within {text!r} is no time", hint="write it as 90s, 30min, 1h or 2d")
+    return ms
+
+
+async def ask_one_way(**ways: bool) -> None:
+    """Refuse ways that exclude each other.
+
+    Raises:
+        BadInputError: more than one is asked for.
+    """
+    asked = [f"--{name}" for name, given in ways.items() if given]
+    if len(asked) > 1:
+        raise BadInputError(f"{' and '.join(asked)} do not go together", hint="ask for one at a time")
+
+
+def examine(connected: Callable[[], Connection], namespace: str, within: str, *, as_json: bool) -> None:
+    """Say what was found; status 1 if there is a problem."""
+    found = run(
+        lambda: ops.doctor(connected(), namespace, assembly_within_ms=within_ms(within)), as_json=as_json
+    )
+    if as_json:
+        print_json(found)
+    else:
+        apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
+        console.print(f"{escape(found.namespace)}: {escape(apps) or 'nobody has joined'}")
+        print_advice(found.found)
+        if not found.found:
+            console.print("[green]nothing that would spoil a snapshot[/]")
+    if not found.well:
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+def print_advice(found: Iterable[Advice]) -> None:
+    """What was found, the worst first."""
+    for advice in found:
+        colour = WEIGHTS[advice.weight]
+        console.print(f"[{colour}]{advice.weight}[/] {advice.code}: {escape(advice.what)}", soft_wrap=True)
+        if advice.do:
+            console.print(f"  {escape(advice.do)}", style="dim", soft_wrap=True)
+
+
+# -- --fix ----------------------------------------------------------------------------------------------------
+
+
+def fix(
+    connected: Callable[[], Connection], namespace: str, within: str, *, yes: bool, as_json: bool
+) -> None:
+    """Show what would be changed, ask, change it, say what is; status 1 if something stays as it was."""
+    planned = run(
+        lambda: ops.plan_mending(connected(), namespace, assembly_within_ms=within_ms(within)),
+        as_json=as_json,
+    )
+    if not as_json:
+        _print_plan(planned)
+    if planned and not yes:
+        if as_json or not sys.stdin.isatty():
+            run(_nobody_to_ask, as_json=as_json)
+        if not typer.confirm(f"change the settings of {len(planned)} topics?", err=True):
+            console.print("nothing was changed")
+            raise typer.Exit(EXIT_NOT_GOOD)
+    mended = run(lambda: ops.mend(connected(), namespace, planned), as_json=as_json)
+    if as_json:
+        print_json({"planned": planned, "mended": mended})
+    else:
+        _print_mended(mended)
+    if not all(item.done for item in mended):
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+def _nobody_to_ask() -> NoReturn:
+    raise BadInputError(
+        "--fix asks before it changes a topic, and there is no terminal to ask on; nothing was changed",
+        hint="look at what it would do, then add --yes",
+    )
+
+
+def _print_plan(planned: tuple[ops.Mending, ...]) -> None:
+    if not planned:
+        console.print("[green]no setting of a topic has to be changed[/]")
+    for mending in planned:
+        console.print(f"[bold]{escape(mending.topic)}[/]")
+        for why in mending.why:
+            console.print(f"  {escape(why)}", soft_wrap=True)
+        for change in mending.changes:
+            origin = "" if change.own is not None else " (not made on the topic)"
+            console.print(
+                f"  {change.setting}: {escape(change.before)}{origin} -> [bold]{escape(change.after)}[/]",
+                soft_wrap=True,
+            )
+        console.print(f"  keeps longer: {escape(mending.keeps)}", soft_wrap=True)
+        console.print(f"  undone by: {escape(mending.undo)}", soft_wrap=True)
+
+
+def _print_mended(mended: tuple[ops.Mended, ...]) -> None:
+    for item in mended:
+        now = ", ".join(f"{name}={value}" for name, value in item.now.items())
+        if item.done:
+            console.print(f"[green]changed[/] {escape(item.topic)}: now {escape(now)}", soft_wrap=True)
+        else:
+            console.print(f"[red]not changed[/] {escape(item.topic)}: {escape(item.refused)}", soft_wrap=True)
+
+
+# -- --acls ---------------------------------------------------------------------------------------------------
+
+
+def tell_rights(connected: Callable[[], Connection | None], namespace: str, *, as_json: bool) -> None:
+    """A table of rights, and the commands that grant them."""
+    found = run(lambda: ops.rights(connected(), namespace), as_json=as_json)
+    if as_json:
+        print_json(found)
+        return
+    shown = table("role", "on", "operations", "for", "else")
+    for right in found.rights:
+        names = "\n".join(right.names) + ("* (all that begin so)" if right.prefixed else "")
+        shown.add_row(
+            right.role,
+            escape(f"{right.kind} {names}" if right.kind != "cluster" else "the cluster"),
+            ", ".join(right.operations),
+            escape(right.why),
+            escape(right.without or "it cannot work"),
+        )
+    console.print(shown)
+    if found.guessed:
+        console.print(f"TOPIC and GROUP stand for names that are not known: {escape(found.guessed)}")
+    for right in found.rights:
+        console.print(right.command, markup=False, soft_wrap=True)
+
+
+# -- --offline ------------------------------------------------------------------------------------------------
+
+
+def look_offline(path: str, *, as_json: bool) -> None:
+    """An app as it was defined; status 1 if a snapshot would not work, or would not hold all of it."""
+    found = run(lambda: _given(_look(path)), as_json=as_json)
+    if as_json:
+        print_json(found)
+    else:
+        _print_look(found)
+    if not found.well:
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+async def _given(found: AppLook) -> AppLook:
+    """An app is imported where no loop runs, as Faust does it."""
+    return found
+
+
+def _look(path: str) -> AppLook:
+    try:
+        return look_at(path)
+    except ModuleNotFoundError as error:
+        if error.name != "faust":
+            raise
+        raise DependencyMissingError(
+            "faust is not installed", hint="pip install 'snapkafka[faust,cli]'"
+        ) from error
+
+
+def _print_look(found: AppLook) -> None:
+    console.print(f"app [bold]{escape(found.app)}[/]")
+    agents = table("agent", "reads", "concurrency", right=("concurrency",))
+    for agent in found.agents:
+        agents.add_row(
+            escape(agent.name),
+            escape(", ".join(agent.topics)) or "a channel in memory",
+            str(agent.concurrency),
+        )
+    topics = table("topic", "read by")
+    for topic in found.topics:
+        topics.add_row(escape(topic.name), escape(", ".join(topic.agents)))
+    tables = table("table", "kind", "changelog", "partitions", "windows live", right=("partitions",))
+    for row in found.tables:
+        tables.add_row(
+            escape(row.name),
+            row.kind,
+            escape(row.changelog),
+            "as the app's" if row.partitions is None else str(row.partitions),
+            duration(row.expires_ms) if row.expires_ms else "",
+        )
+    for shown in (agents, topics, tables):
+        if shown.row_count:
+            console.print(shown)
+    print_advice(found.found)
+    if not found.found:
+        console.print("[green]snapshots hold all of it[/]")

@@ -1,0 +1,186 @@
+"""What of an app a snapshot holds, told from the app alone: no broker is asked.
+
+A worker says at its start what of its app no snapshot holds; `snapkafka doctor --offline` says the same, and more,
+before the app is ever started. Both come from here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from snapkafka.advice import Advice, Weight, worst_first
+from snapkafka.errors import BadInputError
+
+__all__ = ["AgentLook", "AppLook", "TableLook", "TopicLook", "expires_ms", "look_at", "of_sets", "uncaptured"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLook:
+    """A topic that the app reads, and the agents that do."""
+
+    name: str
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLook:
+    """A table. `kind`: Faust's class; `expires_ms`: how long its windows live, 0 where it has none or they do not
+    expire."""
+
+    name: str
+    kind: str
+    changelog: str
+    partitions: int | None
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLook:
+    """An agent, and the topics that it reads; none: a channel in memory."""
+
+    name: str
+    topics: tuple[str, ...]
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppLook:
+    """An app as it was defined. `found`: the worst first."""
+
+    app: str
+    topics: tuple[TopicLook, ...]
+    tables: tuple[TableLook, ...]
+    agents: tuple[AgentLook, ...]
+    found: tuple[Advice, ...]
+
+    @property
+    def well(self) -> bool:
+        """Snapshots of this app work, and hold all of it."""
+        return not any(advice.weight is Weight.PROBLEM for advice in self.found)
+
+
+def look_at(path: str) -> AppLook:
+    """Import an app and look at it.
+
+    Args:
+        path: as Faust's `-A` takes it, `module:app`; modules in the current folder are found.
+
+    Raises:
+        BadInputError: there is no such app, or it cannot be imported.
+    """
+    app = _imported(path)
+    driver = getattr(app, "snapkafka", None)
+    ours = None if driver is None else driver.recorder.agent
+    agents = tuple(
+        AgentLook(
+            name=agent.name,
+            topics=tuple(sorted(getattr(agent.channel, "topics", None) or ())),
+            concurrency=agent.concurrency,
+        )
+        for agent in app.agents.values()
+        if agent is not ours
+    )
+    tables = tuple(
+        TableLook(
+            name=table.name,
+            kind=type(table).__name__,
+            changelog=table.changelog_topic_name,
+            partitions=table.partitions,
+            expires_ms=expires_ms(table),
+        )
+        for table in app.tables.values()
+    )
+    topics = tuple(
+        TopicLook(name=topic, agents=tuple(agent.name for agent in agents if topic in agent.topics))
+        for topic in sorted({topic for agent in agents for topic in agent.topics})
+    )
+    found = [*_about_joining(app, driver, topics), *_about_tables(app)]
+    found += [
+        Advice(
+            code="not-captured",
+            weight=Weight.PROBLEM,
+            what=what,
+            do="give it a topic, or keep nothing there that a restore needs (docs/features.md)",
+        )
+        for what in uncaptured(app, ours)
+    ]
+    return AppLook(app=app.conf.id, topics=topics, tables=tables, agents=agents, found=worst_first(found))
+
+
+def uncaptured(app: Any, ours: Any = None) -> Iterator[str]:
+    """Name what no snapshot of an app holds, as far as its definition tells; `ours`: the recording agent."""
+    for agent in app.agents.values():
+        if agent is not ours and not hasattr(agent.channel, "topics"):
+            yield (
+                f"agent {agent.name} reads a channel in memory: what waits there, or runs, at a cut is in no snapshot"
+            )
+
+
+def expires_ms(table: Any) -> int:
+    """How long the windows of a table live, 0 where it has none or they do not expire."""
+    return round((getattr(table.window, "expires", None) or 0) * 1_000)
+
+
+def of_sets(table: Any) -> bool:
+    """Are its values sets, which change by records of their own?"""
+    return hasattr(table.data, "send_changelog_event")
+
+
+def _imported(path: str) -> Any:
+    from faust.cli.base import find_app
+
+    hint = "write module:app, as for `faust -A`, and run it where the module is found"
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what an app prints is no part of the result
+            return find_app(path)
+    except (Exception, SystemExit) as error:
+        raise BadInputError(f"app {path} cannot be imported: {error!r}", hint=hint) from error
+
+
+def _about_joining(app: Any, driver: Any, topics: tuple[TopicLook, ...]) -> Iterator[Advice]:
+    if driver is None and os.environ.get("SNAPKAFKA") != "off":
+        yield Advice(
+            code="not-installed",
+            weight=Weight.PROBLEM,
+            what="snapkafka is not installed on this app: no snapshot holds it",
+            do='call snapkafka.install(app, namespace="...") once, or leave enabled=False out',
+        )
+    if not topics:
+        yield Advice(
+            code="nothing-to-cut",
+            weight=Weight.PROBLEM,
+            what="no agent reads a topic: there is nothing to cut",
+            do="a process that only sends needs no snapkafka; what it sends is replayable input",
+        )
+    if "exactly_once" in str(app.conf.processing_guarantee).lower():
+        yield Advice(
+            code="not-tried",
+            weight=Weight.NOTE,
+            what="processing_guarantee is exactly_once: nothing has shown yet that snapkafka works with it",
+            do="take snapshots where nothing hangs on it first; assemble with --isolation read_committed",
+        )
+
+
+def _about_tables(app: Any) -> Iterator[Advice]:
+    for table in app.tables.values():
+        if expires := expires_ms(table):
+            yield Advice(
+                code="windows",
+                weight=Weight.NOTE,
+                what=f"table {table.name} has windows that live for {expires / 1_000:g} s; Faust makes its changelog"
+                " with that for its retention: assembly finds the oldest gone",
+                do="after the first start `snapkafka doctor --fix` makes it longer",
+            )
+        elif of_sets(table):
+            yield Advice(
+                code="sets",
+                weight=Weight.NOTE,
+                what=f"table {table.name} is of sets: its changelog is made with the cluster's retention, and loses"
+                " sets that do not change for so long",
+                do="after the first start `snapkafka doctor --fix` takes the bound away",
+            )

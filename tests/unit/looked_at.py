@@ -1,0 +1,45 @@
+"""Apps to be looked at by `doctor --offline`, by the names below."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import faust
+
+import snapkafka
+
+print("an app that talks while it is imported")
+
+whole = faust.App("whole", broker="kafka://localhost:1", store="memory://")
+snapkafka.install(whole, namespace="looked")
+orders = whole.topic("orders", value_serializer="json")
+stock = whole.Table("stock", default=int, partitions=4)
+
+
+@whole.agent(orders, name="count", concurrency=2)
+async def count(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+partly = faust.App("partly", broker="kafka://localhost:1", store="memory://")
+snapkafka.install(partly, namespace="looked")
+clicks = partly.topic("clicks", value_serializer="json")
+windows = partly.Table("windows", default=int).tumbling(10.0, expires=60.0)
+groups = partly.SetTable("groups")
+
+
+@partly.agent(clicks, name="click")
+async def click(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+@partly.agent(partly.channel(), name="in-memory")
+async def in_memory(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+bare = faust.App("bare", broker="kafka://localhost:1", store="memory://", processing_guarantee="exactly_once")
+no_app = object()

@@ -1,0 +1,101 @@
+"""`doctor --offline module:app`: what an app is made of, and what of it no snapshot holds. No broker runs here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODULE = "tests.unit.looked_at"
+
+
+def look(app: str, *arguments: str) -> tuple[int, str, str]:
+    """The command as a process, as apps are imported once only."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SNAPKAFKA")}
+    command = [sys.executable, "-m", "snapkafka.cli", "doctor", "--offline", app, *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, env=environment, cwd=Path(__file__).parents[2]
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def as_json(app: str) -> tuple[int, Any]:
+    status, out, err = look(app, "--json")
+    assert "an app that talks" in err, "what an app prints is no part of the result"
+    return status, json.loads(out)
+
+
+def test_an_app_that_snapshots_hold_as_a_whole() -> None:
+    status, out, _ = look(f"{MODULE}:whole")
+    assert status == 0, out
+    assert "app whole" in out
+    assert "snapshots hold all of it" in out
+    for words in (
+        ["count", "orders", "2"],
+        ["orders", "count"],
+        ["stock", "Table", "whole-stock-changelog", "4"],
+    ):
+        assert words in [line.split() for line in out.splitlines()], words
+    assert "recorder" not in out, "our own agent is no agent of the app"
+
+
+def test_what_no_snapshot_holds_is_named() -> None:
+    status, found = as_json(f"{MODULE}:partly")
+    assert status == 1
+    said = {advice["code"]: advice["what"] for advice in found["found"]}
+    assert set(said) == {"not-captured", "windows", "sets"}
+    assert said["not-captured"].startswith("agent in-memory reads a channel in memory")
+    tables = {table["name"]: (table["kind"], table["expires_ms"]) for table in found["tables"]}
+    assert tables == {"windows": ("Table", 60_000), "groups": ("SetTable", 0)}
+
+
+def test_an_app_that_takes_no_part() -> None:
+    status, found = as_json(f"{MODULE}:bare")
+    assert status == 1
+    assert [advice["code"] for advice in found["found"]] == ["not-installed", "nothing-to-cut", "not-tried"]
+
+
+@pytest.mark.parametrize(
+    ("app", "said"),
+    [
+        ("tests.unit.no_such:app", "cannot be imported: ModuleNotFoundError"),
+        (f"{MODULE}:no_app", "cannot be imported: AttributeError"),
+    ],
+)
+def test_what_is_no_app_is_one_line_and_status_2(app: str, said: str) -> None:
+    status, _, err = look(app)
+    assert status == 2
+    (line,) = [line for line in err.splitlines() if line.startswith("error:")]
+    assert said in line
+    assert "write module:app" in err
+
+
+def test_a_worker_tells_the_ledger_the_same() -> None:
+    """`Hello` names what no snapshot holds, and how long windows live: `doctor` needs no app for it."""
+    code = (
+        "import asyncio, types\n"
+        "from tests.unit import looked_at\n"
+        "from snapkafka.drivers.faust.seams import hello_of\n"
+        "app = looked_at.partly\n"
+        "app.finalize()\n"
+        "async def nothing(topics): return {}\n"
+        "driver = app.snapkafka\n"
+        "driver.admin = types.SimpleNamespace(describe_topics=nothing)\n"
+        "hello = asyncio.run(hello_of(driver, ['clicks']))\n"
+        "print([(t.name, t.expires_ms, t.sets) for t in hello.tables], hello.uncaptured)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 0, done.stderr
+    assert "('windows', 60000, False), ('groups', 0, True)" in done.stdout
+    assert "agent in-memory reads a channel in memory" in done.stdout
