@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 READY := .venv/.ready
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format prove chaos bench mutation clean
@@ -15,8 +16,8 @@ setup:  ## make .venv with everything in it; Java and jars too where they are mi
 demo: $(READY)  ## see a snapshot taken, assembled and verified (ARGS="..." are passed on)
 	@$(VENV)/python -m snapkafka.demo $(ARGS)
 
-test: $(READY)  ## run the tests (ARGS="-k name" picks some)
-	@$(VENV)/python -m pytest $(ARGS)
+test: $(READY)  ## run the tests, two files at a time (JOBS=n; ARGS="-k name" picks some)
+	@$(VENV)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 lint: $(READY)  ## style, format, types, layers, and that every claim of docs/claims.md has its test
 	@$(VENV)/ruff check .
