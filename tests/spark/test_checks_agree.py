@@ -62,8 +62,9 @@ def _stamps(spark: SparkSession, world: World) -> tuple[DataFrame, Lookups]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [EVERY_KIND, random.randrange(10**9)])
-def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int) -> None:
+@pytest.mark.parametrize("seed", [EVERY_KIND, None], ids=["every-kind", "any"])
+def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None) -> None:
+    seed = random.randrange(10**9) if seed is None else seed
     rng = random.Random(seed)
     world = together([damage(rng, history(rng, n)) for n in range(1, WORLDS + 1)])
     expected = Counter(_found_in_lists(world))
