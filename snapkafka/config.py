@@ -9,10 +9,13 @@ from typing import Final, TypeGuard
 
 from snapkafka.errors import InstallError, SnapkafkaError
 
-__all__ = ["HEAR_ALL", "Config", "namespace_problem"]
+__all__ = ["HEAR_ALL", "MODES", "Config", "namespace_problem"]
 
 #: The ways in which a process may learn of a snapshot (R2).
 HEAR_ALL: Final = frozenset({"ledger", "markers", "headers"})
+
+#: How far an app is rolled out.
+MODES: Final = ("off", "observe", "stamp", "on")
 
 #: What may stand in the name of a Kafka topic, which the namespace becomes a part of: `_snapkafka.<namespace>`.
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -31,6 +34,9 @@ class Config:
     Args:
         namespace: the systems that are snapshotted together share one; it names the ledger. No default.
         enabled: False leaves the app as it is: nothing is installed.
+        mode: for a roll-out. "off": nothing; "observe": only say at the start what a snapshot would hold and what not;
+            "stamp": join and put headers on what is sent, but refuse snapshots; "on". The environment variable
+            SNAPKAFKA goes before it.
         hear: by what it may learn of a snapshot, a part of "ledger", "markers", "headers". Less than all is for tests
             and for proof.
         classic: red sends wait until the markers are out, as in 1985: for logs that lose headers.
@@ -44,6 +50,7 @@ class Config:
 
     namespace: str
     enabled: bool = True
+    mode: str = "on"
     hear: frozenset[str] = field(default=HEAR_ALL)
     classic: bool = False
     cause: bool = True
@@ -73,6 +80,8 @@ class Config:
             found.append(f"hear has {shown}; it may have {', '.join(sorted(HEAR_ALL))}")
         elif not hear:
             found.append("hear is empty: a process has to learn of a snapshot somehow")
+        if self.mode not in MODES:
+            found.append(f"mode is {self.mode!r}; it can be {', '.join(MODES)}")
         switches: dict[str, object] = {
             "enabled": self.enabled,
             "classic": self.classic,

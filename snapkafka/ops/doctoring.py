@@ -77,6 +77,14 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
             what="no process has joined, or all have left",
             do="start the services; each joins when it calls snapkafka.install",
         )
+    if stamping := Counter(view.hello.app for view in living if view.hello.mode != "on"):
+        yield Advice(
+            code="stamp-only",
+            weight=Weight.WARNING,
+            what=f"{', '.join(f'{count} of {app}' for app, count in sorted(stamping.items()))} refuse snapshots: mode"
+            " stamp",
+            do='start them with mode="on", or SNAPKAFKA=on, when the roll-out goes on',
+        )
     if state.paused:
         yield Advice(code="paused", weight=Weight.PROBLEM, what="snapshots are paused", do="snapkafka resume")
     running = {view.hello.app for view in living}

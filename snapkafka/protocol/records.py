@@ -198,7 +198,8 @@ class Hello:
 
     `was`: the id that it had until it was taken for dead, if it had work under way then (-1: none): what that id sent
     is only a part of what it did, so no snapshot that counts it among those that left can be proven. `uncaptured`: what
-    of the app no snapshot holds, a sentence each.
+    of the app no snapshot holds, a sentence each. `mode`: "on", or "stamp" where it does not want to be asked for
+    snapshots yet.
     """
 
     process: int = NOBODY
@@ -212,6 +213,7 @@ class Hello:
     tables: tuple[Table, ...] = ()
     was: int = NOBODY
     uncaptured: tuple[str, ...] = ()
+    mode: str = "on"
 
 
 @value

@@ -122,6 +122,19 @@ def test_switched_off_it_leaves_the_app_as_it_is(how: str, monkeypatch: pytest.M
     assert (dict(vars(app)), len(app.sensors._sensors)) == before
 
 
+def test_the_environment_goes_before_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    import faust
+
+    import snapkafka
+
+    app = faust.App("modes", broker="kafka://127.0.0.1:1")
+    monkeypatch.setenv("SNAPKAFKA", "sometimes")
+    with pytest.raises(InstallError, match="SNAPKAFKA is 'sometimes'; it can be off, observe"):
+        snapkafka.install(app, namespace="n")
+    monkeypatch.setenv("SNAPKAFKA", "stamp")
+    assert snapkafka.install(app, namespace="n", mode="off").config.mode == "stamp"
+
+
 def test_install_right_after_the_app_does_not_finalise_it() -> None:
     import faust
 

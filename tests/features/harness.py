@@ -93,13 +93,17 @@ class Pair:
 
     # -- under load -------------------------------------------------------------------------------------------
 
+    def send(self, sources: Sources, *, seconds: float) -> None:
+        """Send each input its records, spread over the time."""
+        asyncio.run(self._send(sources, seconds))
+
     def load(self, sources: Sources, *, seconds: float) -> None:
         """Send each input its records, spread over the time, with a snapshot about every second meanwhile."""
         done = threading.Event()
         with ThreadPoolExecutor(1) as pool:
             snapshots = pool.submit(self._snapshots_until, done)
             try:
-                asyncio.run(self._send(sources, seconds))
+                self.send(sources, seconds=seconds)
             finally:
                 done.set()
             snapshots.result()
@@ -196,6 +200,10 @@ class Pair:
     def finish(self) -> None:
         """Take a last snapshot, stop the workers, and read what lies in the log."""
         self.snapshot()
+        self.end()
+
+    def end(self) -> None:
+        """Stop the workers, and read what lies in the log."""
         for side in self.sides:
             side.log = "\n".join(worker.log.read_text(errors="replace") for worker in side.system.workers)
         stop(*(side.system for side in self.sides))
@@ -222,6 +230,7 @@ def running(
     env: Mapping[str, str] | None = None,
     workers: int = 1,
     web: bool = False,
+    joins: bool = True,
 ) -> Iterator[Pair]:
     """Both runs of `module`, started; topics made first, as Faust does not read one that comes later.
 
@@ -230,6 +239,7 @@ def running(
         small_changelogs: those of one partition.
         workers: of each run.
         web: with Faust's web server.
+        joins: ours takes part, and is waited for.
     """
     name = module.rpartition(".")[2]
     prefix = f"{namespace}-{name}"
@@ -259,7 +269,8 @@ def running(
         with observing(bootstrap, namespace) as observer:
             pair = Pair(bootstrap, namespace, f"{prefix}-in", ours, plain, observer)
             try:
-                observer.wait_for_workers(ours.system)
+                if joins:
+                    observer.wait_for_workers(ours.system)
                 yield pair
             except BaseException:
                 print(pair.logs())

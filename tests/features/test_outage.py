@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 import time
@@ -129,7 +128,7 @@ class Watch:
     def _feed(self) -> None:
         second: list[tuple[str, bytes, int | None]] = [(f"k{n % 7}", b"{}", None) for n in range(RATE)]
         while not self._over.is_set():
-            asyncio.run(self.pair._send({"quick": second}, 1.0))
+            self.pair.send({"quick": second}, seconds=1.0)
 
 
 def started(pair: Pair) -> int:

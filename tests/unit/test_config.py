@@ -38,6 +38,7 @@ def test_hear_may_be_one_or_any_collection(given: Any) -> None:
         ("classic", 1, "classic is 1; it can be True or False"),
         ("cause", "yes", "cause is 'yes'"),
         ("enabled", None, "enabled is None"),
+        ("mode", "stamps", "mode is 'stamps'; it can be off, observe, stamp, on"),
         ("ttl_ms", 99, "ttl_ms is 99; it can be 100 to 86400000"),
         ("ttl_ms", "5 s", "ttl_ms is '5 s'"),
         ("ttl_ms", True, "ttl_ms is True"),

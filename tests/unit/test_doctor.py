@@ -76,6 +76,12 @@ async def test_a_pause_and_two_releases_are_told(cluster: FakeCluster) -> None:
     assert "1.0 (1 of shop); 1.1 (1 of shop)" in found["releases"]
 
 
+async def test_who_is_rolled_out_as_far_as_headers(cluster: FakeCluster) -> None:
+    joined(cluster)
+    joined(cluster, mode="stamp")
+    assert (await codes(cluster))["stamp-only"].startswith("warning: 1 of shop refuse snapshots")
+
+
 @pytest.mark.parametrize("release", ["1.2", "2.0", ""])
 async def test_releases_that_are_no_neighbours_are_a_warning(cluster: FakeCluster, release: str) -> None:
     joined(cluster)

@@ -117,6 +117,15 @@ async def test_an_app_without_topics_is_named() -> None:
         await compose_trigger(FakeAdmin(), state_of(Hello(n=1, app="idle")))
 
 
+async def test_an_app_that_is_rolled_out_as_far_as_headers_refuses() -> None:
+    state = state_of(SHOP, Hello(n=2, app="tills", inputs=ORDERS, mode="stamp"))
+    with pytest.raises(
+        TriggerRefusedError, match="tills puts headers on what it sends and refuses snapshots"
+    ):
+        await compose_trigger(FakeAdmin(), state)
+    assert (await compose_trigger(FakeAdmin(), state, apps=["shop"])).apps == ("shop",)
+
+
 async def test_too_many_at_once_are_refused() -> None:
     running = [Trigger(n=10 + i, id=f"s{i}") for i in range(triggering.RUNNING_MAX)]
     with pytest.raises(TriggerRefusedError, match="16 snapshots are running"):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
-from snapkafka.config import Config
+from snapkafka.config import MODES, Config
 from snapkafka.errors import InstallError
 
 __all__ = ["install"]
+
+#: The environment variable that goes before `Config.mode`.
+SWITCH: Final = "SNAPKAFKA"
 
 
 def install(app: Any, namespace: str, **config: Any) -> Any:
@@ -24,7 +28,7 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
 
     Returns:
         The driver, also to be had as `app.snapkafka`: `await app.snapkafka.trigger()` asks for a snapshot. None where
-        `enabled=False` or SNAPKAFKA=off leaves the app as it is.
+        `enabled=False`, SNAPKAFKA=off or the mode "observe" leaves the app as it is.
 
     Raises:
         InstallError: the app has snapkafka already, or a setting makes no sense (all of them are named).
@@ -34,8 +38,17 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
             "snapkafka is installed on this app already", hint="call snapkafka.install once per faust.App"
         )
     settings = Config(namespace=namespace, **config)
+    if switch := os.environ.get(SWITCH):
+        if switch not in MODES:
+            raise InstallError(f"{SWITCH} is {switch!r}; it can be {', '.join(MODES)}")
+        settings = replace(settings, mode=switch)
     settings.validate()
-    if not settings.enabled or os.environ.get("SNAPKAFKA") == "off":
+    if not settings.enabled or settings.mode == "off":
+        return None
+    if settings.mode == "observe":
+        from .looking import look_when_started
+
+        look_when_started(app)
         return None
     from .driver import FaustDriver
     from .seams import sew

@@ -7,6 +7,7 @@ before the app is ever started. Both come from here.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,22 @@ from typing import Any
 
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import BadInputError
+from snapkafka.logs import about
 
-__all__ = ["AgentLook", "AppLook", "TableLook", "TopicLook", "expires_ms", "look_at", "of_sets", "uncaptured"]
+__all__ = [
+    "AgentLook",
+    "AppLook",
+    "TableLook",
+    "TopicLook",
+    "expires_ms",
+    "look",
+    "look_at",
+    "look_when_started",
+    "of_sets",
+    "uncaptured",
+]
+
+logger = logging.getLogger("snapkafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +88,11 @@ def look_at(path: str) -> AppLook:
     Raises:
         BadInputError: there is no such app, or it cannot be imported.
     """
-    app = _imported(path)
+    return look(_imported(path))
+
+
+def look(app: Any) -> AppLook:
+    """Look at an app that is defined; it is finalised by that."""
     driver = getattr(app, "snapkafka", None)
     ours = None if driver is None else driver.recorder.agent
     agents = tuple(
@@ -110,6 +129,35 @@ def look_at(path: str) -> AppLook:
         for what in uncaptured(app, ours)
     ]
     return AppLook(app=app.conf.id, topics=topics, tables=tables, agents=agents, found=worst_first(found))
+
+
+def look_when_started(app: Any) -> None:
+    """The mode "observe": when the app starts it says in its log what a snapshot would hold, and what none would; the
+    app is left as it is."""
+    start = app.on_start
+
+    async def started() -> None:
+        await start()
+        try:
+            _tell(look(app))
+        except Exception as error:  # R15: what goes wrong here is ours
+            logger.error("snapkafka: could not look at this app: %r", error, extra=about(), exc_info=True)
+
+    app.on_start = started
+
+
+def _tell(seen: AppLook) -> None:
+    """As warnings: whoever asks for this mode wants to read it, whatever the log's level."""
+    logger.warning(
+        "snapkafka observes: a snapshot of %s would hold the positions of %s and the tables %s",
+        seen.app,
+        ", ".join(topic.name for topic in seen.topics) or "no topic",
+        ", ".join(table.name for table in seen.tables) or "(none)",
+        extra=about(),
+    )
+    for advice in seen.found:
+        if advice.code != "not-installed":
+            logger.warning("snapkafka observes: %s; %s", advice.what, advice.do, extra=about())
 
 
 def uncaptured(app: Any, ours: Any = None) -> Iterator[str]:

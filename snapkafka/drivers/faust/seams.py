@@ -213,6 +213,7 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         host=socket.gethostname(),
         pid=os.getpid(),
         release=__version__,
+        mode=driver.config.mode,
         inputs=tuple(
             InputTopic(
                 topic=topic, partitions=described[topic].partitions, topic_id=described[topic].topic_id

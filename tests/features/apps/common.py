@@ -17,6 +17,7 @@ __all__ = ["ID", "INPUT", "end_of_module", "new_app", "saw", "source", "target"]
 
 ID = os.environ["FEATURES_ID"]
 INPUT = os.environ["FEATURES_INPUT"]
+MODE = os.environ.get("FEATURES_MODE", "on")
 LATE = os.environ.get("FEATURES_INSTALL") == "late"
 
 
@@ -43,7 +44,7 @@ def end_of_module(app: Any) -> None:
 
 
 def _install(app: Any) -> None:
-    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], mode=MODE)
 
 
 def source(app: Any, name: str, **options: Any) -> Any:
