@@ -3,6 +3,7 @@
 | seam | for |
 |---|---|
 | `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outgoing`) |
+| `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`transactions`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`incoming`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, the inputs are not resumed yet |
@@ -30,6 +31,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka import __version__
+from snapkafka.errors import InstallError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
@@ -40,6 +42,7 @@ from .incoming import Incoming
 from .outgoing import Outgoing
 from .recorder import Recorder
 from .streams import watch_streams
+from .transactions import in_transactions
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
@@ -111,6 +114,7 @@ def _wrap_life(driver: FaustDriver) -> None:
     async def start() -> None:
         await on_start()
         with _failing_open("to start"):
+            _refuse(driver)
             driver.replies.attach(app._reply_consumer)
             connection = connection_of(app)
             await driver.start(KafkaLedger(connection, driver.config.namespace), KafkaTopicAdmin(connection))
@@ -121,6 +125,15 @@ def _wrap_life(driver: FaustDriver) -> None:
             await driver.stop()
 
     app.on_start, app.on_stop = start, stop
+
+
+def _refuse(driver: FaustDriver) -> None:
+    """What cannot be had together, as far as the app's own settings tell."""
+    if driver.config.classic and in_transactions(driver.app):
+        raise InstallError(
+            "classic needs markers, and a service with processing_guarantee=exactly_once sends none",
+            hint="leave classic out: headers do it",
+        )
 
 
 @contextlib.contextmanager
