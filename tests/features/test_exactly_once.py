@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo.observer import Observer
-from snapkafka.demo.system import wait_until
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.protocol.completion import SnapshotView
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, create_topics
 
 from .harness import Pair, count_records, produce, running
 from .judging import Judge, Row
@@ -60,6 +60,24 @@ def test_every_snapshot_is_consistent(judge: Judge) -> None:
     assert len(judge.snapshots) >= 3, "two under load, and the last one"
     assert judge.in_flight(), "nothing was on its way in any snapshot: the test shows nothing"
     judge.consistent()
+
+
+def test_positions_and_ends_stand_across_control_records(judge: Judge) -> None:
+    """The end of a transaction takes an offset that holds no record: ends are counted from records, not the other way
+    round, and a process that has read everything stands behind the last one."""
+    last = judge.snapshots[-1]
+    for name, ends in (
+        (
+            "exact-mid",
+            {cut.partition: cut.position for cut in last.inputs if cut.topic.endswith("exact-mid")},
+        ),
+        ("exact-changelog", {cut.partition: cut.end for cut in last.changelogs}),
+    ):
+        records = judge.pair.ours.records[name]
+        offsets = [{r.offset for r in records if r.partition == partition} for partition in range(2)]
+        assert {partition: max(offsets[partition]) + 1 for partition in range(2)} == ends
+        gaps = [max(found) + 1 - len(found) for found in offsets]
+        assert all(gap > 2 for gap in gaps), f"{name}: no control records between: the test shows nothing"
 
 
 def test_the_same_exceptions(judge: Judge) -> None:
@@ -188,3 +206,44 @@ def test_white_sends_count_when_they_are_committed(kafka: Broker, tmp_path: Path
         for side in pair.sides:
             assert len(side.records["exact-out"]) == 3 * FEW
             assert len(side.records["exact-mid"]) == 2 * FEW
+
+
+def test_a_position_that_nobody_committed_is_where_faust_starts(kafka: Broker, tmp_path: Path) -> None:
+    """R14: with the reset policy "latest" that is the last stable offset, behind the end of a transaction."""
+    namespace = f"t{uuid.uuid4().hex[:8]}"
+    app, source = f"{namespace}-app", f"{namespace}-in"
+    topics = [f"{source}-exact", f"{app}-exact-mid"]
+    create_topics(kafka.bootstrap, *topics, f"{app}-exact-out", f"{app}-again-out", partitions=2)
+    create_topics(
+        kafka.bootstrap, f"{app}-exact-changelog", partitions=2, config={"cleanup.policy": "compact"}
+    )
+    asyncio.run(_before(kafka.bootstrap, topics))
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    env = {"FEATURES_ID": app, "FEATURES_INPUT": source, "FEATURES_RESET": "latest"}
+    try:
+        with observing(kafka.bootstrap, namespace) as observer:
+            system.start_worker(app, env, module="tests.features.apps.transactional")
+            observer.wait_for_workers(system)
+            view = _decided(observer, _trigger(observer, "at once", 20_000))
+            assert view.failure is None, view.failure
+            cuts = observer.state.captured(view.epoch).inputs
+            assert {(cut.topic, cut.partition): cut.position for cut in cuts} == {
+                (topic, partition): 11 for topic in topics for partition in range(2)
+            }
+    finally:
+        system.stop()
+
+
+async def _before(bootstrap: str, topics: Sequence[str]) -> None:
+    """Ten records and the end of a transaction in each partition, and behind it ten in one that stays open."""
+    for n in range(2):
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=f"{topics[0]}-before-{n}")
+        await producer.start()
+        await producer.begin_transaction()
+        for topic in topics:
+            for k in range(20):
+                await producer.send(topic, key=b"k", value=b"{}", partition=k % 2)
+        if n == 0:
+            await producer.commit_transaction()
+        await producer.flush()
+        await producer.stop()

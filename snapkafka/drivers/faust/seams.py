@@ -298,7 +298,12 @@ async def _start_positions(consumer: Any, tps: list[Any]) -> dict[Any, int]:
     positions = {tp: consumer._committed_offset.get(tp) for tp in tps}
     unknown = [tp for tp, position in positions.items() if position is None]
     if unknown:
-        latest = consumer.app.conf.consumer_auto_offset_reset == "latest"
-        found = await (consumer.highwaters(*unknown) if latest else consumer.earliest_offsets(*unknown))
+        if consumer.app.conf.consumer_auto_offset_reset != "latest":
+            found = await consumer.earliest_offsets(*unknown)
+        elif in_transactions(consumer.app):  # Faust would tell what its latest fetch saw, if there was one
+            thread = consumer._thread
+            found = await thread.call_thread(thread._ensure_consumer().end_offsets, unknown)
+        else:
+            found = await consumer.highwaters(*unknown)
         positions.update({tp: offset or 0 for tp, offset in found.items()})
     return {tp: position or 0 for tp, position in positions.items()}

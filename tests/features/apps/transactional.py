@@ -11,6 +11,7 @@ from tests.features.apps.common import new_app, saw, source, target
 app = new_app(
     processing_guarantee="exactly_once",
     broker_commit_interval=float(os.environ.get("FEATURES_COMMIT", "0.4")),
+    consumer_auto_offset_reset=os.environ.get("FEATURES_RESET", "earliest"),
 )
 
 exact_mid = target(app, "exact-mid")
