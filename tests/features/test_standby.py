@@ -1,10 +1,8 @@
-"""Tables with a standby replica, two workers each, with snapkafka and without."""
+"""R2 where a standby reads: the row of standby tables is in `test_shared`."""
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,51 +14,7 @@ from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
-from .harness import running
-from .judging import Judge, Row
-
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
-
-ROWS = [Row("standby-tables", ("kept",), ("kept-out",), tables=("kept",))]
-SECONDS = 6.0
-COUNT = 250
-RECORDS: Sequence[tuple[str, bytes, int | None]] = [
-    (f"k{n % 11}", json.dumps({"n": n}).encode(), None) for n in range(COUNT)
-]
-
-
-@pytest.fixture(scope="module")
-def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    with running(
-        kafka.bootstrap,
-        f"t{uuid.uuid4().hex[:8]}",
-        tmp_path_factory.mktemp("standby"),
-        "tests.features.apps.standing",
-        inputs=["kept"],
-        outputs=["kept-out"],
-        changelogs=["kept"],
-        workers=2,
-    ) as pair:
-        pair.load({"kept": RECORDS}, seconds=SECONDS)
-        pair.wait_for({"kept-out": COUNT})
-        pair.finish()
-        yield Judge(pair)
-
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_row(judge: Judge, row: Row) -> None:
-    judge.same(row)
-    judge.captured(row)
-
-
-def test_every_snapshot_is_consistent(judge: Judge) -> None:
-    assert len(judge.snapshots) >= 3, "two under load, and the last one"
-    assert all(len(captured.processes) == 2 for captured in judge.snapshots)
-    judge.consistent()
-
-
-def test_the_same_exceptions(judge: Judge) -> None:
-    judge.same_errors()
 
 
 def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(kafka: Broker, tmp_path: Path) -> None:
@@ -68,13 +22,13 @@ def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(kafka: Brok
     record than those of the changelog that it is a standby of."""
     namespace = f"t{uuid.uuid4().hex[:8]}"
     app, source = f"{namespace}-app", f"{namespace}-in"
-    create_topics(kafka.bootstrap, f"{source}-kept", f"{app}-kept-out", partitions=2)
-    create_topics(
-        kafka.bootstrap, f"{app}-kept-changelog", partitions=2, config={"cleanup.policy": "compact"}
-    )
+    inputs = [f"{source}-{name}" for name in ("kept", "rates", "groups", "orders", "members")]
+    changelogs = [f"{app}-{name}-changelog" for name in ("kept", "groups")]
+    create_topics(kafka.bootstrap, *inputs, f"{app}-kept-out", partitions=2)
+    create_topics(kafka.bootstrap, *changelogs, partitions=2, config={"cleanup.policy": "compact"})
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     env = {"FEATURES_ID": app, "FEATURES_INPUT": source}
-    module = "tests.features.apps.standing"
+    module = "tests.features.apps.shared"
     try:
         with observing(kafka.bootstrap, namespace) as observer:
             first = system.start_worker(app, env, module=module)
@@ -82,7 +36,7 @@ def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(kafka: Brok
             observer.wait_for_workers(system)
             views = {view.hello.pid: view for view in observer.state.living()}
             writes, stands_by = views[first.pid], views[second.pid]
-            (read,) = writes.inputs
+            (read,) = (tp for tp in writes.inputs if tp.topic == inputs[0])
             trigger = observer.call(
                 compose_trigger(observer.admin, observer.state, snapshot_id="s", ttl_ms=30_000)
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from tests.features.apps.common import new_app, saw, source, target
 
 app = new_app(
     processing_guarantee="exactly_once",
+    broker_session_timeout=6.0,
+    broker_heartbeat_interval=1.0,
     broker_commit_interval=float(os.environ.get("FEATURES_COMMIT", "0.4")),
-    consumer_auto_offset_reset=os.environ.get("FEATURES_RESET", "earliest"),
 )
+SLEEP = float(os.environ.get("FEATURES_SLEEP", "0"))
 
 exact_mid = target(app, "exact-mid")
 exact_out = target(app, "exact-out")
@@ -32,6 +35,7 @@ async def counts(stream: Any) -> None:
 @app.agent(exact_mid, name="again")
 async def reads_again(stream: Any) -> None:
     async for event in stream.events():
+        await asyncio.sleep(SLEEP)
         await again_out.send(**saw("again", event))
 
 
