@@ -141,6 +141,28 @@ async def test_r7_a_send_that_its_caller_gives_up_is_told_with_the_others() -> N
     assert len(await sends.told()) == 2
 
 
+@pytest.mark.parametrize(("ours", "failed"), [({TID}, 0), (set[str](), 2)])
+async def test_r7_what_a_rebalance_leaves_open_for_somebody_else_has_failed(
+    ours: set[str], failed: int
+) -> None:
+    class Consumer:
+        @property
+        def transactions(self) -> Any:
+            return self
+
+        def assignment(self) -> str:
+            return "some"
+
+        def _tps_to_transactional_ids(self, tps: str) -> set[str]:
+            return ours
+
+    sends = Sends()
+    sends.acked()
+    sends.transactions.kept(Consumer())
+    why = "its partition was taken away, and the transaction left open"
+    assert await sends.told() == [(n, why) for n in range(failed)]
+
+
 async def test_what_is_in_no_transaction_is_left_alone() -> None:
     producer = Sends().faust._new_producer()
     assert "commit_transaction" not in vars(producer)

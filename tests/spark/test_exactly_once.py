@@ -45,7 +45,14 @@ def test_what_was_aborted_is_in_no_table(kafka: Broker, tmp_path: Path) -> None:
             _wait_for_mid(kafka.bootstrap, app, "read_uncommitted")
             system.kill(first)
             dead = next(iter(observer.state.living())).process
-            system.start_worker(app, env | {"FEATURES_SLEEP": "4"}, module=module)
+            system.start_worker(app, env | {"FEATURES_SLEEP": "15"}, module=module)
+            wait_until(
+                "the second worker to get the inputs",
+                lambda: any(len(v.inputs) == 4 for v in observer.state.living() if v.process != dead),
+                timeout_s=120,
+                system=system,
+            )
+            _few(kafka.bootstrap, source)  # whatever Faust runs again of the first ones (docs/features.md)
             _wait_for_mid(kafka.bootstrap, app, "read_committed")
             _decided(observer, "with a corpse", ttl_ms=500)
             wait_until(
@@ -54,7 +61,7 @@ def test_what_was_aborted_is_in_no_table(kafka: Broker, tmp_path: Path) -> None:
                 timeout_s=20,
                 system=system,
             )
-            view = _decided(observer, "s", ttl_ms=30_000)
+            view = _decided(observer, "s", ttl_ms=50_000)
             assert view.failure is None, view.failure
             captured = observer.state.captured(view.epoch)
             for worker in list(system.workers):  # its events sleep; nothing of it is needed any more
@@ -66,9 +73,11 @@ def test_what_was_aborted_is_in_no_table(kafka: Broker, tmp_path: Path) -> None:
         r for r in read_topics(kafka.bootstrap, f"{app}-")["exact-mid"] if r.partition == low.partition
     ]
     log = read_topics(kafka.bootstrap, f"{app}-", "read_committed")
-    mid = {r.offset for r in log["exact-mid"] if r.partition == low.partition}
-    assert len(everything) == 2 * len(mid), "nothing was aborted: the test shows nothing"
-    assert max(mid) < low.log_end
+    end = max(s.white_end for s in captured.senders if (s.topic, s.partition) == (low.topic, low.partition))
+    mid = {r.offset for r in log["exact-mid"] if r.partition == low.partition and r.offset < end}
+    assert {r.offset for r in everything if r.offset < end} > mid, (
+        "nothing was aborted: the test shows nothing"
+    )
 
     storage = tmp_path / "storage"
     arguments = ["--bootstrap", kafka.bootstrap, "--namespace", namespace, "--snapshot", "s"]
@@ -88,6 +97,10 @@ def test_what_was_aborted_is_in_no_table(kafka: Broker, tmp_path: Path) -> None:
     ends = {cut.partition: cut.end for cut in captured.changelogs}
     fold = {(r.partition, r.key): r.value for r in log["exact-changelog"] if r.offset < ends[r.partition]}
     assert {(row["partition"], row["key_raw"]): row["value_raw"] for row in _rows(storage, "state")} == fold
+
+
+def _few(bootstrap: str, source: str) -> None:
+    produce(bootstrap, f"{source}-exact", [(f"k{n % 7}", b"{}", None) for n in range(COUNT)])
 
 
 def _wait_for_mid(bootstrap: str, app: str, isolation: str) -> None:

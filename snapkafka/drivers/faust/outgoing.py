@@ -52,9 +52,9 @@ class Outgoing:
         self._locks: dict[TopicPartition, asyncio.Lock] = {}
         self._gates: dict[TopicPartition, asyncio.Lock] = {}
         self._due: dict[TopicPartition, list[SendMarkers]] = {}  # by epoch, the lowest first
-        self._transactions: Transactions | None = None
+        self.transactions: Transactions | None = None
         if in_transactions(driver.app):
-            self._transactions = Transactions(producer)
+            self.transactions = Transactions(producer)
             driver.machine.marks = (
                 False  # see docs/design-notes.md: a marker would open a transaction, or overtake one
             )
@@ -164,8 +164,8 @@ class Outgoing:
                 self._driver.do(machine.send_withdrawn(effect))
                 raise
             settle = partial(self._acked, effect, tp, seq)
-            if transactional_id is not None and self._transactions is not None:
-                self._transactions.sent(transactional_id, future, settle)
+            if transactional_id is not None and self.transactions is not None:
+                self.transactions.sent(transactional_id, future, settle)
             else:
                 future.add_done_callback(settle)
         self._driver.do(machine.send_appended(effect))

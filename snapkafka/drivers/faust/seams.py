@@ -178,6 +178,8 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
             if consumer.assignment():
                 await consumer.perform_seek()
             driver.feed(await inputs_of(driver, consumer))
+            if driver.outgoing.transactions is not None:
+                driver.outgoing.transactions.kept(consumer)
             await driver.wait_for_inputs()
 
     acknowledge = consumer.ack

@@ -44,6 +44,13 @@ class Transactions:
         self._open.setdefault(transactional_id, []).append((future, settle))
         future.add_done_callback(partial(self._sent, transactional_id))
 
+    def kept(self, consumer: Any) -> None:
+        """After a rebalance: what is open for partitions that are somebody else's now is never committed, though Faust
+        may keep the producer. Who has them next aborts it."""
+        ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment())
+        for name in self._open.keys() - ours:
+            self._ended(name, "its partition was taken away, and the transaction left open")
+
     def _sent(self, transactional_id: str, future: Future) -> None:
         """What did not get into the log takes its transaction with it: who is fenced may never commit again."""
         if not future.cancelled() and (error := future.exception()) is not None:
