@@ -178,9 +178,9 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
             if consumer.assignment():
                 await consumer.perform_seek()
             driver.feed(await inputs_of(driver, consumer))
+            await driver.wait_for_inputs()
             if driver.outgoing.transactions is not None:
                 driver.outgoing.transactions.kept(consumer)
-            await driver.wait_for_inputs()
 
     acknowledge = consumer.ack
 
