@@ -30,7 +30,7 @@ from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.store import LocalStore, open_store
 
 from .desk import Desk
-from .facts import ISOLATIONS, kafka_options, look
+from .facts import DEFAULT_ISOLATION, ISOLATIONS, kafka_options, look
 from .failures import translate
 
 __all__ = ["main"]
@@ -103,8 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--isolation",
         choices=ISOLATIONS,
-        default=ISOLATIONS[0],
-        help="read_committed if services run exactly-once",
+        default=DEFAULT_ISOLATION,
+        help="read_uncommitted takes what was aborted for sent",
     )
     add(
         "--tail-max",

@@ -16,9 +16,11 @@ from snapkafka.kafka.connection import Connection, translated
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["ISOLATIONS", "kafka_options", "look"]
+__all__ = ["DEFAULT_ISOLATION", "ISOLATIONS", "kafka_options", "look"]
 
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
+#: What was aborted is no message and no state, whoever sent it; where there are no transactions it makes no difference.
+DEFAULT_ISOLATION: Final = "read_committed"
 #: A transaction that was open at the cut is over by then, or its producer is dead: the broker's own limit is 60 s.
 STABLE_TIMEOUT_S: Final = 70.0
 STABLE_POLL_S: Final = 0.2

@@ -69,7 +69,7 @@ class Settings:
     Args:
         bootstrap: `host:port` of a broker.
         ledger: whose header counts as ours.
-        isolation: "read_committed" for services that run exactly-once.
+        isolation: "read_committed": without what was aborted.
         tail_max: how many offsets past the snapshot's ends are looked at, per partition.
         options: more options of Spark's Kafka source (credentials).
     """

@@ -138,7 +138,7 @@ Parameters = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the invariants; repeat it."),
 ]
 Isolation = Annotated[
-    str, typer.Option("--isolation", help="read_committed for services that run exactly-once.")
+    str, typer.Option("--isolation", help="read_uncommitted takes what was aborted for sent.")
 ]
 
 

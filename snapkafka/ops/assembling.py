@@ -62,7 +62,7 @@ async def assemble(
         storage: where tables go; empty: where the trigger said.
         invariants: SQL to check (V6): folders, files, or names of ready-made ones.
         parameters: `name=value`, for the invariants.
-        isolation: "read_committed" for services that run exactly-once; empty: uncommitted.
+        isolation: "read_uncommitted" takes what was aborted for sent; empty: committed.
         say: hears each line of progress.
 
     Raises:

@@ -104,6 +104,7 @@ class WorkerProtocol:
         assert hear and hear <= HEAR_ALL, "hear is a part of ledger, markers, headers"
         self.hear = hear
         self.classic = classic
+        self.marks = True  # False: headers alone do it, wherever this process sends
         self.ledger = LedgerState(history=False)
         self.process: int | None = None
         self.absent = False
@@ -389,7 +390,7 @@ class WorkerProtocol:
     def _marker_topics(self) -> tuple[str, ...]:
         """Where markers may go, as the latest trigger says."""
         snapshots = self.ledger.snapshots
-        return snapshots[max(snapshots)].trigger.marker_topics if snapshots else ()
+        return snapshots[max(snapshots)].trigger.marker_topics if snapshots and self.marks else ()
 
     def _recognised(self, offset: int) -> list[Action]:
         """R11: our id is the offset of our Hello, our epoch the highest trigger below it. Who triggered or was waited
@@ -519,7 +520,9 @@ class WorkerProtocol:
         snapshot = self.ledger.snapshots.get(
             epoch
         )  # None: decided, and forgotten; the cut serves an older one
-        cut.marker_topics = frozenset(snapshot.trigger.marker_topics) if snapshot is not None else frozenset()
+        cut.marker_topics = (
+            frozenset(snapshot.trigger.marker_topics) if snapshot is not None and self.marks else frozenset()
+        )
         tps = self.positions.inputs()
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
         if not tps:

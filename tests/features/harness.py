@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,10 +82,12 @@ class Pair:
     ours: Side
     plain: Side
     observer: Observer
+    start: Callable[[Side], None]  # its workers
     sent: dict[str, list[tuple[int, int]]] = field(
         default_factory=dict
     )  # per input (partition, offset) of each
     epochs: list[int] = field(default_factory=list)
+    isolation: str = "read_uncommitted"  # how its topics are read
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -181,7 +183,10 @@ class Pair:
         waits = [(side, name, count) for side in self.sides for name, count in expected.items()]
 
         def missing() -> list[str]:
-            found = {side.id: count_records(self.bootstrap, side.id, list(expected)) for side in self.sides}
+            found = {
+                side.id: count_records(self.bootstrap, side.id, list(expected), self.isolation)
+                for side in self.sides
+            }
             return [
                 f"{side.id}-{name}: {found[side.id][name]} of {count}"
                 for side, name, count in waits
@@ -208,7 +213,7 @@ class Pair:
             side.log = "\n".join(worker.log.read_text(errors="replace") for worker in side.system.workers)
         stop(*(side.system for side in self.sides))
         for side in self.sides:
-            side.records = read_topics(self.bootstrap, f"{side.id}-")
+            side.records = read_topics(self.bootstrap, f"{side.id}-", self.isolation)
 
     def logs(self) -> str:
         return "\n".join(
@@ -231,6 +236,7 @@ def running(
     workers: int = 1,
     web: bool = False,
     joins: bool = True,
+    isolation: str = "read_uncommitted",
 ) -> Iterator[Pair]:
     """Both runs of `module`, started; topics made first, as Faust does not read one that comes later.
 
@@ -240,6 +246,7 @@ def running(
         workers: of each run.
         web: with Faust's web server.
         joins: ours takes part, and is waited for.
+        isolation: how what they write is read; "read_committed" of apps that run exactly-once.
     """
     name = module.rpartition(".")[2]
     prefix = f"{namespace}-{name}"
@@ -256,18 +263,26 @@ def running(
         wanted += [f"{side.id}-{topic}" for topic in outputs]
         sides.append(side)
     _await_topics(bootstrap, set(wanted))
-    for side, switch in zip(sides, ("", "off"), strict=True):
-        settings = {"FEATURES_ID": side.id, "FEATURES_INPUT": f"{prefix}-in", "PYTHONHASHSEED": "0"}
+    for side in sides:
         side.port = free_port()
+
+    def start(side: Side) -> None:
+        settings = {"FEATURES_ID": side.id, "FEATURES_INPUT": f"{prefix}-in", "PYTHONHASHSEED": "0"}
+        switch = {"SNAPKAFKA": "off" if side.id.endswith("-plain") else ""}
         options = ("--web-port", str(side.port)) if web else ("--without-web",)
         for _ in range(workers):
             side.system.start_worker(
-                side.id, settings | {"SNAPKAFKA": switch} | dict(env or {}), module=module, options=options
+                side.id, settings | switch | dict(env or {}), module=module, options=options
             )
+
+    for side in sides:
+        start(side)
     ours, plain = sides
     try:
         with observing(bootstrap, namespace) as observer:
-            pair = Pair(bootstrap, namespace, f"{prefix}-in", ours, plain, observer)
+            pair = Pair(
+                bootstrap, namespace, f"{prefix}-in", ours, plain, observer, start, isolation=isolation
+            )
             try:
                 if joins:
                     observer.wait_for_workers(ours.system)
@@ -327,14 +342,19 @@ def produce(
     return asyncio.run(send())
 
 
-def read_topics(bootstrap: str, prefix: str) -> dict[str, list[Record]]:
-    """Everything in the topics whose name begins so, by the rest of their names; in the order of partitions."""
-    return asyncio.run(_read_topics(bootstrap, prefix))
+def read_topics(bootstrap: str, prefix: str, isolation: str = "read_uncommitted") -> dict[str, list[Record]]:
+    """Everything in the topics whose name begins so, by the rest of their names; in the order of partitions.
+
+    With "read_committed" only what is committed by now.
+    """
+    return asyncio.run(_read_topics(bootstrap, prefix, None, isolation))
 
 
-def count_records(bootstrap: str, side: str, names: Sequence[str]) -> dict[str, int]:
+def count_records(
+    bootstrap: str, side: str, names: Sequence[str], isolation: str = "read_uncommitted"
+) -> dict[str, int]:
     """How many records that are no markers lie in these topics."""
-    found = asyncio.run(_read_topics(bootstrap, f"{side}-", only=set(names)))
+    found = asyncio.run(_read_topics(bootstrap, f"{side}-", set(names), isolation))
     return {name: sum(not is_marker(record) for record in found.get(name, ())) for name in names}
 
 
@@ -342,9 +362,15 @@ def is_marker(record: Record) -> bool:
     return record.stamp is not None and len(record.stamp) == wire.MARKER_BYTES
 
 
-async def _read_topics(bootstrap: str, prefix: str, only: set[str] | None = None) -> dict[str, list[Record]]:
+async def _read_topics(
+    bootstrap: str, prefix: str, only: set[str] | None, isolation: str
+) -> dict[str, list[Record]]:
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest"
+        bootstrap_servers=bootstrap,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level=isolation,
     )
     found: dict[str, list[Record]] = defaultdict(list)
     tps = _partitions(bootstrap, prefix, only)
@@ -354,12 +380,18 @@ async def _read_topics(bootstrap: str, prefix: str, only: set[str] | None = None
             return found
         consumer.assign(list(ends))
         await consumer.seek_to_beginning()
-        while [tp for tp, end in ends.items() if await consumer.position(tp) < end]:
+        while [tp for tp, end in ends.items() if await consumer.position(tp) < _readable(consumer, tp, end)]:
             for tp, batch in (await consumer.getmany(timeout_ms=200)).items():
                 found[tp.topic[len(prefix) :]] += [_record(item) for item in batch]
     for records in found.values():
         records.sort(key=lambda record: (record.partition, record.offset))
     return found
+
+
+def _readable(consumer: Any, tp: KafkaPartition, end: int) -> int:
+    """Where a reader of committed records has to stop: a transaction may still be open."""
+    stable = consumer.last_stable_offset(tp)  # None before the first answer, -1 for who reads everything
+    return end if stable is None or stable < 0 else min(end, stable)
 
 
 def _partitions(bootstrap: str, prefix: str, only: set[str] | None) -> list[KafkaPartition]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from snapkafka.checks import CutView, LogRecord, log_checks
+from snapkafka.checks import CutView, Finding, LogRecord, log_checks
 from snapkafka.protocol.captured import Captured, InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -131,10 +131,14 @@ class Judge:
     def consistent(self) -> None:
         """The checks of the log (V1, V2, V4, V5) find nothing."""
         for captured in self.snapshots:
-            view = CutView(captured)
-            checks = (log_checks.v1, log_checks.v2, log_checks.v4, log_checks.v5)
-            found = [finding for check in checks for finding in check(view, self.log)]
+            found = self.findings(captured.epoch)
             assert not found, f"snapshot {captured.id}: {len(found)} findings, {found[:5]}"
+
+    def findings(self, epoch: int) -> list[Finding]:
+        """What the checks of the log find in one snapshot."""
+        view = CutView(next(captured for captured in self.snapshots if captured.epoch == epoch))
+        checks = (log_checks.v1, log_checks.v2, log_checks.v4, log_checks.v5)
+        return [finding for check in checks for finding in check(view, self.log)]
 
     def torn(self) -> int:
         return sum(len(cut.torn) for captured in self.snapshots for cut in captured.processes)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import aiokafka
 import pytest
+from faust.types import TP
 
 
 @pytest.fixture
@@ -34,3 +36,22 @@ async def test_streams_are_not_joined(app: Any, join: str) -> None:
 def test_tables_are_not_joined(app: Any, join: str) -> None:
     with pytest.raises(NotImplementedError):
         getattr(app.Table("t"), join)()
+
+
+async def test_under_exactly_once_a_changelog_of_which_nothing_was_fetched_counts_as_empty(app: Any) -> None:
+    """How far to recover a table is the last stable offset of the latest fetch, and right after an assignment there may
+    be none: then nothing is recovered. By default the broker is asked."""
+    changelog = TP("counts-changelog", 0)
+    before_any_fetch = aiokafka.consumer.subscription_state.TopicPartitionState(None).lso
+    assert before_any_fetch is None
+
+    class Consumer:
+        async def highwaters(self, *tps: TP) -> dict[TP, int | None]:
+            return dict.fromkeys(tps, before_any_fetch)
+
+    recovery = app.tables.recovery
+    recovery.active_tps.add(changelog)
+    recovery.active_offsets[changelog] = -1
+    await recovery._build_highwaters(Consumer(), {changelog}, recovery.active_highwaters, "active")
+    assert recovery.active_highwaters[changelog] == -1
+    assert not recovery.need_recovery()

@@ -1,4 +1,4 @@
-"""Tables that every worker has whole, two workers each, with snapkafka and without."""
+"""Tables that every worker has whole, or stands by for, two workers each, with snapkafka and without."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ ROWS = [
     Row("set-global-table", ("groups",), ("groups-out",), order="key", sets=("groups",)),
     Row("reads-a-global-table", ("orders",), ("orders-out",), order="none"),
     Row("reads-a-set-global-table", ("members",), ("members-out",), order="none"),
+    Row("standby-tables", ("kept",), ("kept-out",), tables=("kept",)),
 ]
 SECONDS = 8.0
 COUNT = 300
@@ -44,7 +45,7 @@ def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[J
         "tests.features.apps.shared",
         inputs=[name for row in ROWS for name in row.inputs],
         outputs=[name for row in ROWS for name in row.outputs],
-        changelogs=["groups"],
+        changelogs=["groups", "kept"],
         small_changelogs=["rates"],
         workers=2,
     ) as pair:

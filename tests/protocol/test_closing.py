@@ -283,6 +283,22 @@ def test_classic_mode_a_partition_has_a_marker_before_its_first_red_record(world
     assert Process(world, "q", (B,)).machine.first_marker(red, B) is None, "not classic"
 
 
+def test_r7_who_sends_no_markers_closes_without(world: World, pair: tuple[Process, Process]) -> None:
+    """Design, section 4: where markers cannot go, headers alone do it. A process in transactions sends none at all."""
+    p, q = pair
+    p.machine.marks = False
+    p.send(B)
+    epoch = world.trigger()
+    settle(p, q)
+    assert not [a for a in p.asked if isinstance(a, SendMarkers)]
+    (closed,) = records(p, Closed)
+    assert [(end.white_end, end.marker) for end in closed.sent] == [(1, -1)]
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    r = Process(world, "r", (A,), classic=True)
+    r.machine.marks = False
+    assert r.machine.first_marker(r.machine.send_entered(None), B) is None
+
+
 def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: World) -> None:
     """A marker serves the epochs in (previous, epoch] of its sender; the receiver may have cut for others too."""
     q = Process(world, "q", (B,))

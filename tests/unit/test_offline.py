@@ -57,7 +57,11 @@ def test_what_no_snapshot_holds_is_named() -> None:
 def test_an_app_that_takes_no_part() -> None:
     status, found = as_json(f"{MODULE}:bare")
     assert status == 1
-    assert [advice["code"] for advice in found["found"]] == ["not-installed", "nothing-to-cut", "not-tried"]
+    assert [advice["code"] for advice in found["found"]] == [
+        "not-installed",
+        "nothing-to-cut",
+        "transactions",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,10 @@ class Driver:
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
         self.events = SimpleNamespace(cause=lambda: None)
-        self.app = SimpleNamespace(_attachments=SimpleNamespace(put=None))
+        self.app = SimpleNamespace(
+            _attachments=SimpleNamespace(put=None),
+            conf=SimpleNamespace(processing_guarantee="at_least_once"),
+        )
         self.ledger: list[LedgerRecord] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         self.producer = Producer()

@@ -207,10 +207,11 @@ def _about_joining(app: Any, driver: Any, topics: tuple[TopicLook, ...]) -> Iter
         )
     if "exactly_once" in str(app.conf.processing_guarantee).lower():
         yield Advice(
-            code="not-tried",
+            code="transactions",
             weight=Weight.NOTE,
-            what="processing_guarantee is exactly_once: nothing has shown yet that snapkafka works with it",
-            do="take snapshots where nothing hangs on it first; assemble with --isolation read_committed",
+            what="processing_guarantee is exactly_once: a snapshot waits for the commit of what was sent before it",
+            do=f"give snapshots longer than broker_commit_interval ({app.conf.broker_commit_interval:g} s); what Faust"
+            " itself does not do: docs/features.md",
         )
 
 

@@ -21,6 +21,8 @@ from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
+from .transactions import Transactions, in_transactions
+
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
 
@@ -50,6 +52,12 @@ class Outgoing:
         self._locks: dict[TopicPartition, asyncio.Lock] = {}
         self._gates: dict[TopicPartition, asyncio.Lock] = {}
         self._due: dict[TopicPartition, list[SendMarkers]] = {}  # by epoch, the lowest first
+        self.transactions: Transactions | None = None
+        if in_transactions(driver.app):
+            self.transactions = Transactions(producer)
+            driver.machine.marks = (
+                False  # see docs/design-notes.md: a marker would open a transaction, or overtake one
+            )
         producer.send = self.send
         producer.buffer.put = self.put
         if producer.threaded_producer is not None:
@@ -126,12 +134,17 @@ class Outgoing:
         )
         if self._machine.classic and self._queues_up(tp, effect):
             return asyncio.ensure_future(self._send_when_allowed(tp, effect, others, append))
-        return await self._append(tp, effect, others, append)
+        return await self._append(tp, effect, others, append, transactional_id)
 
     # -- stamp and append -------------------------------------------------------------------------------------
 
     async def _append(
-        self, tp: TopicPartition, effect: Effect, others: list[tuple[str, bytes]], append: Callable[..., Any]
+        self,
+        tp: TopicPartition,
+        effect: Effect,
+        others: list[tuple[str, bytes]],
+        append: Callable[..., Any],
+        transactional_id: str | None = None,
     ) -> asyncio.Future[Any]:
         lock = self._locks.get(tp)
         if lock is None:
@@ -153,13 +166,19 @@ class Outgoing:
                 machine.send_unstamped(effect, tp, seq)
                 self._driver.do(machine.send_withdrawn(effect))
                 raise
+            settle = partial(self._acked, effect, tp, seq)
+            if transactional_id is not None and self.transactions is not None:
+                self.transactions.sent(transactional_id, future, settle)
+            else:
+                future.add_done_callback(settle)
         self._driver.do(machine.send_appended(effect))
-        future.add_done_callback(partial(self._acked, effect, tp, seq))
         return future
 
-    def _acked(self, effect: Effect, tp: TopicPartition, seq: int, future: asyncio.Future[Any]) -> None:
+    def _acked(self, effect: Effect, tp: TopicPartition, seq: int, future: asyncio.Future[Any] | str) -> None:
         machine = self._machine
-        if future.cancelled():
+        if isinstance(future, str):
+            self._driver.do(machine.send_failed(effect, tp, seq, future))
+        elif future.cancelled():
             self._driver.do(machine.send_failed(effect, tp, seq, "cancelled"))
         elif (error := future.exception()) is not None:
             self._driver.do(machine.send_failed(effect, tp, seq, repr(error)))

@@ -3,6 +3,7 @@
 | seam | for |
 |---|---|
 | `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outgoing`) |
+| `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`transactions`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`incoming`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, the inputs are not resumed yet |
@@ -30,6 +31,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka import __version__
+from snapkafka.errors import InstallError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
@@ -41,6 +43,7 @@ from .looking import expires_ms, of_sets, uncaptured
 from .outgoing import Outgoing
 from .recorder import Recorder
 from .streams import watch_streams
+from .transactions import in_transactions
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
@@ -112,6 +115,7 @@ def _wrap_life(driver: FaustDriver) -> None:
     async def start() -> None:
         await on_start()
         with _failing_open(driver, "to start"):
+            _refuse(driver)
             driver.replies.attach(app._reply_consumer)
             connection = connection_of(app)
             await driver.start(KafkaLedger(connection, driver.config.namespace), KafkaTopicAdmin(connection))
@@ -122,6 +126,15 @@ def _wrap_life(driver: FaustDriver) -> None:
             await driver.stop()
 
     app.on_start, app.on_stop = start, stop
+
+
+def _refuse(driver: FaustDriver) -> None:
+    """What cannot be had together, as far as the app's own settings tell."""
+    if driver.config.classic and in_transactions(driver.app):
+        raise InstallError(
+            "classic needs markers, and a service with processing_guarantee=exactly_once sends none",
+            hint="leave classic out: headers do it",
+        )
 
 
 @contextlib.contextmanager
@@ -171,6 +184,8 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
                 await consumer.perform_seek()
             driver.feed(await inputs_of(driver, consumer))
             await driver.wait_for_inputs()
+            if driver.outgoing.transactions is not None:
+                driver.outgoing.transactions.kept(consumer)
 
     acknowledge = consumer.ack
 
@@ -290,7 +305,12 @@ async def _start_positions(consumer: Any, tps: list[Any]) -> dict[Any, int]:
     positions = {tp: consumer._committed_offset.get(tp) for tp in tps}
     unknown = [tp for tp, position in positions.items() if position is None]
     if unknown:
-        latest = consumer.app.conf.consumer_auto_offset_reset == "latest"
-        found = await (consumer.highwaters(*unknown) if latest else consumer.earliest_offsets(*unknown))
+        if consumer.app.conf.consumer_auto_offset_reset != "latest":
+            found = await consumer.earliest_offsets(*unknown)
+        elif in_transactions(consumer.app):  # Faust would tell what its latest fetch saw, if there was one
+            thread = consumer._thread
+            found = await thread.call_thread(thread._ensure_consumer().end_offsets, unknown)
+        else:
+            found = await consumer.highwaters(*unknown)
         positions.update({tp: offset or 0 for tp, offset in found.items()})
     return {tp: position or 0 for tp, position in positions.items()}

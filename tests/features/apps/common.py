@@ -44,7 +44,8 @@ def end_of_module(app: Any) -> None:
 
 
 def _install(app: Any) -> None:
-    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], mode=MODE)
+    ways = {"hear": os.environ["FEATURES_HEAR"]} if "FEATURES_HEAR" in os.environ else {}
+    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], mode=MODE, **ways)
 
 
 def source(app: Any, name: str, **options: Any) -> Any:

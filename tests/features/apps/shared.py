@@ -1,4 +1,4 @@
-"""Tables that every worker has whole: one worker writes, and the others take in what it wrote."""
+"""Tables that other workers have too: one worker writes, and the others take in what it wrote."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.features.apps.common import new_app, saw, source, target
 
-app = new_app()
+app = new_app(table_standby_replicas=1)
 KEYS = [f"k{n}" for n in range(5)]
 
 rates_out = target(app, "rates-out")
@@ -62,3 +62,15 @@ async def looks_at_groups(stream: Any) -> None:
         await asyncio.sleep(0.3)
         known = [len(groups[key]) for key in KEYS]
         await members_out.send(**saw("members", event, known=len(known)))
+
+
+kept_out = target(app, "kept-out")
+kept = app.Table("kept", key_type=str, value_type=int, default=int)
+
+
+@app.agent(source(app, "kept"), name="kept")
+async def keeps(stream: Any) -> None:
+    """Each worker writes its part of the table, and is the standby of the other one's."""
+    async for event in stream.events():
+        kept[event.key] += 1
+        await kept_out.send(**saw("kept", event, count=kept[event.key]))

@@ -1,0 +1,222 @@
+"""R7 under `exactly_once`: sends count when their transaction is committed, on an aiokafka producer that is a fake."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+import snapkafka
+from snapkafka.drivers.faust.seams import _start_positions
+from snapkafka.drivers.faust.transactions import Transactions
+
+TID = "app-0-1"
+
+
+class FakeProducer:
+    """As aiokafka's: `error` is what its next step ends with."""
+
+    error: BaseException | None = None
+    steps: list[str]
+
+    def __init__(self) -> None:
+        self.steps = []
+
+    async def _step(self, name: str) -> None:
+        self.steps.append(name)
+        if self.error is not None:
+            raise self.error
+
+    async def send_offsets_to_transaction(self, offsets: Any, group: str) -> None:
+        await self._step(f"positions {offsets} of {group}")
+
+    async def commit_transaction(self) -> None:
+        await self._step("commit")
+
+    async def abort_transaction(self) -> None:
+        await self._step("abort")
+
+    async def stop(self) -> None:
+        await self._step("stop")
+
+
+class FakeFaust:
+    """As Faust's producer: makes one of aiokafka's per transactional id."""
+
+    def _new_producer(self, transactional_id: str | None = None) -> FakeProducer:
+        return FakeProducer()
+
+
+class Sends:
+    """Two sends in one transaction: acknowledged by the broker, and what became of each."""
+
+    def __init__(self, *, of: str = TID) -> None:
+        self.faust = FakeFaust()
+        self.transactions = Transactions(self.faust)
+        self.producer = self.faust._new_producer(transactional_id=of)
+        self.settled: list[tuple[int, object]] = []
+        self.futures = [self.send(n) for n in range(2)]
+
+    def send(self, n: int) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.transactions.sent(TID, future, partial(self._settle, n))
+        return future
+
+    def _settle(self, n: int, outcome: asyncio.Future[Any] | str) -> None:
+        self.settled.append((n, outcome if isinstance(outcome, str) else outcome.result()))
+
+    def acked(self) -> None:
+        for n, future in enumerate(self.futures):
+            future.set_result(f"at {n}")
+
+    async def told(self) -> list[tuple[int, object]]:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return self.settled
+
+
+async def test_r7_what_the_broker_has_counts_when_it_is_committed() -> None:
+    sends = Sends()
+    sends.acked()
+    assert await sends.told() == []
+    await sends.producer.send_offsets_to_transaction({}, "app")
+    assert await sends.told() == []
+    await sends.producer.commit_transaction()
+    assert sends.producer.steps == ["positions {} of app", "commit"]
+    assert await sends.told() == [(0, "at 0"), (1, "at 1")]
+    await sends.producer.commit_transaction()
+    await sends.producer.stop()
+    assert len(await sends.told()) == 2, "of the next transaction, which has no sends"
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (lambda p: p.abort_transaction(), "its transaction was aborted"),
+        (lambda p: p.stop(), "its producer stopped and left the transaction open"),
+    ],
+)
+async def test_r7_of_a_transaction_that_is_not_committed_every_send_has_failed(
+    end: Callable[[Any], Awaitable[None]], why: str
+) -> None:
+    sends = Sends()
+    sends.acked()
+    await end(sends.producer)
+    assert await sends.told() == [(0, why), (1, why)]
+
+
+@pytest.mark.parametrize(
+    "step", [lambda p: p.commit_transaction(), lambda p: p.send_offsets_to_transaction({}, "app")]
+)
+async def test_r7_of_a_commit_that_fails_too_and_faust_is_told(
+    step: Callable[[Any], Awaitable[None]],
+) -> None:
+    sends = Sends()
+    sends.acked()
+    sends.producer.error = RuntimeError("fenced")
+    with pytest.raises(RuntimeError, match="fenced"):
+        await step(sends.producer)
+    why = "its transaction was not committed: RuntimeError('fenced')"
+    assert await sends.told() == [(0, why), (1, why)]
+
+
+async def test_r7_a_send_that_fails_takes_its_transaction_with_it() -> None:
+    """A producer that is fenced may never try to commit."""
+    sends = Sends()
+    sends.futures[0].set_exception(RuntimeError("fenced"))
+    why = "its transaction was not committed: RuntimeError('fenced')"
+    assert await sends.told() == [(0, why), (1, why)]
+
+
+async def test_r7_a_send_that_its_caller_gives_up_is_told_with_the_others() -> None:
+    sends = Sends()
+    sends.futures[0].cancel()
+    sends.futures[1].set_result("at 1")
+    assert await sends.told() == []
+    await sends.producer.stop()
+    assert len(await sends.told()) == 2
+
+
+@pytest.mark.parametrize(("ours", "failed"), [({TID}, 0), (set[str](), 2)])
+async def test_r7_what_a_rebalance_leaves_open_for_somebody_else_has_failed(
+    ours: set[str], failed: int
+) -> None:
+    class Consumer:
+        @property
+        def transactions(self) -> Any:
+            return self
+
+        def assignment(self) -> str:
+            return "some"
+
+        def _tps_to_transactional_ids(self, tps: str) -> set[str]:
+            return ours
+
+    sends = Sends()
+    sends.acked()
+    sends.transactions.kept(Consumer())
+    why = "its partition was taken away, and the transaction left open"
+    assert await sends.told() == [(n, why) for n in range(failed)]
+
+
+async def test_what_is_in_no_transaction_is_left_alone() -> None:
+    producer = Sends().faust._new_producer()
+    assert "commit_transaction" not in vars(producer)
+
+
+async def test_r15_classic_is_refused_where_nothing_can_be_marked(caplog: pytest.LogCaptureFixture) -> None:
+    """The service runs; snapkafka says why it takes no part."""
+    import faust
+
+    app = faust.App("exactly", broker="kafka://127.0.0.1:1", processing_guarantee="exactly_once")
+    driver = snapkafka.install(app, namespace="n", classic=True)
+    with caplog.at_level(logging.ERROR, "snapkafka"):
+        await app.on_start()
+    assert "failed to start" in caplog.text
+    assert "classic needs markers" in caplog.text
+    assert not await driver.wait_for_identity()
+
+
+class FakeConsumer:
+    """As Faust's right after an assignment: nothing is fetched, so aiokafka knows of no last stable offset yet."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self._committed_offset = {"b": 5}
+        self._thread = self
+
+    async def highwaters(self, *tps: str) -> dict[str, int | None]:
+        return dict.fromkeys(tps)
+
+    async def earliest_offsets(self, *tps: str) -> dict[str, int]:
+        return dict.fromkeys(tps, 2)
+
+    async def call_thread(self, ask: Callable[..., Awaitable[Any]], tps: list[str]) -> Any:
+        return await ask(tps)
+
+    def _ensure_consumer(self) -> Any:
+        return self
+
+    async def end_offsets(self, tps: list[str]) -> dict[str, int]:
+        return dict.fromkeys(tps, 11)
+
+
+@pytest.mark.parametrize(("reset", "start"), [("latest", 11), ("earliest", 2)])
+async def test_r14_a_position_that_nobody_committed_is_where_the_reset_policy_says(
+    reset: str, start: int
+) -> None:
+    """The end of a log for a reader of what is committed is asked of the broker: Faust tells what its latest fetch saw,
+    and right after an assignment there was none."""
+    import faust
+
+    app = faust.App(
+        f"exactly-{reset}",
+        broker="kafka://127.0.0.1:1",
+        processing_guarantee="exactly_once",
+        consumer_auto_offset_reset=reset,
+    )
+    assert await _start_positions(FakeConsumer(app), ["a", "b"]) == {"a": start, "b": 5}

@@ -1,0 +1,238 @@
+"""`processing_guarantee="exactly_once"`, with snapkafka and without."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from snapkafka.demo.observer import Observer
+from snapkafka.demo.system import wait_until
+from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.protocol.completion import SnapshotView
+from snapkafka.testing import Broker
+
+from .harness import Pair, count_records, produce, read_topics, running
+from .judging import Judge, Row
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+ROWS = [
+    Row("exactly-once", ("exact",), ("exact-out", "again-out"), tables=("exact",), inner=("exact-mid",)),
+]
+SECONDS = 5.0
+COUNT = 200
+RECORDS: Sequence[tuple[str, bytes, int | None]] = [
+    (f"k{n % 11}", json.dumps({"n": n}).encode(), None) for n in range(COUNT)
+]
+
+
+@pytest.fixture(scope="module")
+def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    with running(
+        kafka.bootstrap,
+        f"t{uuid.uuid4().hex[:8]}",
+        tmp_path_factory.mktemp("exactly-once"),
+        "tests.features.apps.transactional",
+        inputs=["exact"],
+        outputs=["exact-out", "again-out", "exact-mid"],
+        changelogs=["exact"],
+        isolation="read_committed",
+    ) as pair:
+        pair.load({"exact": RECORDS}, seconds=SECONDS)
+        pair.wait_for({"exact-mid": COUNT, "exact-out": COUNT, "again-out": COUNT})
+        pair.finish()
+        yield Judge(pair)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_row(judge: Judge, row: Row) -> None:
+    judge.same(row)
+    judge.captured(row)
+
+
+def test_every_snapshot_is_consistent(judge: Judge) -> None:
+    assert len(judge.snapshots) >= 3, "two under load, and the last one"
+    assert judge.in_flight(), "nothing was on its way in any snapshot: the test shows nothing"
+    judge.consistent()
+
+
+def test_positions_and_ends_stand_across_control_records(judge: Judge) -> None:
+    """The end of a transaction takes an offset that holds no record: ends are counted from records, not the other way
+    round, and a process that has read everything stands behind the last one."""
+    last = judge.snapshots[-1]
+    for name, ends in (
+        (
+            "exact-mid",
+            {cut.partition: cut.position for cut in last.inputs if cut.topic.endswith("exact-mid")},
+        ),
+        ("exact-changelog", {cut.partition: cut.end for cut in last.changelogs}),
+    ):
+        records = judge.pair.ours.records[name]
+        offsets = [{r.offset for r in records if r.partition == partition} for partition in range(2)]
+        assert {partition: max(offsets[partition]) + 1 for partition in range(2)} == ends
+        gaps = [max(found) + 1 - len(found) for found in offsets]
+        assert all(gap > 2 for gap in gaps), f"{name}: no control records between: the test shows nothing"
+
+
+def test_the_same_exceptions(judge: Judge) -> None:
+    judge.same_errors()
+
+
+# -- transactions that stay open, and such as are lost --------------------------------------------------------------
+
+FEW = 20
+EFFECTS = ("exact-mid", "exact-changelog")
+
+
+class Told:
+    """Both runs commit when they are told to, and not before."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sign = folder / "commit"
+        self.sign.touch()
+
+    def commit(self) -> None:
+        with self.sign.open("a") as sign:
+            sign.write(".")
+
+
+def _few(pair: Pair) -> None:
+    produce(pair.bootstrap, f"{pair.input}-exact", [(f"k{n}", b"{}", None) for n in range(FEW)])
+
+
+def _appended(pair: Pair, count: int) -> None:
+    """Wait until so many effects are in the log, committed or not."""
+    wait_until(
+        "the effects to be in the log",
+        lambda: all(
+            found >= count
+            for side in pair.sides
+            for found in count_records(pair.bootstrap, side.id, EFFECTS).values()
+        ),
+        timeout_s=90,
+    )
+
+
+def _open(pair: Pair, *, appended: int, committed: int) -> None:
+    """Wait until the effects of events are in the log; their transactions are open."""
+    _appended(pair, appended)
+    for side in pair.sides:
+        counts = count_records(pair.bootstrap, side.id, EFFECTS, "read_committed")
+        assert set(counts.values()) == {committed}, "committed already: the test shows nothing"
+
+
+def _trigger(observer: Observer, name: str, ttl_ms: int) -> int:
+    work = compose_trigger(observer.admin, observer.state, snapshot_id=name, ttl_ms=ttl_ms)
+    return observer.call(observer.ledger.append(observer.call(work))) + 1
+
+
+def _decided(observer: Observer, epoch: int, meanwhile: Callable[[], None] = lambda: None) -> SnapshotView:
+    snapshots = observer.state.snapshots
+
+    def is_decided() -> bool:
+        meanwhile()
+        return epoch in snapshots and not snapshots[epoch].open
+
+    wait_until(f"epoch {epoch} to be decided", is_decided, timeout_s=80)
+    return snapshots[epoch]
+
+
+def _fence(pair: Pair) -> None:
+    """Take the transactional ids away, as a second worker does: open transactions are aborted."""
+
+    async def take() -> None:
+        for side in pair.sides:
+            for partition in range(2):
+                other = AIOKafkaProducer(
+                    bootstrap_servers=pair.bootstrap, transactional_id=f"{side.id}-0-{partition}"
+                )
+                await other.start()
+                await other.stop()
+
+    asyncio.run(take())
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    return Told(tmp_path)
+
+
+@pytest.fixture
+def pair(kafka: Broker, tmp_path: Path, told: Told) -> Iterator[Pair]:
+    """Both runs, the effects of a few events committed, and those of a few more in open transactions."""
+    with running(
+        kafka.bootstrap,
+        f"t{uuid.uuid4().hex[:8]}",
+        tmp_path,
+        "tests.features.apps.transactional",
+        inputs=["exact"],
+        outputs=["exact-out", "again-out", "exact-mid"],
+        changelogs=["exact"],
+        isolation="read_committed",
+        env={"FEATURES_COMMIT": "600", "FEATURES_COMMIT_WHEN": str(told.sign)},
+    ) as pair:
+        _few(pair)
+        _open(pair, appended=FEW, committed=0)
+        told.commit()
+        pair.wait_for(dict.fromkeys(EFFECTS, FEW))
+        _few(pair)
+        _open(pair, appended=2 * FEW, committed=FEW)
+        yield pair
+
+
+def test_white_sends_count_when_they_are_committed(pair: Pair, told: Told) -> None:
+    """R7: `Closed` after every open transaction is committed. Where they are aborted instead, since somebody else has
+    taken the transactional ids, there is no `Closed`, but an `Abort` that says so. Faust ends its worker then, with
+    snapkafka or without."""
+    view = _decided(pair.observer, _trigger(pair.observer, "never committed", 2_000))
+    assert view.failure is not None, "captured, and what it says was sent may yet be aborted"
+    assert view.failure.code == "ttl"
+
+    epoch = _trigger(pair.observer, "committed late", 40_000)
+    told.commit()
+    view = _decided(pair.observer, epoch)
+    assert view.failure is None, view.failure
+
+    pair.wait_for(dict.fromkeys(EFFECTS, 2 * FEW))
+    _few(pair)
+    _open(pair, appended=3 * FEW, committed=2 * FEW)
+    epoch = _trigger(pair.observer, "fenced", 40_000)
+    _fence(pair)
+    told.commit()
+    view = _decided(pair.observer, epoch)
+    assert view.failure is not None
+    assert view.failure.code == "send-failed"
+    assert "ProducerFenced" in view.failure.reason
+    workers = [worker for side in pair.sides for worker in side.system.workers]
+    wait_until("both workers to end", lambda: all(w.process.poll() == 1 for w in workers), timeout_s=60)
+    for side in pair.sides:
+        found = count_records(pair.bootstrap, side.id, [*EFFECTS, "exact-out"], "read_committed")
+        # What an app sends to topics that it does not read goes outside transactions.
+        assert found == {"exact-mid": 2 * FEW, "exact-changelog": 2 * FEW, "exact-out": 3 * FEW}
+
+
+def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, told: Told) -> None:
+    """Faust forgets what it may commit before it gives partitions away (docs/features.md): what is open then for those
+    that another worker gets is aborted, and the events run again there. The snapshot under way fails at once and by
+    name; the next one is captured, and what was sent twice is listed."""
+    epoch = _trigger(pair.observer, "taken away", 60_000)
+    for side in pair.sides:
+        pair.start(side)
+    view = _decided(pair.observer, epoch)
+    assert view.failure is not None
+    assert view.failure.code == "send-failed"
+    assert "taken away" in view.failure.reason
+    pair.observer.wait_for_workers(pair.ours.system)
+    _few(pair)  # Faust commits where something was read
+    epoch = _trigger(pair.observer, "after", 60_000)
+    view = _decided(pair.observer, epoch, meanwhile=told.commit)
+    assert view.failure is None, view.failure
+    pair.epochs.append(epoch)
+    pair.ours.records = read_topics(pair.bootstrap, f"{pair.ours.id}-", pair.isolation)
+    assert {finding.kind for finding in Judge(pair).findings(epoch)} <= {"replayed"}
