@@ -17,7 +17,7 @@ demo: $(READY)  ## see a snapshot taken, assembled and verified (ARGS="..." are 
 	@$(VENV)/python -m snapkafka.demo $(ARGS)
 
 test: $(READY)  ## run the tests, two files at a time (JOBS=n; ARGS="-k name" picks some)
-	@$(VENV)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+	@$(VENV)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(READY)  ## style, format, types, layers, and that every claim of docs/claims.md has its test
 	@$(VENV)/ruff check .

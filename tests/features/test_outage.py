@@ -28,10 +28,15 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
 AWAY_S = 30.0
 RATE = 60
+#: Both runs are looked at every quarter of a second or so, and commit every half: a second or two of thirty is noise. A
+#: worker that waited for the ledger would lose eight seconds at a time.
+AS_FAST, STOP_S = 0.9, 2.0
 #: Of the workers; and what joining takes.
 SESSION_S = 6.0
 REJOIN_S = 60.0
 BACK_S = 60.0
+#: The first may meet inputs that move, the next finds no sign of the dead.
+ATTEMPTS = 3
 APP = "tests.features.apps.outage"
 INPUTS, OUTPUTS = ("quick", "slow"), ("quick-out", "slow-out")
 
@@ -189,9 +194,9 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(cluster: Cluster, tmp_path: 
         assert plain[0] > 0.8 * AWAY_S * RATE, (
             "without snapkafka it does not keep up either: nothing is shown"
         )
-        assert ours[0] >= 0.95 * plain[0], "events and sends"
-        assert ours[1] >= 0.95 * plain[1], "commits"
-        assert ours[2] < plain[2] + 1.0, "the longest stop"
+        assert ours[0] >= AS_FAST * plain[0], "events and sends"
+        assert ours[1] >= AS_FAST * plain[1], "commits"
+        assert ours[2] < plain[2] + STOP_S, "the longest stop"
         assert view.failure is not None
         assert view.failure.culprit
         pair.wait_for({"quick-out": len(pair.sent["quick"]), "slow-out": 2})
