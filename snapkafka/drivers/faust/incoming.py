@@ -69,8 +69,8 @@ class Incoming:
         return on_message
 
     async def _take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
-        """A marker goes to the recorder, never to a decoder; acked, so that commits can pass it."""
-        self._driver.app.consumer.ack(message)
+        """A marker goes to the recorder, never to a decoder."""
+        _pass_over(self._driver.app.consumer, message)
         self._driver.metrics.markers += 1
         await asyncio.shield(self._driver.spawn(self._meet(MarkerMet(epoch=stamp.epoch))))
         self._driver.recorder.take(
@@ -93,3 +93,14 @@ def _less_ours(headers: Any) -> Any:
     """The headers without `_sk`, in the type that they came in: agents may look at it."""
     rest = wire.without_header(headers)
     return rest if type(headers) is list else type(headers)(rest)
+
+
+def _pass_over(consumer: Any, message: Any) -> None:
+    """Let commits pass a marker when they pass what lies before it, and no sooner: Faust takes a message that is
+    acknowledged before its predecessor for a sign that this one is done, if it is but one."""
+    if any(waiting.tp == message.tp for waiting in consumer._unacked_messages):
+        gaps = consumer._gap[message.tp]  # as it does with offsets at which there is no record
+        gaps.addi(message.offset, message.offset + 1)
+        gaps.merge_overlaps(strict=False)
+    else:
+        consumer.ack(message)
