@@ -179,6 +179,13 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(cluster: Cluster, tmp_path: 
             pair.sent["slow"] = produce(cluster.main.bootstrap, f"{pair.input}-slow", [("k", b"{}", None)])
             wait_until("the slow agent to start", lambda: started(pair) > 0, timeout_s=30, period_s=0.02)
             open_one = ask(pair, "cut short", ttl_ms=2_000)
+            snapshots = pair.observer.state.snapshots
+            wait_until(
+                "the cut",
+                lambda: open_one in snapshots and bool(snapshots[open_one].reports),
+                timeout_s=30,
+                period_s=0.01,
+            )
             cluster.other.kill()
             gone = time.monotonic()
             assert pair.observer.state.snapshots.get(open_one) is None or (
