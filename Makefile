@@ -16,8 +16,16 @@ setup:  ## make .venv with everything in it; Java and jars too where they are mi
 demo: $(READY)  ## see a snapshot taken, assembled and verified (ARGS="..." are passed on)
 	@$(VENV)/python -m snapkafka.demo $(ARGS)
 
-test: $(READY)  ## run the tests, two files at a time (JOBS=n; ARGS="-k name" picks some)
-	@$(VENV)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+PYTEST = $(VENV)/python -m pytest
+BESIDE = $(PYTEST) --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+
+test: $(READY)  ## run the tests, two files at a time, and those that need the machine for themselves (JOBS=n; ARGS="-k name" picks some)
+ifdef ARGS
+	@$(BESIDE) $(ARGS)
+else
+	@$(BESIDE) -m "not alone"
+	@$(PYTEST) -m alone
+endif
 
 lint: $(READY)  ## style, format, types, layers, and that every claim of docs/claims.md has its test
 	@$(VENV)/ruff check .

@@ -39,6 +39,7 @@ __all__ = [
     "stamp",
     "stamp_with_cause",
     "topic_check",
+    "topics_by_check",
     "tp_check",
     "without_header",
 ]
@@ -115,6 +116,15 @@ def tp_check(topic: str, partition: int) -> int:
 def topic_check(topic: str) -> int:
     """The mark of a topic in the cause of a header."""
     return crc32(topic.encode()) & 0xFFFF
+
+
+def topics_by_check(topics: Iterable[str]) -> dict[int, str]:
+    """Who reads causes finds their topics here. Two that share a mark (one pair in 65,536 does) are left out: a cause
+    with that mark tells nothing."""
+    by_check: dict[int, list[str]] = {}
+    for topic in set(topics):
+        by_check.setdefault(topic_check(topic), []).append(topic)
+    return {check: found[0] for check, found in by_check.items() if len(found) == 1}
 
 
 def stamp(ledger: int, check: int, epoch: int, process: int, seq: int) -> bytes:

@@ -42,9 +42,11 @@ class Log:
 
 async def read_log(observer: Observer) -> Log:
     """Every topic that a process has named, from the start to the end as it is now."""
-    log, topics = Log(), _topics(observer.state)
-    ledger_id, known = observer.ledger.ledger_id, observer.state
-    by_check = {wire.topic_check(topic): topic for topic in topics}
+    log, known, ledger_id = Log(), observer.state, observer.ledger.ledger_id
+    hellos = [view.hello for view in known.processes.values()]
+    inputs = {source.topic for hello in hellos for source in hello.inputs}
+    topics = inputs | {table.changelog for hello in hellos for table in hello.tables}
+    by_check = wire.topics_by_check(inputs)
     consumer = AIOKafkaConsumer(bootstrap_servers=observer.connection.bootstrap, enable_auto_commit=False)
     await consumer.start()
     try:
@@ -83,13 +85,6 @@ def _record(
     if said.cause is not None and said.cause[0] in by_check:
         cause = (TopicPartition(by_check[said.cause[0]], said.cause[1]), said.cause[2])
     return LogRecord(*tp, got.offset, said.process, said.epoch, said.seq, said.marker, cause)
-
-
-def _topics(state: LedgerState) -> set[str]:
-    hellos = [view.hello for view in state.processes.values()]
-    return {source.topic for hello in hellos for source in hello.inputs} | {
-        table.changelog for hello in hellos for table in hello.tables
-    }
 
 
 def verdict_of(state: LedgerState, log: Log, epoch: int) -> tuple[Verdict, Counter[str]]:

@@ -27,7 +27,8 @@ from .judge import Log, read_log, verdict_of
 __all__ = ["Lane", "lane"]
 
 RATE: Final = 40.0
-TTL_MS: Final = 5_000
+#: Who lives closes within it also on a slow machine with four lanes.
+TTL_MS: Final = 10_000
 #: Who dies when its report is written may be busy as well, for all that anybody knows: it is the next snapshot that
 #: finds no sign of it and says that it is dead (R12), which one more may meet.
 ATTEMPTS: Final = 3

@@ -18,6 +18,7 @@ from tests.e2e.parts import live
 SECONDS = 110
 
 
+@pytest.mark.alone
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
 def test_a_storm_of_faults(namespace: str) -> None:

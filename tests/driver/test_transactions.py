@@ -182,11 +182,11 @@ async def test_r15_classic_is_refused_where_nothing_can_be_marked(caplog: pytest
 
 
 class FakeConsumer:
-    """As Faust's right after an assignment: nothing is fetched, so aiokafka knows of no last stable offset yet."""
+    """As Faust's right after an assignment: nothing is fetched, so aiokafka knows of no last stable offset yet. It can
+    be asked, and not be sought: to move it is Faust's."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
-        self._committed_offset = {"b": 5}
         self._thread = self
 
     async def highwaters(self, *tps: str) -> dict[str, int | None]:
@@ -195,11 +195,14 @@ class FakeConsumer:
     async def earliest_offsets(self, *tps: str) -> dict[str, int]:
         return dict.fromkeys(tps, 2)
 
-    async def call_thread(self, ask: Callable[..., Awaitable[Any]], tps: list[str]) -> Any:
-        return await ask(tps)
+    async def call_thread(self, ask: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+        return await ask(*args)
 
     def _ensure_consumer(self) -> Any:
         return self
+
+    async def committed(self, tp: str) -> int | None:
+        return {"b": 5}.get(tp)
 
     async def end_offsets(self, tps: list[str]) -> dict[str, int]:
         return dict.fromkeys(tps, 11)

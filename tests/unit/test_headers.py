@@ -67,6 +67,12 @@ def test_the_checks_are_those_that_spark_computes_with_crc32() -> None:
     assert headers.ledger_id(bytes(range(16))) == 0xE288  # cecee288
 
 
+def test_topics_of_one_check_are_left_out_of_those_that_a_cause_can_name() -> None:
+    assert headers.topic_check("orders-in-all") == headers.topic_check("clearing-all-v1") == 0x11E2
+    found = headers.topics_by_check(["orders-in-all", "clearing-all-v1", "transfers", "transfers"])
+    assert found == {0x3918: "transfers"}
+
+
 @given(U32, U32, U40, U40)
 def test_bytes_compare_as_numbers_do(epoch: int, process: int, one: int, other: int) -> None:
     first, second = (headers.stamp(LEDGER, CHECK, epoch, process, seq) for seq in (one, other))

@@ -178,10 +178,8 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
         await subscribe(topics)
 
     async def announce(*args: Any, **kwargs: Any) -> None:
-        """R9: Faust waits for this before it lets the inputs go; seeking comes after that, so we seek before."""
+        """R9: Faust waits for this before it lets the inputs go."""
         with _failing_open(driver, "to announce its inputs"):
-            if consumer.assignment():
-                await consumer.perform_seek()
             driver.feed(await inputs_of(driver, consumer))
             await driver.wait_for_inputs()
             if driver.outgoing.transactions is not None:
@@ -301,16 +299,24 @@ async def inputs_of(driver: FaustDriver, consumer: Any) -> InputsGiven:
 
 
 async def _start_positions(consumer: Any, tps: list[Any]) -> dict[Any, int]:
-    """Where the consumer was just set to: the committed offsets; without one the reset policy holds."""
-    positions = {tp: consumer._committed_offset.get(tp) for tp in tps}
+    """Where Faust will set the consumer to: the committed offsets; without one the reset policy holds.
+
+    They are asked for, and the consumer is left as it is: a seek by anybody else moves what Faust takes for read.
+    """
+    thread = consumer._thread
+    client = thread._ensure_consumer()
+    positions = await thread.call_thread(_committed, client, tps)
     unknown = [tp for tp, position in positions.items() if position is None]
     if unknown:
         if consumer.app.conf.consumer_auto_offset_reset != "latest":
             found = await consumer.earliest_offsets(*unknown)
         elif in_transactions(consumer.app):  # Faust would tell what its latest fetch saw, if there was one
-            thread = consumer._thread
-            found = await thread.call_thread(thread._ensure_consumer().end_offsets, unknown)
+            found = await thread.call_thread(client.end_offsets, unknown)
         else:
             found = await consumer.highwaters(*unknown)
         positions.update({tp: offset or 0 for tp, offset in found.items()})
     return {tp: position or 0 for tp, position in positions.items()}
+
+
+async def _committed(client: Any, tps: list[Any]) -> dict[Any, int | None]:
+    return dict(zip(tps, await asyncio.gather(*map(client.committed, tps)), strict=True))

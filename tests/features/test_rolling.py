@@ -1,0 +1,177 @@
+"""R15: a service is rolled out worker by worker, and taken back, under load and a snapshot about every second."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.demo.system import wait_until
+from snapkafka.errors import SnapshotFailedError, TimedOutError, TriggerRefusedError
+from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import Broker
+
+from .harness import PARTITIONS, Pair, Side, is_marker, read_topics, running
+from .judging import Judge
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+
+APP = "tests.features.apps.rolling"
+RATE = 40
+TTL_MS = 2_000
+STEP_S = 60.0
+
+
+class Roll:
+    """Feeds both runs, asks for snapshots of ours, and counts what becomes of them."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.where = Connection(bootstrap=pair.bootstrap)
+        self.outcomes: list[str] = []
+        self.asked = 0
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._feed), threading.Thread(target=self._ask)]
+
+    def __enter__(self) -> Roll:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _feed(self) -> None:
+        while not self._over.is_set():
+            numbers = range(self.asked, self.asked + RATE)
+            self.pair.send(
+                {"going": [(f"k{n % 7}", json.dumps(n).encode(), None) for n in numbers]}, seconds=1.0
+            )
+            self.asked += RATE
+
+    def _ask(self) -> None:
+        pair = self.pair
+        while not self._over.wait(0.8):
+            name = f"n{len(self.outcomes)}"
+            try:
+                asked = ops.trigger(self.where, pair.namespace, snapshot_id=name, ttl_ms=TTL_MS, wait=True)
+                pair.epochs.append(asyncio.run(asked).epoch)
+                self.outcomes.append("captured")
+            except TriggerRefusedError as error:
+                self.outcomes.append(f"refused: {error}")
+            except SnapshotFailedError as error:
+                self.outcomes.append(f"failed: {error}")
+
+    def replace(self, switch: str) -> None:
+        """Start a worker with the switch so, let the oldest leave, and wait until work has gone on after that."""
+        pair, system = self.pair, self.pair.ours.system
+        env = {"FEATURES_ID": pair.ours.id, "FEATURES_INPUT": pair.input, "SNAPKAFKA": switch}
+        oldest = system.workers[0]
+        system.start_worker(pair.ours.id, env, module=APP)
+        wait_until(
+            "the new worker to start",
+            lambda: "OK ^" in system.workers[-1].last_lines(3),
+            timeout_s=STEP_S,
+            system=system,
+        )
+        system.interrupt(oldest)
+
+    def pass_the_last_marker(self) -> None:
+        """What docs/risk.md says: a pause, and reading on, before a worker without us gets inputs with markers."""
+        pair, observer = self.pair, self.pair.observer
+        asyncio.run(ops.pause(self.where, pair.namespace))
+        self.until("the pause", "refused: snapshots are paused")
+        ends = observer.call(
+            observer.admin.log_ends(TopicPartition(f"{pair.ours.id}-mid", n) for n in range(PARTITIONS))
+        )
+
+        def passed() -> bool:
+            committed = observer.call(observer.admin.committed(pair.ours.id))
+            return all(tp in committed and committed[tp][0] >= end for tp, end in ends.items())
+
+        wait_until("both workers to pass the last marker", passed, timeout_s=STEP_S, system=pair.ours.system)
+
+    def until(self, what: str, wanted: str, *, count: int = 1) -> None:
+        """Until so many snapshots from now on have come out so."""
+        seen = len(self.outcomes)
+        wait_until(
+            what,
+            lambda: sum(outcome.startswith(wanted) for outcome in self.outcomes[seen:]) >= count,
+            timeout_s=STEP_S,
+            system=self.pair.ours.system,
+        )
+
+
+def test_r15_rolled_out_worker_by_worker_and_taken_back(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """With one worker of two the snapshot is refused or fails by the name of what has no reader with snapkafka, and no
+    marker is sent; with both it is captured, and borne out by the log; without any again it is refused. All the while
+    nothing is lost, and no worker without snapkafka meets a marker."""
+    with running(
+        kafka.bootstrap,
+        namespace,
+        tmp_path,
+        APP,
+        inputs=["going"],
+        outputs=["mid", "out"],
+        env={"SNAPKAFKA": "off"},
+        workers=2,
+        joins=False,
+    ) as pair:
+        with Roll(pair) as roll:
+            roll.until("no snapshot without snapkafka", "refused")
+            roll.replace("on")
+            roll.until("half of the workers to fail snapshots by name", "failed")
+            mixed = len(roll.outcomes)
+            roll.replace("on")
+            roll.until("snapshots of all", "captured", count=3)
+            roll.pass_the_last_marker()
+            roll.replace("off")
+            asyncio.run(ops.resume(roll.where, namespace))
+            roll.until("half of the workers to fail snapshots by name again", "failed")
+            roll.replace("off")
+            roll.until("no snapshot without snapkafka again", "refused")
+        print(*roll.outcomes, sep="\n")
+        asyncio.run(ops.retire(roll.where, namespace, pair.ours.id))
+        assert not any(outcome == "captured" for outcome in roll.outcomes[:mixed])
+        named = [outcome for outcome in roll.outcomes if outcome.startswith("failed")]
+        assert all(pair.ours.id in outcome or "are paused" in outcome for outcome in named), (
+            "each says by whom"
+        )
+        try:
+            wait_until(
+                "every request to be answered by both runs",
+                lambda: not any(unanswered(pair, side, roll.asked) for side in pair.sides),
+                timeout_s=STEP_S,
+                period_s=0.5,
+            )
+        except TimedOutError as error:
+            missing = {side.id: unanswered(pair, side, roll.asked) for side in pair.sides}
+            places = {n: pair.sent["going"][n] for numbers in missing.values() for n in numbers}
+            raise AssertionError(f"{error}; without an answer: {missing}, at {places}") from error
+        pair.end()
+        assert any(is_marker(record) for record in pair.ours.records["mid"]), "no marker was sent at all"
+        answers = [record for record in pair.ours.records["out"] if not is_marker(record)]
+        assert {record.key for record in answers} == {b"k%d" % n for n in range(7)}, (
+            "a marker went for a message"
+        )
+        judge = Judge(pair)
+        found = [finding for epoch in pair.epochs for finding in judge.findings(epoch)]
+        assert {finding.kind for finding in found} <= {"replayed"}, (
+            "a rebalance makes events run again, no more"
+        )
+
+
+def unanswered(pair: Pair, side: Side, asked: int) -> list[int]:
+    """The requests whose answer does not lie in the log."""
+    records = read_topics(pair.bootstrap, f"{side.id}-out")[""]
+    answers = {json.loads(record.value or b"-1") for record in records if not is_marker(record)}
+    return sorted(set(range(asked)) - answers)
