@@ -1,4 +1,4 @@
-"""V1, V2 and V4 in Spark: the same findings as `snapkafka.checks.log_checks`, on logs of any size.
+"""V1, V2, V4 and V5 in Spark: the same findings as `snapkafka.checks.log_checks`, on logs of any size.
 
 Each rule is a transform from stamps (`decode.STAMPS_SCHEMA`) to findings (`FINDINGS_SCHEMA`). A sound log has none, so
 `screen` looks first, in one query; only rules for which it sees something are run. Findings are counted, and the first
@@ -15,12 +15,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from snapkafka.checks import KINDS, WITNESSES_MAX, CheckOutcome, Finding, bounds_findings, outcome
+from snapkafka.protocol.records import NOBODY
 
 from . import seqs
 from .lookups import Lookups
 from .screen import Suspicion, first_look
 from .seqs import TP
-from .tables import has_started
+from .tables import has_started, still_to_start
 
 __all__ = ["FINDINGS_SCHEMA", "LOG_CHECKS", "findings", "run"]
 
@@ -29,11 +30,11 @@ FINDINGS_SCHEMA: Final = (
     "b bigint"
 )
 #: The checks that need nothing but the log.
-LOG_CHECKS: Final = ("V1", "V2", "V4")
+LOG_CHECKS: Final = ("V1", "V2", "V4", "V5")
 
 
 def run(stamps: DataFrame, lookups: Lookups) -> list[CheckOutcome]:
-    """The outcomes of V1, V2 and V4.
+    """The outcomes of V1, V2, V4 and V5.
 
     Args:
         stamps: those of the reading ranges; read several times, so persisted by the caller.
@@ -49,7 +50,7 @@ def run(stamps: DataFrame, lookups: Lookups) -> list[CheckOutcome]:
 
 
 def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataFrame:
-    """Everything that V1, V2 and V4 find in the records: `FINDINGS_SCHEMA`.
+    """Everything that V1, V2, V4 and V5 find in the records: `FINDINGS_SCHEMA`.
 
     Args:
         suspicion: what is worth looking at; at least one thing.
@@ -57,6 +58,8 @@ def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataF
     parts: list[DataFrame] = []
     if suspicion.after_end:
         parts.append(white_after_end(stamps, lookups))
+    if suspicion.left_late:
+        parts.append(late_of_left(stamps, lookups))
     if suspicion.out_of_turn:
         suspects = seqs.suspects(stamps, lookups)
         late = seqs.late(stamps, suspects)
@@ -68,6 +71,8 @@ def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataF
         parts.append(recorded_otherwise(stamps, lookups))
     if suspicion.last_missing:
         parts.append(last_missing(stamps, lookups))
+    if suspicion.later_cause:
+        parts.append(caused_by_later(stamps, lookups))
     return functools.reduce(DataFrame.unionByName, parts)
 
 
@@ -118,6 +123,16 @@ def white_after_end(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     )
 
 
+def late_of_left(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """V1: records of processes that were taken for gone, past the ends that were seen."""
+    return (
+        seqs.of_known(stamps, lookups)
+        .join(fn.broadcast(lookups.places), list(TP))
+        .where(fn.col("left") & ~fn.col("marker") & (fn.col("offset") >= fn.col("left_end")))
+        .select(*_finding("left-late", a=fn.col("left_end")))
+    )
+
+
 def out_of_order(late: DataFrame) -> DataFrame:
     """V1: records that come after a higher seq of their process; a repeat is only noted."""
     kind = fn.when(fn.col("again"), fn.lit("duplicate")).otherwise(fn.lit("disorder"))
@@ -127,11 +142,12 @@ def out_of_order(late: DataFrame) -> DataFrame:
 def missing_seqs(gaps: DataFrame) -> DataFrame:
     """V1: seqs that are missing; in a changelog what compaction explains is for V3 to judge."""
     kind = (
-        fn.when(fn.col("explained"), fn.lit("gap-explained"))
+        fn.when(fn.col("all_failed"), fn.lit("gap-failed"))
+        .when(fn.col("explained"), fn.lit("gap-explained"))
         .when(fn.col("left"), fn.lit("gap-left"))
         .otherwise(fn.lit("gap"))
     )
-    judged = gaps.where(~(fn.col("explained") & fn.col("only_state")))
+    judged = gaps.where(fn.col("all_failed") | ~(fn.col("explained") & fn.col("only_state")))
     return judged.select(*_finding(kind, a=fn.col("highest") + 1, b=fn.col("seq") - 1))
 
 
@@ -179,7 +195,8 @@ def missing_in_flight(gaps: DataFrame, lookups: Lookups) -> DataFrame:
     where = fn.when(
         fn.col("explained"), fn.greatest(fn.col("high_offset") + 1, fn.col("position"))
     ).otherwise(fn.col("at"))
-    kind = fn.when(fn.col("explained"), fn.lit("hole")).otherwise(fn.lit("incomplete"))
+    told = fn.col("explained") | fn.col("all_failed")
+    kind = fn.when(told, fn.lit("hole")).otherwise(fn.lit("incomplete"))
     return (
         gaps.where(~fn.col("left"))
         .join(fn.broadcast(inputs), list(TP))
@@ -200,4 +217,37 @@ def recorded_otherwise(stamps: DataFrame, lookups: Lookups) -> DataFrame:
         .withColumn("left", fn.lit(False))
         .where(_white(lookups.view.epoch) & (in_recorded != in_derived))
         .select(*_finding("recorded-differs", app=fn.col("app"), a=fn.col("start"), b=fn.col("end")))
+    )
+
+
+def caused_by_later(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """V5: white effects of inputs at or past the cut, without those of torn events: the snapshot lists them."""
+    cause, process = fn.col("cause_offset"), fn.col("process")
+    by_left = ~fn.col("marker") & (fn.col("offset") < fn.col("left_end"))
+    by_living = _white(lookups.view.epoch) & (fn.col("offset") < fn.col("white_end"))
+    counts_white = fn.when(fn.col("left"), by_left).otherwise(by_living)
+    before = (process != fn.col("reader")) & (
+        fn.array_contains("earlier", process) | fn.array_contains("earlier", fn.lit(NOBODY))
+    )
+    replayed = before | ((process == fn.col("reader")) & (cause < fn.col("until")))
+    return (
+        seqs.of_known(stamps.where(cause.isNotNull()), lookups)
+        .join(fn.broadcast(lookups.places), list(TP))
+        .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"])
+        .where(
+            counts_white & still_to_start(cause, of="cause_") & (replayed | ~has_started(cause, of="cause_"))
+        )
+        .join(
+            fn.broadcast(lookups.torn),
+            ["process", "cause_check", "cause_partition", "cause_offset"],
+            "left_anti",
+        )
+        .select(
+            *_finding(
+                fn.when(replayed, fn.lit("replayed")).otherwise(fn.lit("effect-of-later")),
+                app=fn.col("sender_app"),
+                a=cause,
+                b=fn.col("cause_position"),
+            )
+        )
     )

@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
+from pyspark.sql.types import StructType
 
 from snapkafka.wire import headers as wire
 
@@ -21,9 +22,11 @@ PLAIN: Final = (wire.VERSION << 4, wire.PLAIN_BYTES)
 CAUSED: Final = (wire.VERSION << 4 | wire.CAUSE, wire.CAUSED_BYTES)
 CAUSED_SHORT: Final = (wire.VERSION << 4 | wire.CAUSE | wire.SHORT, wire.CAUSED_SHORT_BYTES)
 MARKER: Final = (wire.VERSION << 4 | wire.MARKER, wire.MARKER_BYTES)
-#: What the checks need of a record; `process` is null for an external one.
+#: What the checks need of a record; `process` is null for an external one, and so are the causes (topic check,
+#: partition, offset) where it is stamped without one.
 STAMPS_SCHEMA: Final = (
-    "topic string, partition int, offset bigint, process bigint, epoch bigint, seq bigint, marker boolean"
+    "topic string, partition int, offset bigint, process bigint, epoch bigint, seq bigint, marker boolean, "
+    "cause_check bigint, cause_partition bigint, cause_offset bigint"
 )
 #: Codecs (Faust's names) whose bytes are text; of any other, bytes stay bytes.
 JSON_CODECS: Final = ("json",)
@@ -31,7 +34,7 @@ TEXT_CODECS: Final = ("raw", "text", "")
 
 
 def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
-    """Adds `process`, `epoch`, `seq`, `marker` to records of the source (`process` null: external).
+    """Adds the columns of a stamp to records of the source (`STAMPS_SCHEMA`; `process` null: external).
 
     Args:
         records: `source.SOURCE_SCHEMA`.
@@ -45,6 +48,8 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
         & (_number(2, 2) == ledger_id)
         & (_number(4, 2) == place.bitwiseAND(fn.lit(0xFFFF)))
     )
+    short = fn.length("_header") == wire.CAUSED_SHORT_BYTES
+    caused = fn.col("_ours") & (short | (fn.length("_header") == wire.CAUSED_BYTES))
     return (
         # Of several the last counts, as in Kafka's own lastHeader(): a copy that was carried along stands before it.
         records.withColumn("_header", fn.try_element_at(ours, fn.lit(-1))["value"])
@@ -55,13 +60,16 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
             fn.when(fn.col("_ours"), _number(6, 4)).alias("epoch"),
             fn.when(fn.col("_ours"), _number(14, 5)).alias("seq"),
             (fn.col("_ours") & (fn.length("_header") == wire.MARKER_BYTES)).alias("marker"),
+            fn.when(caused, _number(19, 2)).alias("cause_check"),
+            fn.when(caused, _number(21, 2)).alias("cause_partition"),
+            fn.when(caused, fn.when(short, _number(23, 4)).otherwise(_number(23, 5))).alias("cause_offset"),
         )
     )
 
 
 def stamps(records: DataFrame) -> DataFrame:
     """The light part of stamped records, for the checks: `STAMPS_SCHEMA`."""
-    return records.select("topic", "partition", "offset", "process", "epoch", "seq", "marker")
+    return records.select(*StructType.fromDDL(STAMPS_SCHEMA).names)
 
 
 def _number(start: int, size: int) -> Column:

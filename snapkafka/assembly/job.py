@@ -55,7 +55,7 @@ from .source import read_ranges
 __all__ = ["Settings", "assemble", "check_entries", "verify"]
 
 #: Checks that the design has and this release does not run: listed as such, never as passed.
-NOT_RUN: Final = ("V3", "V5")
+NOT_RUN: Final = ("V3",)
 #: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
 THREADS: Final = 3
 
@@ -188,7 +188,7 @@ def _read(
     """The stamped records of the ranges, read from Kafka once and kept while they are needed.
 
     Args:
-        light: keep only what the checks V1 to V4 need.
+        light: keep only what the checks of the log need.
     """
     source = read_ranges(
         spark,

@@ -6,6 +6,7 @@ Arrow: Spark then has them at hand as they are, with no job to make them.
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
 from typing import Any, Final
 
@@ -15,7 +16,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from snapkafka.checks import CutView, in_flight
+from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.headers import topic_check, topics_by_check
 
 __all__ = ["Lookups", "local_frame"]
 
@@ -26,7 +29,17 @@ INPUTS: Final = (
     "done array<bigint>, log_end bigint, receiver bigint"
 )
 PROCESSES: Final = "process bigint, sender_app string, left boolean"
-SENDERS: Final = "process bigint, topic string, partition int, white_end bigint, last_seq bigint"
+SENDERS: Final = (
+    "process bigint, topic string, partition int, white_end bigint, last_seq bigint, failed array<bigint>"
+)
+#: Inputs by what a cause in a header says of them: `reader` cut this one, `earlier` read it before, and up to `until`
+#: effects of theirs may be replays. The others are as in `INPUTS`.
+CAUSES: Final = (
+    "sender_app string, cause_check bigint, cause_partition bigint, cause_position bigint, cause_reach bigint, "
+    "cause_above array<bigint>, cause_done array<bigint>, reader bigint, earlier array<bigint>, until bigint"
+)
+#: Causes of torn events, by who ran them.
+TORN: Final = "process bigint, cause_check bigint, cause_partition bigint, cause_offset bigint"
 CHANGELOGS: Final = (
     "app string, table string, topic string, partition int, end bigint, key_codec string, value_codec string"
 )
@@ -39,8 +52,9 @@ RECORDED: Final = (
 CHANNELS: Final = (
     "sender bigint, sender_app string, receiver_app string, topic string, partition int, end bigint"
 )
-#: Per partition: below which offset everything white lies, and whether it is a changelog and no input.
-PLACES: Final = "topic string, partition int, closed_end bigint, only_state boolean"
+#: Per partition: below which offset everything white lies, and what of it a process that left before the trigger can
+#: have sent; whether it is a changelog and no input.
+PLACES: Final = "topic string, partition int, closed_end bigint, left_end bigint, only_state boolean"
 #: Last white records that have to be there.
 LAST: Final = "topic string, partition int, offset bigint, process bigint, seq bigint, app string"
 
@@ -49,6 +63,17 @@ def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) ->
     """A DataFrame of rows that are at hand, one dict each."""
     arrow = to_arrow_schema(StructType.fromDDL(schema))
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow), schema=schema)
+
+
+def _started(source: InputCut) -> dict[str, Any]:
+    """What of an input its agents have started, as columns."""
+    above = sorted({offset for agent in source.agents for offset in agent.started_above})
+    return {
+        "position": source.position,
+        "reach": max((agent.offset for agent in source.agents), default=source.position),
+        "above": above,
+        "done": [offset for offset in above if not in_flight(source, offset)],
+    }
 
 
 class Lookups:
@@ -60,23 +85,50 @@ class Lookups:
 
     @cached_property
     def inputs(self) -> DataFrame:
-        rows = []
-        for source in self.view.captured.inputs:
-            above = sorted({offset for agent in source.agents for offset in agent.started_above})
-            rows.append(
-                {
-                    "app": source.app,
-                    "topic": source.topic,
-                    "partition": source.partition,
-                    "position": source.position,
-                    "reach": max((agent.offset for agent in source.agents), default=source.position),
-                    "above": above,
-                    "done": [offset for offset in above if not in_flight(source, offset)],
-                    "log_end": source.log_end,
-                    "receiver": source.receiver,
-                }
-            )
+        rows = [
+            {
+                "app": source.app,
+                "topic": source.topic,
+                "partition": source.partition,
+                "log_end": source.log_end,
+                "receiver": source.receiver,
+                **_started(source),
+            }
+            for source in self.view.captured.inputs
+        ]
         return self._readable(INPUTS, rows)
+
+    @cached_property
+    def causes(self) -> DataFrame:
+        rows = []
+        inputs = sorted(self.view.captured.inputs, key=lambda source: source.app)
+        for app, sources in itertools.groupby(inputs, key=lambda source: source.app):
+            of_app = list(sources)
+            known = {topic: check for check, topic in topics_by_check(s.topic for s in of_app).items()}
+            rows += [
+                {
+                    "sender_app": app,
+                    "cause_check": known[source.topic],
+                    "cause_partition": source.partition,
+                    "reader": source.receiver,
+                    "earlier": list(source.earlier),
+                    "until": max((agent.replay_until for agent in source.agents), default=0),
+                    **{f"cause_{name}": value for name, value in _started(source).items()},
+                }
+                for source in of_app
+                if source.topic in known
+            ]
+        return local_frame(self.spark, CAUSES, rows)
+
+    @cached_property
+    def torn(self) -> DataFrame:
+        rows = {
+            (cut.process, topic_check(event.topic), event.partition, event.offset)
+            for cut in self.view.captured.processes
+            for event in cut.torn
+        }
+        names = StructType.fromDDL(TORN).names
+        return local_frame(self.spark, TORN, [dict(zip(names, row, strict=True)) for row in sorted(rows)])
 
     @cached_property
     def processes(self) -> DataFrame:
@@ -95,6 +147,7 @@ class Lookups:
                 "partition": end.partition,
                 "white_end": end.white_end,
                 "last_seq": end.last_seq,
+                "failed": list(end.failed),
             }
             for end in self.view.captured.senders
         ]
@@ -161,6 +214,7 @@ class Lookups:
                 "topic": tp.topic,
                 "partition": tp.partition,
                 "closed_end": view.closed_end(tp),
+                "left_end": view.left_end(tp),
                 "only_state": tp in view.changelogs and tp not in view.inputs,
             }
             for tp in sorted({*view.inputs, *view.changelogs})

@@ -1,4 +1,4 @@
-"""A first look at the log: is there anything for V1, V2 or V4 to find?
+"""A first look at the log: is there anything for V1, V2, V4 or V5 to find?
 
 Nearly every snapshot is sound, and Spark's fixed costs are what a small one is made of. So one query with one shuffle
 looks at all records first and counts, rule by rule, what *might* be a finding: only rules that have any are then looked
@@ -18,20 +18,21 @@ from snapkafka.protocol.records import TopicPartition
 
 from .lookups import Lookups, local_frame
 from .seqs import with_highest
+from .tables import still_to_start
 
 __all__ = ["Suspicion", "first_look"]
 
 #: Per partition: some input's reader has started what lies below `reach` or is in `above`; past `log_end` what was sent
-#: by a process that left counts as red.
+#: by a process that left counts as red, and past `left_end` it was late.
 PLACES: Final = (
-    "topic string, partition int, closed_end bigint, only_state boolean, reach bigint, above array<bigint>, "
-    "log_end bigint"
+    "topic string, partition int, closed_end bigint, left_end bigint, only_state boolean, reach bigint, "
+    "above array<bigint>, log_end bigint"
 )
 #: Per sender and partition: its white end, its last white record if that must be there, and the offsets that lie in
 #: only one of the two ranges which V4 compares: `[low_from, low_to)` and `[high_from, high_to)`.
 SENDERS: Final = (
     "process bigint, topic string, partition int, white_end bigint, last_offset bigint, last_seq bigint, "
-    "low_from bigint, low_to bigint, high_from bigint, high_to bigint"
+    "failed array<bigint>, low_from bigint, low_to bigint, high_from bigint, high_to bigint"
 )
 
 
@@ -39,14 +40,16 @@ class Suspicion(NamedTuple):
     """How many records each rule has to look at; 0: it would find nothing."""
 
     after_end: int = 0
+    left_late: int = 0
     out_of_turn: int = 0
     red: int = 0
     differs: int = 0
     last_missing: int = 0
+    later_cause: int = 0
 
 
 def first_look(stamps: DataFrame, lookups: Lookups) -> Suspicion:
-    """What V1, V2 and V4 have to look at more closely."""
+    """What V1, V2, V4 and V5 have to look at more closely."""
     epoch = lookups.view.epoch
     due = {(tp, end.process) for tp, end, _ in lookups.view.last_in_flight()}
     offset, left = fn.col("offset"), fn.coalesce("left", fn.lit(False))
@@ -62,6 +65,7 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Suspicion:
         | (known & (offset >= fn.when(left, fn.col("log_end")).otherwise(white_end)))
     )
     differs = white & (_within(offset, "low_from", "low_to") | _within(offset, "high_from", "high_to"))
+    some_failed = fn.exists("failed", lambda it: (it > fn.col("highest")) & (it < fn.col("seq")))
     out_of_turn = (
         known
         & (offset < fn.when(left, fn.col("closed_end")).otherwise(white_end))
@@ -70,20 +74,26 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Suspicion:
             fn.col("only_state")
             & (fn.col("seq") > fn.col("highest"))
             & (fn.col("holes") >= fn.col("seq") - fn.col("highest") - 1)
+            & ~fn.coalesce(some_failed, fn.lit(False))
         )
     )
+    left_late = left & (offset >= fn.col("left_end")) & ~marker
+    later_cause = (white | left) & ~marker & still_to_start(fn.col("cause_offset"), of="cause_")
     is_last = (offset == fn.col("last_offset")) & (fn.col("seq") == fn.col("last_seq")) & ~marker
     counted = (
         with_highest(stamps)
         .join(fn.broadcast(_places(lookups)), ["topic", "partition"])
         .join(fn.broadcast(lookups.processes), "process", "left")
         .join(fn.broadcast(_senders(lookups)), ["process", "topic", "partition"], "left")
+        .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"], "left")
         .agg(
             _count(after_end).alias("after_end"),
+            _count(left_late).alias("left_late"),
             _count(out_of_turn).alias("out_of_turn"),
             _count(started & red & ~marker).alias("red"),
             _count(differs).alias("differs"),
             _count(is_last).alias("last"),
+            _count(later_cause).alias("later_cause"),
         )
         .collect()[0]
         .asDict()
@@ -110,6 +120,7 @@ def _places(lookups: Lookups) -> DataFrame:
                 "topic": tp.topic,
                 "partition": tp.partition,
                 "closed_end": view.closed_end(tp),
+                "left_end": view.left_end(tp),
                 "only_state": tp in view.changelogs and not sources,
                 "reach": max(
                     (max((a.offset for a in s.agents), default=s.position) for s in sources), default=0
@@ -131,6 +142,7 @@ def _senders(lookups: Lookups) -> DataFrame:
                 "topic": tp.topic,
                 "partition": tp.partition,
                 "white_end": end.white_end,
+                "failed": list(end.failed),
             }
     for tp, end, _ in view.last_in_flight():
         rows[tp, end.process] |= {"last_offset": end.white_end - 1, "last_seq": end.last_seq}

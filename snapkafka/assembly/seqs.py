@@ -38,29 +38,39 @@ def with_highest(stamps: DataFrame) -> DataFrame:
 
 
 def of_known(records: DataFrame, lookups: Lookups) -> DataFrame:
-    """Records of processes that the snapshot knows, with `left` and the `white_end` of their sender (0: none)."""
+    """Records of processes that the snapshot knows, with `left`, and the `white_end` of their sender (0: none) and the
+    seqs of its `failed` sends."""
     return (
         records.where(fn.col("process").isNotNull())
         .join(fn.broadcast(lookups.processes), "process")
         .join(fn.broadcast(lookups.senders.drop("last_seq")), ["process", *TP], "left")
         .withColumn("white_end", fn.coalesce("white_end", fn.lit(0)))
+        .withColumn("failed", fn.coalesce("failed", fn.array().cast("array<bigint>")))
     )
 
 
 def suspects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     """Records whose seq is not one more than the highest before it, below the end up to which seqs have to be whole.
 
-    Columns of the stamps, and `highest`, `high_offset`, `holes`, `left`, `only_state` (a changelog and no input).
+    Columns of the stamps, and `highest`, `high_offset`, `holes`, `left`, `failed` (the seqs of failed sends between the
+    two), `only_state` (a changelog and no input).
     """
     judged_end = fn.when(fn.col("left"), fn.col("closed_end")).otherwise(fn.col("white_end"))
     seq, highest = fn.col("seq"), fn.col("highest")
+    failed = fn.filter("failed", lambda it: (it > highest) & (it < seq))
     return (
         of_known(with_highest(stamps), lookups)
         .join(fn.broadcast(lookups.places), list(TP))
         .where((fn.col("offset") < judged_end) & (seq != highest + 1))
+        .withColumn("failed", failed)
         # What compaction took from a changelog is for V3 to judge.
-        .where(~fn.col("only_state") | (seq <= highest) | (fn.col("holes") < seq - highest - 1))
-        .select(*stamps.columns, "highest", "high_offset", "holes", "left", "only_state")
+        .where(
+            ~fn.col("only_state")
+            | (seq <= highest)
+            | (fn.col("holes") < seq - highest - 1)
+            | (fn.size("failed") > 0)
+        )
+        .select(*stamps.columns, "highest", "high_offset", "holes", "left", "failed", "only_state")
     )
 
 
@@ -76,15 +86,21 @@ def late(stamps: DataFrame, suspect: DataFrame) -> DataFrame:
 
 
 def gaps(suspect: DataFrame, came_late: DataFrame) -> DataFrame:
-    """Suspects before which seqs are missing (not merely late), with `explained` by missing offsets."""
+    """Suspects before which seqs are missing (not merely late), with `explained` by missing offsets, and `all_failed`:
+    their sender says of each of them that it could not be sent."""
     seq, highest, late_seq = fn.col("seq"), fn.col("highest"), fn.col("late_seq")
     out_of_order = came_late.where(~fn.col("again")).select(*TP, "process", seq.alias("late_seq"))
     jumps = suspect.where(seq > highest + 1)
-    missing = seq - highest - 1 - fn.count(fn.when((late_seq > highest) & (late_seq < seq), 1))
+    came = fn.when((late_seq > highest) & (late_seq < seq), 1)
+    came_failed = fn.when(fn.array_contains("failed", late_seq), 1)
     return (
         jumps.join(out_of_order, [*TP, "process"], "left")
         .groupBy(*jumps.columns)
-        .agg(missing.alias("missing"))
+        .agg(
+            (seq - highest - 1 - fn.count(came)).alias("missing"),
+            (fn.size("failed") - fn.count(came_failed)).alias("failures"),
+        )
         .where(fn.col("missing") > 0)
         .withColumn("explained", fn.col("holes") >= fn.col("missing"))
+        .withColumn("all_failed", fn.col("failures") == fn.col("missing"))
     )

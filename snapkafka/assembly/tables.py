@@ -142,14 +142,14 @@ def messages(records: DataFrame, lookups: Lookups) -> DataFrame:
     )
 
 
-def still_to_start(offset: Column) -> Column:
-    """Has some agent of the joined input still to start `offset`?"""
-    return (offset >= fn.col("position")) & ~fn.array_contains("done", offset)
+def still_to_start(offset: Column, *, of: str = "") -> Column:
+    """Has some agent of the joined input (columns that begin with `of`) still to start `offset`?"""
+    return (offset >= fn.col(f"{of}position")) & ~fn.array_contains(f"{of}done", offset)
 
 
-def has_started(offset: Column) -> Column:
-    """Has some agent of the joined input started `offset`?"""
-    return (offset < fn.col("reach")) | fn.array_contains("above", offset)
+def has_started(offset: Column, *, of: str = "") -> Column:
+    """Has some agent of the joined input (columns that begin with `of`) started `offset`?"""
+    return (offset < fn.col(f"{of}reach")) | fn.array_contains(f"{of}above", offset)
 
 
 def channels(in_flight: DataFrame, lookups: Lookups) -> DataFrame:

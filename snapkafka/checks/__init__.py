@@ -5,11 +5,11 @@
 | `witness` | findings and witnesses, every kind of them with its sentence |
 | `view` | a captured snapshot as the checks ask about it; the colour of a record |
 | `ranges` | which offsets must be read; what the bounds of the log alone tell |
-| `log_checks` | V1, V2, V4 on a list of records (the simulator; the reference for Spark's) |
+| `log_checks` | V1, V2, V4, V5 on a list of records (the simulator; the reference for Spark's) |
 | `invariants` | V6: the user's SQL, and ready-made ones |
 | `verdict` | from outcomes to a verdict |
 
-Pure: no Kafka, no Spark. Of the six checks V3 (state) and V5 (cause) are not there yet, and are listed as not run.
+Pure: no Kafka, no Spark. Of the six checks V3 (state) is not there yet, and is listed as not run.
 """
 
 from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets

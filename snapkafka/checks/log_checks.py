@@ -1,4 +1,4 @@
-"""V1, V2 and V4 on a list of records: the checks in their plainest form.
+"""V1, V2, V4 and V5 on a list of records: the checks in their plainest form.
 
 The simulator runs these on its logs; Spark runs the same checks on Kafka's (`snapkafka.assembly.checks`), and a test
 holds the two against each other on random damage. All of them watch and none of them raises.
@@ -52,7 +52,7 @@ def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
 
 def left_late(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """V1 of who was taken for gone: it sent again past the ends that were seen. Not among the checks in Spark yet."""
+    """V1 of who was taken for gone: it sent again past the ends that were seen."""
     return [
         Finding("left-late", *record[:3], record.process, record.seq, a=view.left_end(tp))
         for tp, lines in _by_partition(view, records).items()

@@ -40,10 +40,11 @@ def decide(
 
     Args:
         outcomes: of the checks that were run.
-        replays: how many torn or replayed events the snapshot lists.
+        replays: how many torn or replayed events the snapshot lists; those that V5 finds come to it.
         open_groups: consumer groups without snapkafka through which our outputs come back to our inputs.
         contaminated: why nobody can prove it, whatever the checks say; empty: nothing is known against it.
     """
+    outcomes = tuple(outcomes)
     statuses = {outcome.status for outcome in outcomes}
     if Status.FAILED in statuses:
         return Verdict.INCONSISTENT
@@ -51,4 +52,5 @@ def decide(
         return Verdict.UNVERIFIABLE
     if any(True for _ in open_groups):
         return Verdict.VERIFIED_OPEN
+    replays += sum(outcome.noted for outcome in outcomes if outcome.check == "V5")
     return Verdict.VERIFIED_WITH_REPLAYS if replays else Verdict.VERIFIED

@@ -74,7 +74,7 @@ class Finding(NamedTuple):
         return (self.topic, self.partition, self.offset, self.kind, self.process, self.app)
 
 
-#: Every kind of finding of V1, V2 and V4. docs/verification.md explains each.
+#: Every kind of finding of V1, V2, V4 and V5. docs/verification.md explains each.
 KINDS: Final[Mapping[str, Kind]] = {
     "white-after-end": Kind(
         "V1",

@@ -88,7 +88,7 @@ def verdict_of(view: CutView, records: list[LogRecord]) -> Verdict:
     counts = Counter(finding.kind for finding in findings)
     outcomes = [outcome(check, findings, counts) for check in ("V1", "V2", "V4", "V5")]
     captured = view.captured
-    return decide(outcomes, replays=captured.replays + counts["replayed"], contaminated=captured.contaminated)
+    return decide(outcomes, replays=captured.replays, contaminated=captured.contaminated)
 
 
 def _liveness(world: World) -> list[Violation]:

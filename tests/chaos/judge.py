@@ -95,10 +95,7 @@ def verdict_of(state: LedgerState, log: Log, epoch: int) -> tuple[Verdict, Count
     findings = [finding for checks in CHECKS.values() for check in checks for finding in check(view, records)]
     counts = Counter(finding.kind for finding in findings)
     outcomes = [outcome(name, findings, counts) for name in CHECKS]
-    verdict = decide(
-        outcomes, replays=captured.replays + counts["replayed"], contaminated=captured.contaminated
-    )
-    return verdict, counts
+    return decide(outcomes, replays=captured.replays, contaminated=captured.contaminated), counts
 
 
 def judged(live: Live, found: Storm, *, at_most: int) -> dict[int, tuple[Verdict, Counter[str]]]:

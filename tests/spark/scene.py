@@ -102,9 +102,14 @@ class Sender:
     seqs: dict[TopicPartition, int] = field(default_factory=lambda: defaultdict(int))
     ends: dict[TopicPartition, SentEnd] = field(default_factory=dict)
 
-    def header(self, tp: TopicPartition, epoch: int, seq: int) -> bytes:
-        stage = self.stage
-        return wire.stamp(stage.ledger.ledger_id, wire.tp_check(*tp), epoch, self.process, seq)
+    def header(
+        self, tp: TopicPartition, epoch: int, seq: int, cause: tuple[TopicPartition, int] | None = None
+    ) -> bytes:
+        said = self.stage.ledger.ledger_id, wire.tp_check(*tp), epoch, self.process, seq
+        if cause is None:
+            return wire.stamp(*said)
+        (topic, partition), offset = cause
+        return wire.stamp_with_cause(*said, wire.topic_check(topic), partition, offset)
 
     def send(
         self,
@@ -115,12 +120,12 @@ class Sender:
         epoch: int = 0,
         more: list[tuple[str, bytes | None]] | None = None,
         seq: int | None = None,
+        cause: tuple[TopicPartition, int] | None = None,
     ) -> int:
         """A stamped record; white ones move the white end. `seq`: another than the next one (a forgery)."""
         number = self.seqs[tp] if seq is None else seq
-        offset = self.stage.send(
-            tp, key, value, [*(more or []), (wire.HEADER, self.header(tp, epoch, number))]
-        )
+        header = self.header(tp, epoch, number, cause)
+        offset = self.stage.send(tp, key, value, [*(more or []), (wire.HEADER, header)])
         if seq is None:
             self.seqs[tp] += 1
             if not self.stage.epoch or epoch < self.stage.epoch:
@@ -150,16 +155,17 @@ class Sender:
         return await self.stage.append(kind(process=self.process, n=self.n, **fields))
 
 
-def play(bootstrap: str, namespace: str, *, red_received: bool = False) -> Stage:
+def play(bootstrap: str, namespace: str, *, red_received: bool = False, later_cause: bool = False) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it.
 
     Args:
         red_received: let alpha take in a red record (orders[0] offset 8) before it cuts: what must never be.
+        later_cause: let alpha write its table (balances[0] offset 2) for an event that it has yet to take in.
     """
-    return asyncio.run(_play(bootstrap, namespace, red_received))
+    return asyncio.run(_play(bootstrap, namespace, red_received, later_cause))
 
 
-async def _play(bootstrap: str, namespace: str, red_received: bool) -> Stage:
+async def _play(bootstrap: str, namespace: str, red_received: bool, later_cause: bool) -> Stage:
     connection = Connection(bootstrap=bootstrap)
     ledger, admin = KafkaLedger(connection, namespace), KafkaTopicAdmin(connection)
     await ledger.open()
@@ -174,7 +180,7 @@ async def _play(bootstrap: str, namespace: str, red_received: bool) -> Stage:
             await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
         old, a, b = await _join(stage, ids)
-        _white(stage, old, a, b)
+        _white(stage, old, a, b, later_cause)
         await _cut(stage, a, b, red_received)
         stage.captured = stage.state.captured(stage.epoch)
         return stage
@@ -199,7 +205,7 @@ async def _join(stage: Stage, ids: dict[str, str]) -> tuple[Sender, Sender, Send
     return old, a, b
 
 
-def _white(stage: Stage, old: Sender, a: Sender, b: Sender) -> None:
+def _white(stage: Stage, old: Sender, a: Sender, b: Sender, later_cause: bool) -> None:
     """What is sent before the cut. Offsets are in the order of the lines."""
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
     stage.send(orders, b"client", b'{"amount": 1}')  # orders 0: external, done
@@ -218,8 +224,8 @@ def _white(stage: Stage, old: Sender, a: Sender, b: Sender) -> None:
     a.send(stage.tp("credits", 1), b'"done"', b"1")  # credits[1] 0: done, nothing in flight there
 
     stage.send(balances, b'"old"', b"100")  # balances 0: from before snapkafka
-    a.send(balances, b'"x"', b"10")  # 1
-    a.send(balances, b'"x"', b"11")  # 2
+    a.send(balances, b'"x"', b"10", cause=(orders, 1))  # 1
+    a.send(balances, b'"x"', b"11", cause=(orders, 2 if later_cause else 1))  # 2
     a.send(balances, b'"gone"', b"1")  # 3
     a.send(balances, b'"gone"', None)  # 4: deleted
     a.send(balances, b'"poison"', b"\xff")  # 5: no JSON

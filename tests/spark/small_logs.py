@@ -10,9 +10,9 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from snapkafka.checks import LogBounds, LogRecord
+from snapkafka.checks import LogBounds, LogRecord, in_flight
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import ChannelRange, Position, TopicPartition
+from snapkafka.protocol.records import NOBODY, ChannelRange, Position, TopicPartition, TornEvent
 
 __all__ = ["EPOCH", "World", "captured", "damage", "history", "together"]
 
@@ -67,7 +67,17 @@ def history(rng: random.Random, n: int) -> World:
     for i in range(rng.randint(1, 2)):
         _input(rng, world, TopicPartition(f"in{n}", i), n, living, left)
     _changelog(rng, world, TopicPartition(f"table{n}", 0), n, living[0])
+    world.records = [_caused(rng, world, record) for record in world.records]
     return world
+
+
+def _caused(rng: random.Random, world: World, record: LogRecord) -> LogRecord:
+    """As an effect of an event: in white of one that every agent had started at its cut, in red of any."""
+    source = rng.choice(world.inputs)
+    offset = rng.randint(0, source.log_end)
+    if record.process < 0 or record.marker or (record.epoch < EPOCH and in_flight(source, offset)):
+        return record
+    return record._replace(cause=(TopicPartition(source.topic, source.partition), offset))
 
 
 def _write(
@@ -107,7 +117,14 @@ def _input(
         else ()
     )
     agents = [
-        Position(agent="a", topic=tp.topic, partition=tp.partition, offset=position, started_above=above)
+        Position(
+            agent="a",
+            topic=tp.topic,
+            partition=tp.partition,
+            offset=position,
+            started_above=above,
+            replay_until=position + 2 if rng.random() < 0.2 else 0,
+        )
     ]
     if rng.random() < 0.3:
         further = rng.randint(position, red_from)
@@ -126,6 +143,7 @@ def _input(
             log_end=rng.randint(max(position, red_from), end),
             receiver=living[0],
             agents=tuple(agents),
+            earlier=rng.choice(((), (), (living[-1],), (NOBODY,))),
         )
     )
     _ends(world, tp, lines, living)
@@ -267,12 +285,49 @@ def _recreate(rng: random.Random, world: World) -> None:
 def _lose_a_send(rng: random.Random, world: World) -> None:
     """A seq that was given out and whose record never came."""
     if (i := _pick(rng, world)) is not None and world.records[i].process >= 0:
-        lost = world.records[i]
-        world.records = [
-            r._replace(seq=r.seq + 1)
-            if r[:2] == lost[:2] and r.process == lost.process and r.seq >= lost.seq
-            else r
-            for r in world.records
+        _lose(world, world.records[i])
+
+
+def _lose(world: World, lost: LogRecord) -> None:
+    world.records = [
+        r._replace(seq=r.seq + 1)
+        if r[:2] == lost[:2] and r.process == lost.process and r.seq >= lost.seq
+        else r
+        for r in world.records
+    ]
+
+
+def _fail_a_send(rng: random.Random, world: World) -> None:
+    """A seq whose record never came, as its sender says; with or without a record missing in its place."""
+    i = _pick(rng, world)
+    if i is None or world.records[i].seq < 0:
+        return
+    lost = world.records[i]
+    if rng.random() < 0.5:
+        del world.records[i]
+    else:
+        _lose(world, lost)
+    world.senders = [
+        replace(sender, failed=(lost.seq,))
+        if (sender.topic, sender.partition, sender.process) == (*lost[:2], lost.process)
+        else sender
+        for sender in world.senders
+    ]
+
+
+def _cause_later(rng: random.Random, world: World) -> None:
+    """The effect of an event that was still to come; or it was torn, or had been run by somebody else."""
+    if (i := _pick(rng, world)) is None or world.records[i].process < 0:
+        return
+    record, source = world.records[i], rng.choice(world.inputs)
+    cause = (TopicPartition(source.topic, source.partition), source.position + rng.randint(0, 3))
+    world.records[i] = record._replace(cause=cause)
+    if rng.random() < 0.3:
+        event = TornEvent(
+            agent="a", topic=cause[0].topic, partition=cause[0].partition, offset=cause[1], was=0, met=EPOCH
+        )
+        world.processes = [
+            replace(cut, torn=(event,)) if cut.process == record.process else cut for cut in world.processes
         ]
 
 
@@ -299,5 +354,7 @@ DAMAGES = (
     _move_position,
     _recreate,
     _lose_a_send,
+    _fail_a_send,
+    _cause_later,
     _receive_what_was_late,
 )

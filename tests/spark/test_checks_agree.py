@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +14,7 @@ from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.screen import Suspicion, first_look
 from snapkafka.checks import KINDS, CutView, Finding, LogRecord, log_checks, reading_ranges
+from snapkafka.wire.headers import topic_check
 
 from .small_logs import EPOCH, World, captured, damage, history, together
 
@@ -20,19 +22,21 @@ from .small_logs import EPOCH, World, captured, damage, history, together
 WORLDS = 600
 #: A seed whose damage is of every kind; another may lack a rare one.
 EVERY_KIND = 1985
-EVERYTHING = Suspicion(1, 1, 1, 1, 1)
+EVERYTHING = Suspicion(*(1 for _ in Suspicion._fields))
 #: The other kinds come from the bounds of the log alone.
 _FROM_RECORDS = {kind for kind in KINDS if not kind.startswith(("recreated", "gone", "unread"))}
-#: Those that only the simulator's judge looks for so far.
-_FROM_RECORDS -= {"left-late", "gap-failed", "effect-of-later", "replayed"}
 #: What the first look has to see for a rule to be run that finds this kind.
 _SEEN_AS = {
     "white-after-end": "after_end",
-    **dict.fromkeys(("disorder", "duplicate", "gap", "gap-explained", "gap-left"), "out_of_turn"),
+    "left-late": "left_late",
+    **dict.fromkeys(
+        ("disorder", "duplicate", "gap", "gap-explained", "gap-failed", "gap-left"), "out_of_turn"
+    ),
     **dict.fromkeys(("incomplete", "hole"), "out_of_turn"),
     **dict.fromkeys(("red-header", "red-birth", "red-late"), "red"),
     "recorded-differs": "differs",
     "last-missing": "last_missing",
+    **dict.fromkeys(("effect-of-later", "replayed"), "later_cause"),
 }
 
 
@@ -49,16 +53,27 @@ def _visible(view: CutView, records: list[LogRecord]) -> list[LogRecord]:
 def _found_in_lists(world: World) -> list[Finding]:
     view = CutView(captured(world), world.bounds)
     records = _visible(view, world.records)
-    return [*log_checks.v1(view, records), *log_checks.v2(view, records), *log_checks.v4(view, records)]
+    checks = (log_checks.v1, log_checks.left_late, log_checks.v2, log_checks.v4, log_checks.v5)
+    return [finding for check in checks for finding in check(view, records)]
 
 
 def _stamps(spark: SparkSession, world: World) -> tuple[DataFrame, Lookups]:
     view = CutView(captured(world), world.bounds)
-    rows = [
-        {**record._asdict(), "process": record.process if record.process >= 0 else None}
-        for record in _visible(view, world.records)
-    ]
+    rows = [_stamp(record) for record in _visible(view, world.records)]
     return local_frame(spark, STAMPS_SCHEMA, rows), Lookups(spark, view)
+
+
+def _stamp(record: LogRecord) -> dict[str, Any]:
+    """As `decode.stamped` would have it."""
+    (topic, partition), offset = record.cause or ((None, None), None)
+    row = record._asdict() | {
+        "process": record.process if record.process >= 0 else None,
+        "cause_check": None if topic is None else topic_check(topic),
+        "cause_partition": partition,
+        "cause_offset": offset,
+    }
+    del row["cause"]
+    return row
 
 
 @pytest.mark.spark

@@ -92,11 +92,12 @@ def _submit(bootstrap: str, manifests: list[Path], folder: Path) -> subprocess.C
 
 @pytest.fixture(scope="module")
 def verified(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Verified:
-    """Four scenes, one of them left as it was, and one verifier that looks at all of them."""
+    """Five scenes, one of them left as it was, and one verifier that looks at all of them."""
     folder = tmp_path_factory.mktemp("alone")
-    scenes = ("sound", "late", "gone", "red")
+    damage = {"red": {"red_received": True}, "cause": {"later_cause": True}}
     stages = {
-        name: play(kafka.bootstrap, f"d{os.getpid()}-{name}", red_received=name == "red") for name in scenes
+        name: play(kafka.bootstrap, f"d{os.getpid()}-{name}", **damage.get(name, {}))
+        for name in ("sound", "late", "gone", *damage)
     }
     manifests = []
     for stage in stages.values():
@@ -123,7 +124,7 @@ def verified(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Verifie
 def test_what_was_not_damaged_passes(verified: Verified) -> None:
     assert verified.verdicts["sound"] == "VERIFIED"
     statuses = {name: check["status"] for name, check in verified.said["sound"].items() if check["run"]}
-    assert statuses == {"V1": "passed", "V2": "passed", "V4": "passed"}
+    assert statuses == {"V1": "passed", "V2": "passed", "V4": "passed", "V5": "passed"}
 
 
 def test_v1_a_white_record_after_the_marker(verified: Verified) -> None:
@@ -145,6 +146,13 @@ def test_v4_an_in_flight_record_is_gone(verified: Verified) -> None:
     assert verified.said["gone"]["V4"]["status"] == "failed"
     assert verified.places("gone", "V4") == [(*verified.stages["gone"].tp("orders"), 2)]
     assert verified.said["gone"]["V1"]["status"] == "passed"
+
+
+def test_v5_an_effect_of_an_event_past_the_cut(verified: Verified) -> None:
+    assert verified.verdicts["cause"] == "INCONSISTENT"
+    assert verified.said["cause"]["V5"]["status"] == "failed"
+    assert verified.places("cause", "V5") == [(*verified.stages["cause"].tp("balances"), 2)]
+    assert {verified.said["cause"][name]["status"] for name in ("V1", "V2", "V4")} == {"passed"}
 
 
 def test_the_exit_status_says_that_not_all_is_well(verified: Verified) -> None:

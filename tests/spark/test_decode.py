@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.decode import key_and_value, other_headers, stamped
+from snapkafka.assembly.decode import key_and_value, other_headers, stamped, stamps
 from snapkafka.assembly.lookups import local_frame
 from snapkafka.assembly.source import SOURCE_SCHEMA, read_ranges
 from snapkafka.wire import headers as wire
@@ -66,22 +66,20 @@ def test_headers_are_read_as_the_wire_reads_them(spark: SparkSession) -> None:
     rows = [record(offset, headers) for offset, headers in enumerate(written)]
     found = stamped(local_frame(spark, SOURCE_SCHEMA, rows), ledger_id=LEDGER)
     check, kinds = wire.tp_check("täglich", 3), set()
-    for row in found.select("offset", "process", "epoch", "seq", "marker").collect():
+    for row in stamps(found).collect():
         header = wire.find(written[row.offset])
         expected = wire.read(header, LEDGER, check) if header is not None else None
+        actual = (row.process, row.epoch, row.seq, row.marker)
+        cause = (row.cause_check, row.cause_partition, row.cause_offset)
         if expected is None:
-            assert (row.process, row.epoch, row.seq, row.marker) == (None, None, None, False), written[
-                row.offset
-            ]
+            assert (actual, cause) == ((None, None, None, False), (None,) * 3), written[row.offset]
+            kinds.add("none")
         else:
-            assert (row.process, row.epoch, row.seq, row.marker) == (
-                expected.process,
-                expected.epoch,
-                expected.seq,
-                expected.marker,
-            )
-        kinds.add(expected is not None and (expected.marker, expected.cause is not None))
-    assert kinds == {False, (False, False), (False, True), (True, False)}, "every kind was there"
+            assert actual == (expected.process, expected.epoch, expected.seq, expected.marker)
+            assert cause == (expected.cause or (None,) * 3), written[row.offset]
+            assert header is not None
+            kinds.add(f"{len(header)} bytes")
+    assert kinds == {"none", "18 bytes", "22 bytes", "26 bytes", "27 bytes"}, "every kind was there"
 
 
 def test_other_headers_stay_the_last_of_each_name(spark: SparkSession) -> None:
