@@ -38,8 +38,14 @@ class Ledger(Protocol):
     def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
         """Entries in order, live, or up to `until`."""
 
+    async def start(self) -> int:
+        """The first offset that is still there."""
+
     async def end(self) -> int:
         """The next offset to be written."""
+
+    async def trim(self, upto: int) -> None:
+        """Delete what stands below `upto`."""
 
     async def close(self) -> None: ...
 

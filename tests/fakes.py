@@ -70,6 +70,7 @@ class FakeLedger:
         self.failure: Exception | None = None
         self.listeners: list[Callable[[int, LedgerRecord], None]] = []
         self.clock_ms = 1_000_000
+        self.first = 0
 
     async def open(self, *, create: bool = True) -> None:
         if self.failure is not None:
@@ -92,6 +93,8 @@ class FakeLedger:
     async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[FakeEntry]:
         at = start
         while until is None or at < until:
+            if at < self.first:
+                raise LedgerUnusableError(f"ledger {self.topic} has no record at offset {at} any more")
             if at < len(self.entries):
                 yield self.entries[at]
                 at += 1
@@ -100,8 +103,14 @@ class FakeLedger:
                     0.001
                 )  # no event: these are bound to one loop, and each command has its own
 
+    async def start(self) -> int:
+        return self.first
+
     async def end(self) -> int:
         return len(self.entries)
+
+    async def trim(self, upto: int) -> None:
+        self.first = upto
 
     async def close(self) -> None:
         pass

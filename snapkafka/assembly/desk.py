@@ -15,7 +15,7 @@ from snapkafka.checks import CutView, Verdict
 from snapkafka.errors import SnapkafkaError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.ledger import KafkaLedger, beginning_is_gone
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol import records
 from snapkafka.protocol.captured import Captured, gather
@@ -134,8 +134,12 @@ class Desk:
 
     async def _open(self) -> None:
         await self._ledger.open(create=False)
-        async for entry in self._ledger.read(until=await self._ledger.end()):
+        start = await self._ledger.start()
+        self.state = LedgerState(start=start)
+        async for entry in self._ledger.read(start, until=await self._ledger.end()):
             self.state.apply(entry.offset, entry.record)
+        if not self.state.whole:
+            raise beginning_is_gone(self._ledger.topic, start)
 
     async def _commit(self, positions: dict[str, dict[TopicPartition, int]], note: str) -> None:
         admin = KafkaTopicAdmin(self.connection)

@@ -73,8 +73,10 @@ class CutView:
         #: Partitions that cannot be the ones of the snapshot any more: made anew, or cut short.
         self.recreated = frozenset(self._recreated())
         self.inputs: dict[TopicPartition, list[InputCut]] = defaultdict(list)
+        self._readers: dict[str, set[str]] = defaultdict(set)  # topic -> apps
         for source in captured.inputs:
             self.inputs[TopicPartition(source.topic, source.partition)].append(source)
+            self._readers[source.topic].add(source.app)
         self.changelogs: dict[TopicPartition, list[ChangelogCut]] = defaultdict(list)
         for changelog in captured.changelogs:
             self.changelogs[TopicPartition(changelog.topic, changelog.partition)].append(changelog)
@@ -120,9 +122,16 @@ class CutView:
         return self.closed_end(tp) if self.left(process) else 0
 
     def left_end(self, tp: TopicPartition) -> int:
-        """What a process that left before the trigger sent counts as white below this offset, and nowhere past it."""
-        ends = [source.log_end for source in self.inputs.get(tp, ())]
-        return min([*ends, *(changelog.end for changelog in self.changelogs.get(tp, ()))], default=0)
+        """What a process that left before the trigger sent counts as white below this offset, and nowhere past it.
+
+        0 where an app reads the topic and has not cut this partition of it, as it was added of late: for that app
+        nothing of it has been seen.
+        """
+        ends = {source.app: source.log_end for source in self.inputs.get(tp, ())}
+        if self._readers.get(tp.topic, set()) - ends.keys():
+            return 0
+        written = (changelog.end for changelog in self.changelogs.get(tp, ()))
+        return min([*ends.values(), *written], default=0)
 
     # -- colours ----------------------------------------------------------------------------------------------
 

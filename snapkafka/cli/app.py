@@ -6,18 +6,27 @@ import getpass
 import runpy
 import socket
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.ops.listing import wall_ms
 
 from . import doctoring
 from .progress import progress_lines, spoken_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
-from .tables import print_assembled, print_details, print_list, print_switched, print_triggered
+from .tables import (
+    print_assembled,
+    print_checkpointed,
+    print_details,
+    print_list,
+    print_switched,
+    print_triggered,
+)
 
 __all__ = ["app"]
 
@@ -275,6 +284,24 @@ def retire(
     """An app is gone for good: no snapshot waits for its inputs any more."""
     found = run(lambda: ops.retire(connect(bootstrap), namespace, app_id), as_json=as_json)
     _tell_switched(found, as_json=as_json)
+
+
+@app.command(epilog=EXIT_STATUSES)
+def checkpoint(
+    keep: Annotated[
+        float, typer.Option("--keep", min=0, help="What is younger than this many minutes stays as it is.")
+    ] = KEEP_MS / 60_000,
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    as_json: AsJson = False,
+) -> None:
+    """Trim the ledger: what still matters of its old records is written once more, and they are deleted."""
+    work = partial(ops.checkpoint, now_ms=wall_ms(), keep_ms=round(keep * 60_000))
+    found = run(lambda: work(connect(bootstrap), namespace), as_json=as_json)
+    if as_json:
+        print_json(found)
+    else:
+        print_checkpointed(console, found)
 
 
 def _tell_switched(found: ops.Switched, *, as_json: bool) -> None:

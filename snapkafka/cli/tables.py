@@ -12,13 +12,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from snapkafka.manifest import WitnessEntry
-from snapkafka.ops import Assembled, Details, Summary
+from snapkafka.ops import Assembled, Checkpointed, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow
 from snapkafka.ops.switching import Switched
 
 __all__ = [
     "duration",
     "print_assembled",
+    "print_checkpointed",
     "print_details",
     "print_list",
     "print_switched",
@@ -109,6 +110,17 @@ def print_switched(console: Console, found: Switched) -> None:
         console.print(f"aborted: {escape(', '.join(found.aborted))}")
     if found.retired:
         console.print(f"retired: {escape(', '.join(found.retired))}")
+
+
+def print_checkpointed(console: Console, found: Checkpointed) -> None:
+    """What `checkpoint` has to say."""
+    if not found.records:
+        console.print("nothing of the ledger is that old; it stays as it is")
+        return
+    console.print(
+        f"the ledger begins at offset {found.upto:,} now: of {found.records:,} records {found.kept:,} still matter, "
+        f"and stand in {found.chunks} at its end"
+    )
 
 
 def print_details(console: Console, found: Details) -> None:

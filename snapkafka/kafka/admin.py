@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, errors
 from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.structs import OffsetAndMetadata
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
@@ -179,6 +180,17 @@ class KafkaTopicAdmin:
     async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that is still there, of each."""
         return await self._offsets("beginning_offsets", partitions)
+
+    async def delete_records(self, tp: TopicPartition, upto: int) -> None:
+        """Delete what stands below `upto`.
+
+        Raises:
+            LedgerUnusableError: it may not be deleted.
+            BrokerUnavailableError: nobody answers.
+        """
+        admin = await self._connected()
+        with translated(self.connection, f"delete what is old of {tp.topic}"):
+            await admin.delete_records({KafkaPartition(*tp): RecordsToDelete(before_offset=upto)})
 
     async def log_bytes(self, topic: str) -> int:
         """How large the logs of a topic are, on one replica of each partition.

@@ -51,6 +51,14 @@ class RecordTooLargeError(LedgerUnusableError):
     """It cannot be written now or ever."""
 
 
+def beginning_is_gone(topic: str, start: int) -> LedgerUnusableError:
+    """The error of who has read a ledger that begins at `start`, and met no checkpoint that stands for the rest."""
+    return LedgerUnusableError(
+        f"ledger {topic} begins at offset {start}, and no checkpoint stands for what was deleted",
+        hint="delete the topic and restart the services, which start a new one (docs/ledger.md)",
+    )
+
+
 class KafkaLedger:
     """`ports.Ledger`: append, read, end.
 
@@ -62,6 +70,7 @@ class KafkaLedger:
     def __init__(self, connection: Connection, namespace: str) -> None:
         self.connection = connection
         self.topic = topic_name(namespace)
+        self._tp = TopicPartition(self.topic, 0)
         self.garbage = 0
         self._admin = KafkaTopicAdmin(connection)
         self._topic_id = ""
@@ -162,11 +171,10 @@ class KafkaLedger:
 
     async def _is_whole(self, settings: Mapping[str, str]) -> bool:
         """Has it lost nothing yet? Clients that run while it is deleted make it again, and write to it at once."""
-        tp = TopicPartition(self.topic, 0)
         if await self.end() == 0:
             return True
         compacted = "compact" in settings.get("cleanup.policy", "")
-        return not compacted and (await self._admin.log_starts([tp]))[tp] == 0
+        return not compacted and await self.start() == 0
 
     async def _is_same(self) -> bool:
         """Is the topic still the one that was opened? A broker that does not answer proves nothing."""
@@ -270,10 +278,22 @@ class KafkaLedger:
             self._seen_end = max(self._seen_end, entry.offset + 1)
             yield entry
 
+    async def start(self) -> int:
+        """The first offset that is still there: what stood below it has been trimmed."""
+        return (await self._admin.log_starts([self._tp]))[self._tp]
+
     async def end(self) -> int:
         """The next offset to be written."""
-        tp = TopicPartition(self.topic, 0)
-        return (await self._admin.log_ends([tp]))[tp]
+        return (await self._admin.log_ends([self._tp]))[self._tp]
+
+    async def trim(self, upto: int) -> None:
+        """Delete what stands below `upto`, for good.
+
+        Raises:
+            LedgerUnusableError: it may not be deleted.
+            BrokerUnavailableError: nobody answers.
+        """
+        await self._admin.delete_records(self._tp, upto)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -153,7 +153,7 @@ class _Reader:
                 raise LedgerRecreatedError(self._tp.topic) from error
             raise LedgerUnusableError(
                 f"ledger {self._tp.topic} has no record at offset {self.next} any more: it was trimmed",
-                hint="its retention.ms must be -1; delete the topic and restart the services to start a new one",
+                hint="run it again: reading begins where the ledger does now",
             ) from error
         except (errors.UnsupportedCodecError, errors.CorruptRecordException) as error:
             raise _UnreadableError from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 from snapkafka.advice import Advice
 
 from .assembling import Assembled, assemble, verify
+from .checkpointing import Checkpointed, checkpoint
 from .doctoring import Checkup, doctor
 from .following import Progress
 from .listing import Details, Summary, list_snapshots, show
@@ -22,6 +23,7 @@ from .triggering import trigger
 __all__ = [
     "Advice",
     "Assembled",
+    "Checkpointed",
     "Checkup",
     "Details",
     "LedgerReading",
@@ -33,6 +35,7 @@ __all__ = [
     "Summary",
     "Switched",
     "assemble",
+    "checkpoint",
     "doctor",
     "find_snapshot",
     "list_snapshots",

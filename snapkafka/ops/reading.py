@@ -10,9 +10,10 @@ from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.ledger import KafkaLedger, beginning_is_gone
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
 from snapkafka.protocol.completion import LedgerState, ProcessView, SnapshotView
+from snapkafka.protocol.records import Checkpoint
 
 __all__ = [
     "LedgerReading",
@@ -28,18 +29,28 @@ __all__ = [
 @dataclass(slots=True)
 class LedgerReading:
     """The ledger up to `state.end`. `times_ms`: offset -> when the broker appended it. `garbage`: records that are
-    none of ours."""
+    none of ours. `start`: where it begins. `entries`: all that was read, where somebody wants them."""
 
     topic: str
-    state: LedgerState = field(default_factory=LedgerState)
+    start: int = 0
+    state: LedgerState = field(init=False)
     times_ms: dict[int, int] = field(default_factory=dict)
     garbage: int = 0
+    entries: list[Entry] | None = None
+
+    def __post_init__(self) -> None:
+        self.state = LedgerState(start=self.start)
 
     def apply(self, entry: Entry) -> None:
         """Take in the next entry."""
         self.state.apply(entry.offset, entry.record)
         self.times_ms[entry.offset] = entry.timestamp_ms
         self.garbage += entry.record is None
+        if isinstance(entry.record, Checkpoint):
+            for kept in entry.record.kept:
+                self.times_ms.setdefault(kept.offset, kept.at_ms)
+        if self.entries is not None:
+            self.entries.append(entry)
 
     def capture_ms(self, snapshot: SnapshotView) -> int | None:
         """From the trigger to the record that completed it, both in the ledger's own time; None if not captured."""
@@ -61,13 +72,18 @@ class Opened:
     async def catch_up(self, *, to: int | None = None) -> None:
         """Read the ledger up to `to`, or up to its end as it is now."""
         until = await self.ledger.end() if to is None else to
-        async for entry in self.ledger.read(self.reading.state.end, until=until):
+        async for entry in self.ledger.read(max(self.reading.start, self.reading.state.end), until=until):
             self.reading.apply(entry)
 
 
 @contextlib.asynccontextmanager
-async def opened(where: Connection | Cluster, namespace: str) -> AsyncIterator[Opened]:
+async def opened(
+    where: Connection | Cluster, namespace: str, *, remember: bool = False
+) -> AsyncIterator[Opened]:
     """Open the ledger (it is never made here) and read it to its end.
+
+    Args:
+        remember: keep all that was read, in `reading.entries`.
 
     Raises:
         BadInputError: the namespace is none.
@@ -83,10 +99,13 @@ async def opened(where: Connection | Cluster, namespace: str) -> AsyncIterator[O
         ledger, admin = where.ledger(namespace), where.admin()
     try:
         await ledger.open(create=False)
-        work = Opened(namespace=namespace, ledger=ledger, admin=admin, reading=LedgerReading(ledger.topic))
+        reading = LedgerReading(ledger.topic, start=await ledger.start(), entries=[] if remember else None)
+        work = Opened(namespace=namespace, ledger=ledger, admin=admin, reading=reading)
         if isinstance(where, Connection):
             work.bootstrap = where.bootstrap
         await work.catch_up()
+        if not reading.state.whole:
+            raise beginning_is_gone(ledger.topic, reading.start)
         yield work
     finally:
         await admin.close()

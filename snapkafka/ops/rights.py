@@ -171,6 +171,9 @@ def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
     role = "operator"
     yield from right(role, "topic", ledger, "Read Write DescribeConfigs", "trigger, pause, resume, retire")
     yield from right(
+        role, "topic", ledger, "Delete", "checkpoint, and nothing else", "the ledger is never trimmed"
+    )
+    yield from right(
         role, "topic", taking_part, "Describe DescribeConfigs", "ends of logs; doctor",
         "assembly reads more; doctor sees less",
     )  # fmt: skip

@@ -10,7 +10,7 @@ records that are kept no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar, assert_never
 
 from .completion import KEEP_DECIDED, KEEP_LEFT, LedgerState
@@ -47,6 +47,7 @@ def take_checkpoint(
     start: int = 0,
     chunk: int = 100,
     snapshots: int = KEEP_DECIDED,
+    times_ms: Mapping[int, int] | None = None,
 ) -> list[Checkpoint]:
     """The checkpoint of a ledger, to be appended to it in this order.
 
@@ -56,13 +57,19 @@ def take_checkpoint(
         start: where the ledger began, as for `LedgerState`; there may be a checkpoint in it already.
         chunk: records per chunk, so that each stays small enough for the ledger.
         snapshots: how many of the latest captured snapshots are kept, next to those that are open.
+        times_ms: when the broker appended what stands at an offset, for tools that tell it.
     """
     state = _Remembering(start=start)
     for at, record in ledger:
         state.apply(at, record)
     assert state.whole, "nobody can say what matters of a ledger whose beginning is missing"
     matter = _Matter(state, snapshots)
-    kept = [Kept(offset=at, record=record) for at, record in state.took if matter.still(at, record)]
+    times = times_ms or {}
+    kept = [
+        Kept(offset=at, record=record, at_ms=times.get(at, 0))
+        for at, record in state.took
+        if matter.still(at, record)
+    ]
     names, seen, others = state.taken()
     parts = max(
         1,

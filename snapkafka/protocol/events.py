@@ -15,6 +15,7 @@ __all__ = [
     "InputsGiven",
     "InputsTaken",
     "Joined",
+    "LedgerBegins",
     "LedgerRead",
     "LedgerRecreated",
     "MarkerFailed",
@@ -47,6 +48,16 @@ class LedgerRead:
 @value
 class LedgerRecreated:
     """The ledger was deleted and made anew: every id and epoch of the old one is void."""
+
+
+@value
+class LedgerBegins:
+    """Told before the first record is read: what stood below `start` has been deleted, and a checkpoint stands for it.
+
+    A process that had not read so far starts over: whatever it missed, it cannot tell.
+    """
+
+    start: int
 
 
 @value
@@ -179,6 +190,7 @@ class StopAsked:
 Event = (
     Joined
     | LedgerRead
+    | LedgerBegins
     | LedgerRecreated
     | TriggerAppended
     | RecordMet

@@ -356,10 +356,11 @@ class Pause:
 
 @value
 class Kept:
-    """A record of the ledger that still matters, and the offset where it stood."""
+    """A record of the ledger that still matters, the offset where it stood, and when the broker appended it (ms)."""
 
     offset: int
     record: LedgerRecord
+    at_ms: int = 0
 
 
 @value

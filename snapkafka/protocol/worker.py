@@ -55,6 +55,7 @@ from .events import (
     InputsGiven,
     InputsTaken,
     Joined,
+    LedgerBegins,
     LedgerRead,
     LedgerRecreated,
     MarkerFailed,
@@ -303,6 +304,12 @@ class WorkerProtocol:
                 self.ledger = LedgerState(history=False)
                 self._aborted.clear()
                 return self._new_life(recreated=True)
+            case LedgerBegins():
+                if event.start <= self.ledger.end:
+                    return []
+                self.ledger = LedgerState(history=False, start=event.start)
+                self._aborted.clear()
+                return [] if self.process is None else self._new_life()
             case Joined():
                 self._hello_n = event.hello.n
                 return []
@@ -359,6 +366,8 @@ class WorkerProtocol:
 
     def _ledger_read(self, event: LedgerRead) -> list[Action]:
         self.ledger.apply(event.offset, event.record)
+        if not self.ledger.whole:
+            return []  # ours are written after the checkpoint, so none of them is among these
         match event.record:
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)

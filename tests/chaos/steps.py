@@ -37,6 +37,7 @@ ELSEWHERE: Final = {
     actions.ReadLedgerTo: "before a cut",
     actions.AskStopped: "for an app that does not run",
     events.Joined: "joining",
+    events.LedgerBegins: "joining",
     events.LedgerRecreated: "joining again",
     events.TriggerAppended: "before a cut, and only where the app triggers itself",
     events.RecordMet: "before a cut",

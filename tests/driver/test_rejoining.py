@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from snapkafka.config import Config
+from snapkafka.drivers.faust import driver as driving
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.kafka.reader import LedgerRecreatedError
+from snapkafka.protocol.checkpoint import take_checkpoint
 from snapkafka.protocol.records import Bye, Hello, LedgerRecord
 from tests.fakes import FakeAdmin, FakeEntry, FakeLedger
 from tests.kafka.waiting import until
@@ -73,3 +77,57 @@ async def test_a_new_ledger_gets_nothing_before_it_is_open_and_nothing_that_was_
     await until(lambda: driver.machine.process is not None)
     assert [type(record) for record in ledger.written()] == [Bye, Hello]
     await driver.stop()
+
+
+async def test_a_worker_joins_where_the_ledger_begins_with_a_checkpoint_and_again_where_it_missed_what_went(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It reads from there on; one that was behind, and finds its place gone, is a new process."""
+    monkeypatch.setattr(driving, "RETRY_S", 0.01)
+    ledger = Late()
+    for n in range(20):
+        ledger.put(Hello(n=n, app="tills", host="box", pid=n))
+    await trim(ledger)
+    driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
+    await driver.start(ledger, FakeAdmin())
+    await driver.join(Hello(n=0, app="shop", host="box", pid=7))
+    process = driver.machine.process
+    assert process == 21
+    assert len(list(driver.machine.ledger.living())) == 21
+
+    ledger.may_read.clear()
+    ledger.put(Hello(n=100, app="tills", host="box", pid=100))
+    await trim(ledger)
+    ledger.may_read.set()
+    await until(lambda: driver.machine.process not in (None, process))
+    assert len(list(driver.machine.ledger.living())) == 23, "the old life is there until it is taken for dead"
+    await driver.stop()
+
+
+class Late(FakeLedger):
+    """One whose reader may be held up."""
+
+    ledger_id = 7
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_read = asyncio.Event()
+        self.may_read.set()
+
+    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[FakeEntry]:
+        at = start
+        while until is None or at < until:
+            await self.may_read.wait()
+            async for entry in super().read(at, until=len(self.entries)):
+                yield entry
+                at = entry.offset + 1
+            await asyncio.sleep(0.001)
+
+
+async def trim(ledger: FakeLedger) -> None:
+    """As `ops.checkpoint` does."""
+    upto = len(ledger.entries)
+    old = [(entry.offset, entry.record) for entry in ledger.entries[ledger.first :]]
+    for chunk in take_checkpoint(old, first_n=10**9 + upto, start=ledger.first):
+        ledger.put(chunk)
+    await ledger.trim(upto)

@@ -92,6 +92,7 @@ def test_each_damage_is_found_by_the_right_check_at_the_very_offset(namespace: s
             "V1": "passed",
             "V2": "passed",
             "V4": "passed",
+            "V5": "passed",
             "V6 money": "passed",
         }
 

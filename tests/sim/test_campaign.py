@@ -27,6 +27,7 @@ PINNED = {
     5274: "what an event sent that had started under a ledger that was gone was taken for nobody's",
     8054: "so was what it had sent before, and had not left",
     2727: "an event was torn after its input had moved on, and nobody listed it",
+    26099: "what the dead sent to a partition added of late was in flight to one of its readers only",
 }
 
 

@@ -162,6 +162,17 @@ def test_v1_who_was_taken_for_gone_and_sends_again_leaves_it_open() -> None:
     assert decide(outcomes) is Verdict.UNVERIFIABLE
 
 
+def test_v1_what_one_that_left_sent_to_a_partition_that_a_reader_has_not_cut_leaves_it_open() -> None:
+    """A partition was added, and one of two apps that read the topic does not know of it yet: of what lies there only
+    the living say that it has to be cut."""
+    log = [*LOG, LogRecord("in", 0, 7, 2, 0, 0)]
+    captured = replace(with_input(log_end=8), recorded=())
+    assert left_late(CutView(captured), log) == []
+    elsewhere = replace(captured.inputs[0], app="other", partition=1)
+    late = left_late(CutView(replace(captured, inputs=(*captured.inputs, elsewhere))), log)
+    assert [(finding.offset, finding.a) for finding in late] == [(7, 0)]
+
+
 def test_v1_a_gap_of_failed_sends_leaves_it_open() -> None:
     log = [record for record in LOG if record[:3] != ("in", 0, 1)]
     seq = next(record.seq for record in LOG if record[:3] == ("in", 0, 1))

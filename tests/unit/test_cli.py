@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -241,6 +242,16 @@ def test_help_has_the_exit_statuses() -> None:
 )
 def test_durations_are_said_as_people_do(ms: float, said: str) -> None:
     assert duration(ms) == said
+
+
+def test_checkpoint_says_what_became_of_the_ledger(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    cluster.the_ledger.clock_ms = round(time.time() * 1_000)
+    assert call("trigger", "--wait").exit_code == 0
+    assert "the ledger begins at offset 2 now: of 2 records 2 still matter" in call("checkpoint").stdout
+    assert "nothing of the ledger is that old" in call("checkpoint", "--keep", "1e9").stdout
+    found = as_json(call("checkpoint", "--keep", "0", "--json"))
+    assert (found["namespace"], found["upto"], found["records"]) == ("ns", 6, 4)
 
 
 def test_pause_resume_and_retire_say_where_the_namespace_stands(cluster: FakeCluster) -> None:

@@ -14,7 +14,7 @@ from snapkafka.errors import (
     TriggerRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.ops import triggering
+from snapkafka.ops import checkpointing, triggering
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import Abort, Bye, Dead, Pause, Trigger
 from snapkafka.protocol.retries import pause_after
@@ -282,3 +282,51 @@ async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeC
     assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
     with pytest.raises(BadInputError, match="no app 'nobody' has ever joined"):
         await ops.retire(cluster, "ns", "nobody")
+
+
+# -- checkpoint ----------------------------------------------------------------------------------------------
+
+
+async def test_after_a_checkpoint_everybody_says_the_same_and_goes_on(cluster: FakeCluster) -> None:
+    """Twice, as the second ledger begins with a checkpoint itself."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    for name in ("a", "b"):
+        await ops.trigger(cluster, "ns", snapshot_id=name, wait=True)
+    await ops.pause(cluster, "ns")
+    for _ in range(2):
+        before = await ops.list_snapshots(cluster, "ns")
+        end = len(cluster.the_ledger.entries)
+        found = await ops.checkpoint(cluster, "ns", now_ms=cluster.the_ledger.clock_ms, keep_ms=0)
+        assert (found.upto, cluster.the_ledger.first) == (end, end)
+        assert 0 < found.kept <= end
+        assert found.chunks == len(cluster.the_ledger.entries) - end
+        assert await ops.list_snapshots(cluster, "ns") == before
+        assert [item.id for item in before] == ["a", "b"]
+    with pytest.raises(TriggerRefusedError, match="paused"):
+        await ops.trigger(cluster, "ns")
+    await ops.resume(cluster, "ns")
+    again = await ops.trigger(cluster, "ns", snapshot_id="c", wait=True)
+    assert again.status is Status.CAPTURED
+    assert (await ops.trigger(cluster, "ns", snapshot_id="a")).epoch == before[0].epoch, (
+        "its name stays taken"
+    )
+
+
+async def test_what_is_young_stays_as_it_is(cluster: FakeCluster) -> None:
+    """Who reads the ledger, and is not that far behind, misses nothing."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    ledger = cluster.the_ledger
+    young = ledger.clock_ms
+    await ops.trigger(cluster, "ns", wait=True)
+    found = await ops.checkpoint(cluster, "ns", now_ms=young + checkpointing.KEEP_MS)
+    assert ledger.first == found.upto == 2
+    found = await ops.checkpoint(cluster, "ns", now_ms=young)
+    assert found == ops.Checkpointed(namespace="ns", upto=0, records=0, kept=0, chunks=0)
+    assert ledger.first == 2
+
+
+async def test_a_ledger_that_was_trimmed_by_hand_is_refused(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    await cluster.the_ledger.trim(1)
+    with pytest.raises(LedgerUnusableError, match="begins at offset 1, and no checkpoint stands for"):
+        await ops.list_snapshots(cluster, "ns")

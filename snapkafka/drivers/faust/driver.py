@@ -37,6 +37,7 @@ from snapkafka.protocol.events import (
     EndsSeen,
     Event,
     Joined,
+    LedgerBegins,
     LedgerRead,
     LedgerRecreated,
     StopAsked,
@@ -322,9 +323,11 @@ class FaustDriver:
         while True:
             try:
                 await self.ledger.open()
+                start = await self.ledger.start()
                 self.stamps.ledger_id = self.ledger.ledger_id
+                self.feed(LedgerBegins(start=start))
                 self._opened.set()
-                async for read in self.ledger.read(self.machine.ledger.end):
+                async for read in self.ledger.read(max(start, self.machine.ledger.end)):
                     self._take_read(read)
             except LedgerRecreatedError:
                 logger.warning(
