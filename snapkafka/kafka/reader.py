@@ -24,8 +24,11 @@ FETCH_WAIT_MS: Final = 500
 LOOK_UP_MS: Final = 250
 #: The time of an offset that holds no record: the end of a transaction, for one.
 HOLE: Final = -1
-#: Decoding takes up to a millisecond; a service that reads a long ledger at its start must go on meanwhile.
+#: Decoding takes up to a millisecond; a service that reads a long ledger at its start must go on meanwhile. After so
+#: many records it has as long for itself as they took.
 YIELD_EVERY: Final = 8
+#: A record that took longer had to be waited for.
+AT_HAND_S: Final = 0.005
 #: Between two looks at the topic id: one small request per process.
 WATCH_S: Final = 3.0
 
@@ -78,13 +81,18 @@ async def read_entries(
     try:
         await reader.open()
         watch = asyncio.ensure_future(reader.watch()) if until is None else None
+        clock, busy = asyncio.get_running_loop().time, 0.0
         try:
             while until is None or reader.next < until:
                 if reader.next % YIELD_EVERY == 0:
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(busy if until is None else 0)
+                    busy = 0.0
+                began = clock()
                 for entry in await reader.some():
                     if until is None or entry.offset < until:
                         yield entry
+                spent = clock() - began
+                busy = busy + spent if spent < AT_HAND_S else 0.0
                 if watch is not None and watch.done():
                     watch.result()
         finally:

@@ -22,6 +22,8 @@ __all__ = ["ASSEMBLY_WITHIN_MS", "Checkup", "doctor"]
 
 #: How long after a snapshot its records must still be there, if nobody says otherwise.
 ASSEMBLY_WITHIN_MS: Final = 3_600_000
+#: A worker reads some 7,000 records of the ledger a second, beside its own work.
+LONG_LEDGER: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +148,17 @@ def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
 
 async def _about_ledger(work: Opened) -> list[Advice]:
     """It was read just now; may it be written, and can it? Asked, not tried: nothing is appended."""
-    found = []
+    found: list[Advice] = []
     topic = work.reading.topic
+    if (long := work.reading.state.end - work.reading.start) > LONG_LEDGER:
+        found.append(
+            Advice(
+                code="ledger-long",
+                weight=Weight.WARNING,
+                what=f"{topic} has {long:,} records, and whoever starts reads them all before it takes part",
+                do="snapkafka checkpoint; from a scheduler, from time to time",
+            )
+        )
     if work.reading.garbage:
         found.append(
             Advice(

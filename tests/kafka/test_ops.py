@@ -22,6 +22,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger, topic_name
+from snapkafka.ops.listing import wall_ms
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import (
     Dead,
@@ -66,6 +67,27 @@ async def test_a_snapshot_from_trigger_to_show(connection: Connection, namespace
             await ops.show(connection, namespace, "t")
         (trigger,) = await triggers(connection, namespace)
         assert [(end.topic, end.end) for end in trigger.ends] == [(topic, 0)]
+
+
+async def test_a_ledger_is_trimmed_and_snapshots_go_on(
+    connection: Connection, namespace: str, topic: str
+) -> None:
+    """Under a process that runs; another joins where the ledger begins now, and nothing is said otherwise."""
+    ledger = KafkaLedger(connection, namespace)
+    async with process(connection, namespace, topic):
+        await ops.trigger(connection, namespace, snapshot_id="before", wait=True)
+        listed = await ops.list_snapshots(connection, namespace)
+        shown = await ops.show(connection, namespace, "before")
+        found = await ops.checkpoint(connection, namespace, now_ms=wall_ms() + 60_000, keep_ms=0)
+        await ledger.open(create=False)
+        assert await ledger.start() == found.upto == found.records > 4
+        with pytest.raises(LedgerUnusableError, match="no record at offset 0 any more: it was trimmed"):
+            await anext(ledger.read(0))
+        assert await ops.list_snapshots(connection, namespace) == listed
+        assert (await ops.show(connection, namespace, "before")).processes == shown.processes
+        after = await ops.trigger(connection, namespace, snapshot_id="after", wait=True)
+        assert after.status is Status.CAPTURED
+    await ledger.close()
 
 
 async def triggers(connection: Connection, namespace: str) -> list[Trigger]:

@@ -8,6 +8,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.ops import doctoring
 from snapkafka.protocol.records import Bye, Hello, InputTopic, Pause, Retire, Table
 from tests.fakes import FakeAccess, FakeCluster, FakeGroup, FakeTopic, Worker
 
@@ -39,6 +40,17 @@ async def codes(cluster: FakeCluster, **options: int) -> dict[str, str]:
     found = await ops.doctor(cluster, "ns", **options)
     assert found.well == all(advice.weight != "problem" for advice in found.found)
     return {advice.code: f"{advice.weight}: {advice.what} | {advice.do}" for advice in found.found}
+
+
+async def test_a_ledger_that_has_grown_long_is_told_of(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined(cluster)
+    length = len(cluster.the_ledger.entries)
+    monkeypatch.setattr(doctoring, "LONG_LEDGER", length)
+    assert "ledger-long" not in await codes(cluster)
+    monkeypatch.setattr(doctoring, "LONG_LEDGER", length - 1)
+    assert "snapkafka checkpoint" in (await codes(cluster))["ledger-long"]
 
 
 async def test_a_healthy_cluster_is_told_to_be(cluster: FakeCluster) -> None:
