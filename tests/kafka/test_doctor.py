@@ -22,6 +22,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import Bye, Hello, InputTopic, Table, TopicPartition
+from tests.kafka.guarding import guarded_broker, login
 from tests.kafka.processes import process
 from tests.kafka.test_ops import command
 from tests.kafka.waiting import until
@@ -167,44 +168,13 @@ async def test_a_value_that_the_broker_refuses_is_told(admin: KafkaTopicAdmin, c
 # -- rights ---------------------------------------------------------------------------------------------------
 
 
-USERS = ("service", "operator", "assembly", "reader")
+USERS = ("SERVICE", "OPERATOR", "ASSEMBLY", "READER")
 
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[tuple[EmbeddedKafka, str]]:
-    """A broker that allows nothing to those who log in, and everything to who comes by its other door; and the door."""
-    from snapkafka.testing import EmbeddedKafka
-    from snapkafka.testing.embedded import HOST, _free_ports
-
-    (port,) = _free_ports(1)
-    logins = " ".join(f'user_{user.upper()}="s"' for user in USERS)
-    broker = EmbeddedKafka(
-        properties={
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_PLAINTEXT",
-            "listener.name.guarded.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
-            f"PlainLoginModule required {logins};",
-        }
-    )
-    controller = broker._controller_port
-    broker._overrides |= {
-        "listeners": f"CLIENT://{broker.bootstrap},CONTROLLER://{HOST}:{controller},GUARDED://{HOST}:{port}",
-        "advertised.listeners": f"CLIENT://{broker.bootstrap},GUARDED://{HOST}:{port}",
-    }
-    with broker:
-        yield broker, f"{HOST}:{port}"
-
-
-def login(address: str, role: str) -> Connection:
-    security = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_plain_username": role.upper(),
-        "sasl_plain_password": "s",
-    }
-    return Connection(bootstrap=address, security=security)
+    with guarded_broker(USERS) as found:
+        yield found
 
 
 def grant(bootstrap: str, lines: list[str]) -> None:
@@ -232,7 +202,7 @@ def grant(bootstrap: str, lines: list[str]) -> None:
     operations = {
         "Read": AclOperation.READ, "Write": AclOperation.WRITE, "Create": AclOperation.CREATE,
         "Describe": AclOperation.DESCRIBE, "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
-        "AlterConfigs": AclOperation.ALTER_CONFIGS,
+        "AlterConfigs": AclOperation.ALTER_CONFIGS, "Delete": AclOperation.DELETE,
     }  # fmt: skip
     wanted = []
     for line in lines:
@@ -279,7 +249,7 @@ async def test_the_rights_that_are_printed_are_what_each_role_needs(
     await ledger.append(Bye(process=await ledger.append(hello), n=2))
     await ledger.close()
 
-    as_reader, as_operator = login(address, "reader"), login(address, "operator")
+    as_reader, as_operator = login(address, "READER"), login(address, "OPERATOR")
     assert await refused(lambda: ops.list_snapshots(as_reader, namespace))
     guessed = await ops.rights(as_operator, namespace)
     assert "not allowed" in guessed.guessed
@@ -297,7 +267,7 @@ async def test_the_rights_that_are_printed_are_what_each_role_needs(
     told = {advice.code for advice in (await ops.doctor(as_reader, namespace)).found}
     assert {"ledger-rights", "topics-unseen", "groups-unseen"} <= told
     # a service joins; the operator triggers, with ends and with every reader seen, and is told what to mend
-    async with process(login(address, "service"), namespace, topic):
+    async with process(login(address, "SERVICE"), namespace, topic):
         taken = await ops.trigger(as_operator, namespace, snapshot_id="s", wait=True)
         assert taken.status is Status.CAPTURED
         found_now = {advice.code: advice.what for advice in (await ops.doctor(as_operator, namespace)).found}
@@ -310,16 +280,22 @@ async def test_the_rights_that_are_printed_are_what_each_role_needs(
             "groups-unseen",
             "ledger-unseen",
         }
-    assert await service_sees(login(address, "service"), topic, group)
+    assert await service_sees(login(address, "SERVICE"), topic, group)
     mended = await ops.mend(as_operator, namespace, await ops.plan_mending(as_operator, namespace))
     assert [item.done for item in mended] == [True]
+    now_ms = round(time.time() * 1_000) + 60_000
+    assert (await ops.checkpoint(as_operator, namespace, now_ms=now_ms, keep_ms=0)).records > 5
     # nobody else may
     for role in ("service", "assembly", "reader"):
-        other = KafkaTopicAdmin(login(address, role))
+        other = KafkaTopicAdmin(login(address, role.upper()))
         assert await refused(lambda other=other: other.alter_settings(topic, {"retention.ms": "1"})), role  # type: ignore[misc]
         await other.close()
+        as_other = login(address, role.upper())
+        assert await refused(
+            lambda where=as_other: ops.checkpoint(where, namespace, now_ms=now_ms, keep_ms=0)  # type: ignore[misc]
+        ), role
     # assembly reads the topics, and commits where a snapshot stood
-    job = KafkaTopicAdmin(login(address, "assembly"))
+    job = KafkaTopicAdmin(login(address, "ASSEMBLY"))
     place = TopicPartition(topic, 0)
     assert await job.log_ends([place]) == {place: 0}
     await job.commit_positions(f"snapkafka.{namespace}.shop", {place: 0}, "s")

@@ -19,10 +19,16 @@ ID = os.environ["FEATURES_ID"]
 INPUT = os.environ["FEATURES_INPUT"]
 MODE = os.environ.get("FEATURES_MODE", "on")
 LATE = os.environ.get("FEATURES_INSTALL") == "late"
+USER = os.environ.get("FEATURES_USER")
 
 
 def new_app(**settings: Any) -> Any:
     """An app with two partitions to everything, and snapkafka in it unless SNAPKAFKA=off."""
+    if USER:
+        password = os.environ["FEATURES_PASSWORD"]
+        settings["broker_credentials"] = faust.SASLCredentials(
+            username=USER, password=password, mechanism="PLAIN"
+        )
     app = faust.App(
         ID,
         broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
