@@ -39,6 +39,8 @@ PARTITIONS: Final = 2
 READY_S: Final = 120.0
 THROUGH_S: Final = 90.0
 STOP_S: Final = 1.0
+#: A load is as long as so many snapshots without one; under load each takes two or three times as long.
+SNAPSHOTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,16 @@ class Pair:
         """Send each input its records, spread over the time."""
         asyncio.run(self._send(sources, seconds))
 
-    def load(self, sources: Sources, *, seconds: float) -> None:
-        """Send each input its records, spread over the time, with a snapshot about every second meanwhile."""
+    def load(self, sources: Sources, *, seconds: float, stretch: bool = True) -> None:
+        """Send each input its records, spread over the time, with a snapshot about every second meanwhile.
+
+        Args:
+            stretch: take longer where a snapshot does, as on a busy machine: there have to be some under load.
+        """
+        if stretch:
+            before = time.monotonic()
+            self.snapshot()
+            seconds = max(seconds, SNAPSHOTS * (time.monotonic() - before))
         done = threading.Event()
         with ThreadPoolExecutor(1) as pool:
             snapshots = pool.submit(self._snapshots_until, done)

@@ -44,7 +44,7 @@ def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[J
         changelogs=["exact"],
         isolation="read_committed",
     ) as pair:
-        pair.load({"exact": RECORDS}, seconds=SECONDS)
+        pair.load({"exact": RECORDS}, seconds=SECONDS, stretch=False)
         pair.wait_for({"exact-mid": COUNT, "exact-out": COUNT, "again-out": COUNT})
         pair.finish()
         yield Judge(pair)

@@ -64,7 +64,7 @@ def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[J
         plain = {row.inputs[0]: _plain(COUNT) for row in ROWS if row.inputs[0] not in (*windows, *slow)}
         base = float(int(time.time()))
         timed = {name: _timed(TIMED, base) for name in windows} | {"closing": _timed(TIMED, base, keys=1)}
-        pair.load({**plain, **slow, **timed}, seconds=SECONDS)
+        pair.load({**plain, **slow, **timed}, seconds=SECONDS, stretch=False)
         pair.wait_for({row.outputs[0]: len(pair.sent[row.inputs[0]]) for row in ROWS})
         pair.wait_for({"closed-out": len(_windows(base))})
         pair.finish()
