@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import RECORD_BYTES_MAX
 from snapkafka.ports import Cluster
 from snapkafka.protocol.checkpoint import take_checkpoint
+from snapkafka.wire.codec import encode
 
 from .reading import opened
 
@@ -26,7 +28,8 @@ KEEP_MS: Final = 60 * 60 * 1000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
     """What was done: of `records` below offset `upto` those that still matter were `kept`, in `chunks` records; the
-    ledger begins at `upto` now. All 0: nothing was old enough, and nothing was done."""
+    ledger begins at `upto` now. All 0: nothing was old enough, or not even the checkpoint that the ledger begins with,
+    and nothing was done."""
 
     namespace: str
     upto: int
@@ -47,20 +50,22 @@ async def checkpoint(
         now_ms: the time, in milliseconds since 1970, by a clock that agrees with the broker's.
 
     Raises:
+        RecordTooLargeError: a record and what stands around it is larger than a record may be; nothing is deleted.
         LedgerUnusableError: what is old may not be deleted. Nothing is lost; the checkpoint is there.
     """
     async with opened(where, namespace, remember=True) as work:
         reading = work.reading
         assert reading.entries is not None
         old = list(itertools.takewhile(lambda entry: entry.timestamp_ms <= now_ms - keep_ms, reading.entries))
-        if not old:
-            return Checkpointed(namespace=namespace, upto=0, records=0, kept=0, chunks=0)
         chunks = take_checkpoint(
             ((entry.offset, entry.record) for entry in old),
             first_n=random.getrandbits(62),
             start=reading.start,
             times_ms=reading.times_ms,
+            fits=lambda chunk: len(encode(chunk)) <= RECORD_BYTES_MAX,
         )
+        if not old or not chunks:
+            return Checkpointed(namespace=namespace, upto=0, records=0, kept=0, chunks=0)
         for chunk in chunks:
             await work.ledger.append(chunk)
         upto = chunks[0].upto

@@ -10,7 +10,7 @@ records that are kept no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar, assert_never
 
 from .completion import KEEP_DECIDED, KEEP_LEFT, LedgerState
@@ -48,21 +48,25 @@ def take_checkpoint(
     chunk: int = 100,
     snapshots: int = KEEP_DECIDED,
     times_ms: Mapping[int, int] | None = None,
+    fits: Callable[[Checkpoint], bool] = lambda chunk: True,
 ) -> list[Checkpoint]:
-    """The checkpoint of a ledger, to be appended to it in this order.
+    """The checkpoint of a ledger, to be appended to it in this order; none where its beginning is missing, and no
+    checkpoint in it stands for that: nobody can say what matters of it.
 
     Args:
         ledger: every record with its offset, as read.
         first_n: number of the first chunk; the others follow.
         start: where the ledger began, as for `LedgerState`; there may be a checkpoint in it already.
-        chunk: records per chunk, so that each stays small enough for the ledger.
+        chunk: records per chunk, at most.
         snapshots: how many of the latest captured snapshots are kept, next to those that are open.
         times_ms: when the broker appended what stands at an offset, for tools that tell it.
+        fits: is a chunk small enough for the ledger? Where one is not there are more of them, with fewer records.
     """
     state = _Remembering(start=start)
     for at, record in ledger:
         state.apply(at, record)
-    assert state.whole, "nobody can say what matters of a ledger whose beginning is missing"
+    if not state.whole:
+        return []
     matter = _Matter(state, snapshots)
     times = times_ms or {}
     kept = [
@@ -70,6 +74,14 @@ def take_checkpoint(
         for at, record in state.took
         if matter.still(at, record)
     ]
+    while True:
+        chunks = _chunks(state, kept, first_n, chunk)
+        if chunk == 1 or all(map(fits, chunks)):
+            return chunks
+        chunk = max(1, chunk // 4)
+
+
+def _chunks(state: LedgerState, kept: Sequence[Kept], first_n: int, chunk: int) -> list[Checkpoint]:
     names, seen, others = state.taken()
     parts = max(
         1,

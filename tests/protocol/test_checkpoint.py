@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol.actions import Action, SayHello
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.checkpoint import take_checkpoint
 from snapkafka.protocol.completion import LedgerState, Status
-from snapkafka.protocol.events import InputsTaken, Joined, LedgerBegins, LedgerRead, StopAsked
+from snapkafka.protocol.events import InputsTaken, StopAsked
 from snapkafka.protocol.records import (
     Abort,
     Assigned,
@@ -26,7 +25,6 @@ from snapkafka.protocol.records import (
     Verdict,
 )
 from snapkafka.protocol.repeats import KEEP_NUMBERS
-from snapkafka.protocol.worker import WorkerProtocol
 
 from .histories import History
 from .world import A, B, Process, World, settle
@@ -462,65 +460,30 @@ def test_names_are_taken_for_so_many_snapshots_whoever_reads(world: World) -> No
             assert fold.is_epoch(fold.end) is again
 
 
-# -- a process whose ledger begins with one ------------------------------------------------------------------------
-
-
-def begin(ledger: Ledger, process: Process | None = None) -> tuple[WorkerProtocol, list[Action]]:
-    """A machine (of a process, or a new one) that is told where its ledger begins, and reads it."""
-    machine = WorkerProtocol() if process is None else process.machine
-    actions = machine.handle(LedgerBegins(start=ledger[0][0]))
-    for offset, record in ledger:
-        actions += machine.handle(LedgerRead(offset=offset, record=record))
-    return machine, actions
-
-
-def test_a_process_joins_where_the_ledger_begins_with_a_checkpoint(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """It has the epoch of all that was triggered before (R11), and does nothing for what it kept."""
-    epoch = world.trigger()
-    settle(*pair)
-    ledger, _ = trimmed(world, start=len(world.ledger), chunk=2)
-    assert len(ledger) > 1
-    machine, actions = begin(ledger)
-    assert actions == []
-    hello = Hello(n=4711, app="p", host="host")
-    machine.handle(Joined(hello=hello))
-    machine.handle(LedgerRead(offset=machine.ledger.end, record=hello))
-    assert machine.process == machine.ledger.end - 1
-    assert machine.colours.epoch == epoch
-    assert machine.ledger.snapshots[epoch].status is Status.CAPTURED
-
-
-def test_a_process_that_has_read_so_far_goes_on(world: World, pair: tuple[Process, Process]) -> None:
-    p, q = pair
-    for start in (0, len(world.ledger)):
-        assert p.machine.handle(LedgerBegins(start=start)) == []
-    epoch = world.trigger()
-    settle(p, q)
-    assert world.fold.snapshots[epoch].status is Status.CAPTURED
-
-
-def test_a_process_that_missed_what_was_deleted_joins_again(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """Whatever stood there, it cannot tell: it may have been asked for a cut, or taken for dead."""
-    p, q = pair
-    before = p.id
-    world.trigger()
-    q.catch_up()
-    ledger, _ = trimmed(world, start=len(world.ledger))
-    machine, actions = begin(ledger, p)
-    assert [type(action) for action in actions] == [SayHello]
-    assert machine.process is None
-    assert before in machine.ledger.processes, (
-        "its old life is known, and waited for until it is taken for dead"
-    )
-
-
 def test_when_the_broker_appended_what_is_kept_is_told(world: World, pair: tuple[Process, Process]) -> None:
     ledger = list(enumerate(world.ledger))
     (chunk,) = take_checkpoint(ledger, first_n=N, times_ms={at: 1_000 + at for at, _ in ledger})
     assert [kept.at_ms for kept in chunk.kept] == [1_000 + kept.offset for kept in chunk.kept] != []
     (chunk,) = take_checkpoint(ledger, first_n=N)
     assert {kept.at_ms for kept in chunk.kept} == {0}
+
+
+@pytest.mark.parametrize(("kept_at_most", "chunk"), [(100, 100), (7, 6), (1, 1), (0, 1)])
+def test_chunks_get_smaller_until_they_fit(world: World, kept_at_most: int, chunk: int) -> None:
+    """From 100 records to 25, to 6, to 1; what does not fit even so is for the ledger to refuse."""
+    for n in range(90):
+        world.append(Hello(n=n, app="p"))
+    chunks = take_checkpoint(
+        enumerate(world.ledger), first_n=N, fits=lambda chunk: len(chunk.kept) <= kept_at_most
+    )
+    assert max(len(one.kept) for one in chunks) == min(chunk, 90)
+    assert [one.part for one in chunks] == list(range(chunks[0].parts))
+    assert [kept.offset for one in chunks for kept in one.kept] == list(range(90))
+
+
+def test_there_is_none_of_a_ledger_whose_beginning_is_missing(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    ledger, _ = trimmed(world, start=2)
+    assert take_checkpoint(ledger[:-1], first_n=2 * N, start=2) == []
+    assert take_checkpoint(ledger, first_n=2 * N, start=2) != []

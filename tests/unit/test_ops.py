@@ -16,8 +16,9 @@ from snapkafka.errors import (
 )
 from snapkafka.ops import checkpointing, triggering
 from snapkafka.protocol.completion import Status
-from snapkafka.protocol.records import Abort, Bye, Dead, Pause, Trigger
+from snapkafka.protocol.records import Abort, Bye, Checkpoint, Dead, Pause, Trigger
 from snapkafka.protocol.retries import pause_after
+from snapkafka.wire.codec import encode
 from tests.fakes import FakeCluster, Worker
 
 Kind = TypeVar("Kind")
@@ -323,6 +324,33 @@ async def test_what_is_young_stays_as_it_is(cluster: FakeCluster) -> None:
     found = await ops.checkpoint(cluster, "ns", now_ms=young)
     assert found == ops.Checkpointed(namespace="ns", upto=0, records=0, kept=0, chunks=0)
     assert ledger.first == 2
+
+
+async def test_again_before_the_first_is_old_enough_there_is_nothing_to_do(cluster: FakeCluster) -> None:
+    """The ledger begins with records that only the checkpoint behind them, which is young, makes sense of."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    ledger = cluster.the_ledger
+    await ops.trigger(cluster, "ns", wait=True)
+    first = await ops.checkpoint(cluster, "ns", now_ms=ledger.entries[2].timestamp_ms, keep_ms=0)
+    assert ledger.first == first.upto == 3
+    again = await ops.checkpoint(cluster, "ns", now_ms=ledger.entries[3].timestamp_ms, keep_ms=0)
+    assert (again.records, ledger.first) == (0, 3)
+    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
+
+
+async def test_chunks_are_no_larger_than_the_ledger_takes(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reports of processes with many partitions are long."""
+    monkeypatch.setattr(checkpointing, "RECORD_BYTES_MAX", 1_000)
+    for n in range(9):
+        Worker(cluster.the_ledger, f"app-{n}", "orders", partitions=4)
+    await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
+    before = await ops.list_snapshots(cluster, "ns")
+    found = await ops.checkpoint(cluster, "ns", now_ms=cluster.the_ledger.clock_ms, keep_ms=0)
+    assert found.chunks > 1
+    assert all(len(encode(chunk)) <= 1_000 for chunk in records(cluster, Checkpoint))
+    assert await ops.list_snapshots(cluster, "ns") == before
 
 
 async def test_a_ledger_that_was_trimmed_by_hand_is_refused(cluster: FakeCluster) -> None:
