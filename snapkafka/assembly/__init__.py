@@ -7,7 +7,7 @@
 | `decode` | our header; keys and values as texts |
 | `lookups` | the captured snapshot as small DataFrames, to be joined with |
 | `tables` | state, channels, messages, processes, positions |
-| `checks` | V1, V2, V4 in Spark; `invariants`: V6 |
+| `checks` | V1, V2, V4, V5 in Spark; `invariants`: V6 |
 | `job` | all of it in order, the manifest last |
 
 Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/assembly.md. Importing this package loads no

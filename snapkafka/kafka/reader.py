@@ -24,8 +24,7 @@ FETCH_WAIT_MS: Final = 500
 LOOK_UP_MS: Final = 250
 #: The time of an offset that holds no record: the end of a transaction, for one.
 HOLE: Final = -1
-#: Decoding takes up to a millisecond; a service that reads a long ledger at its start must go on meanwhile. After so
-#: many records it has as long for itself as they took.
+#: Decoding takes up to a millisecond, so a reader lets others have their turn after so many records.
 YIELD_EVERY: Final = 8
 #: A record that took longer had to be waited for.
 AT_HAND_S: Final = 0.005
@@ -81,18 +80,16 @@ async def read_entries(
     try:
         await reader.open()
         watch = asyncio.ensure_future(reader.watch()) if until is None else None
-        clock, busy = asyncio.get_running_loop().time, 0.0
+        clock, pace = asyncio.get_running_loop().time, Pace(live=until is None)
         try:
             while until is None or reader.next < until:
                 if reader.next % YIELD_EVERY == 0:
-                    await asyncio.sleep(busy if until is None else 0)
-                    busy = 0.0
+                    await asyncio.sleep(pace.rest())
                 began = clock()
                 for entry in await reader.some():
                     if until is None or entry.offset < until:
                         yield entry
-                spent = clock() - began
-                busy = busy + spent if spent < AT_HAND_S else 0.0
+                pace.took(clock() - began)
                 if watch is not None and watch.done():
                     watch.result()
         finally:
@@ -101,6 +98,24 @@ async def read_entries(
                 await asyncio.gather(watch, return_exceptions=True)
     finally:
         await reader.close()
+
+
+class Pace:
+    """How long a reader rests: a service that reads a long ledger at its start must go on meanwhile, so who reads live
+    takes half of the loop; a tool, which waits for the end, all of it."""
+
+    def __init__(self, *, live: bool) -> None:
+        self._live = live
+        self._busy = 0.0
+
+    def took(self, seconds: float) -> None:
+        """For the latest record. One that had to be waited for shows that nothing is behind."""
+        self._busy = self._busy + seconds if seconds < AT_HAND_S else 0.0
+
+    def rest(self) -> float:
+        """Seconds, for what was read since the last rest."""
+        busy, self._busy = self._busy, 0.0
+        return busy if self._live else 0.0
 
 
 class _Reader:

@@ -1,0 +1,39 @@
+"""What R15 asks of an app whose ledger is of no use to it: that it does what it does without us."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from .harness import running
+from .judging import Judge, Row
+
+__all__ = ["as_without_us"]
+
+COUNT = 200
+ROW = Row("quick", ("quick",), ("quick-out",), tables=("quick",))
+
+
+def as_without_us(bootstrap: str, namespace: str, folder: Path, env: Mapping[str, str] | None = None) -> str:
+    """The app starts, works and writes what it would without us, and says that it takes no part; the log of its
+    worker."""
+    with running(
+        bootstrap,
+        namespace,
+        folder,
+        "tests.features.apps.outage",
+        inputs=("quick", "slow"),
+        outputs=("quick-out", "slow-out"),
+        changelogs=["quick"],
+        env=env,
+        joins=False,
+    ) as pair:
+        pair.send({"quick": [(f"k{n % 7}", b"{}", None) for n in range(COUNT)]}, seconds=4.0)
+        pair.wait_for({"quick-out": COUNT})
+        assert not pair.observer.state.processes, "it has joined: this shows nothing"
+        pair.end()
+        judge = Judge(pair)
+        judge.same(ROW)
+        judge.same_errors()
+        assert "this worker goes on without taking part" in pair.ours.log
+        return pair.ours.log
