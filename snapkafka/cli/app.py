@@ -16,7 +16,7 @@ from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.ops.listing import wall_ms
 
-from . import doctoring
+from . import doctoring, storing
 from .progress import progress_lines, spoken_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
 from .tables import (
@@ -302,6 +302,9 @@ def checkpoint(
         print_json(found)
     else:
         print_checkpointed(console, found)
+
+
+app.command(epilog=EXIT_STATUSES)(storing.prune)
 
 
 def _tell_switched(found: ops.Switched, *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from .doctoring import Checkup, doctor
 from .following import Progress
 from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
+from .pruning import Policy, Pruning, plan_pruning, prune
 from .reading import LedgerReading, find_snapshot, read_ledger
 from .rights import Right, Rights, rights
 from .switching import Switched, pause, resume, retire
@@ -29,7 +30,9 @@ __all__ = [
     "LedgerReading",
     "Mended",
     "Mending",
+    "Policy",
     "Progress",
+    "Pruning",
     "Right",
     "Rights",
     "Summary",
@@ -42,6 +45,8 @@ __all__ = [
     "mend",
     "pause",
     "plan_mending",
+    "plan_pruning",
+    "prune",
     "read_ledger",
     "resume",
     "retire",

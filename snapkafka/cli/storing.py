@@ -1,0 +1,105 @@
+"""Commands that look at a storage alone: neither broker nor ledger is needed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+from rich.markup import escape
+
+from snapkafka import ops
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.ops.mending import said_bytes
+
+from .running import console, print_json, run
+from .tables import table
+
+__all__ = ["prune"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
+
+
+def prune(
+    storage: Annotated[str, typer.Option("--storage", help="Where the tables lie.")] = "",
+    keep_last: Annotated[
+        int | None, typer.Option("--keep-last", metavar="N", min=0, help="Keep the newest N.")
+    ] = None,
+    keep_days: Annotated[
+        float | None,
+        typer.Option("--keep-days", metavar="D", min=0, help="Keep what was assembled in the last D days."),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", help="Of this one alone; default: of all that lie there.")
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove old snapshots from storage: shows which, and asks. The newest good one stays, and what others build on."""
+    policy = ops.Policy(last=keep_last, days=keep_days, namespace=namespace)
+    planned = run(lambda: ops.plan_pruning(storage, policy), as_json=as_json)
+    if not as_json:
+        _print_plan(planned)
+    if dry_run or not (planned.removed or planned.leftovers):
+        if as_json:
+            print_json({"planned": planned, "done": None})
+        return
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            run(_nobody_to_ask, as_json=as_json)
+        if not typer.confirm(f"remove {said_bytes(planned.bytes)}?", err=True):
+            console.print("nothing was removed")
+            raise typer.Exit(EXIT_NOT_GOOD)
+    done = run(lambda: ops.prune(storage, policy, planned), as_json=as_json)
+    if as_json:
+        print_json({"planned": planned, "done": done})
+    else:
+        _print_done(planned, done)
+
+
+def _nobody_to_ask() -> NoReturn:
+    raise BadInputError(
+        "prune asks before it removes anything, and there is no terminal to ask on; nothing was removed",
+        hint="look at what --dry-run says, then add --yes",
+    )
+
+
+def _print_plan(planned: ops.Pruning) -> None:
+    rows = table("snapshot", "namespace", "verdict", "assembled", "", "", right=("",))
+    for kept in planned.kept:
+        rows.add_row(escape(kept.id), escape(kept.namespace), kept.verdict, "", "stays", escape(kept.why))
+    for item in planned.removed:
+        left = f"{len(item.foreign)} other files stay: {item.foreign[0]}, ..." if item.foreign else ""
+        rows.add_row(
+            escape(item.id),
+            escape(item.namespace),
+            item.verdict,
+            escape(item.assembled_at[:19]),
+            f"[bold]goes[/], {said_bytes(item.bytes)}",
+            escape(left),
+        )
+    for leftover in planned.leftovers:
+        rows.add_row(
+            escape(leftover.name),
+            "",
+            "",
+            "",
+            f"[bold]goes[/], {said_bytes(leftover.bytes)}",
+            "never finished",
+        )
+    if rows.row_count:
+        console.print(rows)
+    if not (planned.removed or planned.leftovers):
+        console.print("[green]nothing has to go[/]")
+
+
+def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
+    console.print(
+        f"removed {len(done.removed)} snapshots and {len(done.leftovers)} leftovers, {said_bytes(done.bytes)}"
+    )
+    for item in planned.removed:
+        if item not in done.removed:
+            console.print(f"{escape(item.id)} stays: it has changed, or something builds on it by now")

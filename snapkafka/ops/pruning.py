@@ -1,0 +1,239 @@
+"""`prune`: which assembled snapshots may go from a storage, and their removal. Neither broker nor ledger is touched.
+
+What stays, of each namespace: the newest `keep_last`, what was assembled in the last `keep_days`, always the newest
+good one, and whatever one of those builds on, parents of parents too. Parents are looked for in everything that looks
+like a manifest, also in those of a later release, which this one cannot read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from snapkafka.checks.verdict import Verdict
+from snapkafka.errors import BadInputError, UnknownSnapshotError
+from snapkafka.manifest import Manifest, file_stem, load
+from snapkafka.store import LocalStore, open_store
+from snapkafka.store.removal import Leftover, bytes_of, clear, foreign_files, leftovers, remove
+
+from .listing import wall_ms
+
+__all__ = ["Kept", "Policy", "Prunable", "Pruning", "plan_pruning", "prune"]
+
+DAY_MS: Final = 86_400_000
+#: No assembly works on its tables for so long without writing any of them.
+LEFTOVER_AFTER_S: Final = 86_400.0
+GOOD: Final = frozenset(verdict for verdict in Verdict if verdict.good)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What to keep; None: by this nothing is. `namespace`: of these alone; empty: of all that lie there."""
+
+    last: int | None = None
+    days: float | None = None
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prunable:
+    """A snapshot that goes. `bytes`: of its manifest and its files; `foreign`: what lies among them and stays."""
+
+    id: str
+    epoch: int
+    namespace: str
+    verdict: str
+    assembled_at: str
+    bytes: int
+    foreign: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A snapshot that stays, and why."""
+
+    id: str
+    epoch: int
+    namespace: str
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruning:
+    """What goes and what stays; of `prune`: what went, and what stayed."""
+
+    storage: str
+    removed: tuple[Prunable, ...]
+    leftovers: tuple[Leftover, ...]
+    kept: tuple[Kept, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.bytes for item in self.removed) + sum(item.bytes for item in self.leftovers)
+
+
+async def plan_pruning(storage: str, policy: Policy, *, clock: Callable[[], int] = wall_ms) -> Pruning:
+    """What `prune` would remove. Removes nothing itself.
+
+    Raises:
+        BadInputError: nothing is said of what to keep.
+        StorageError: the storage cannot be read.
+    """
+    if policy.last is None and policy.days is None:
+        raise BadInputError(
+            "nothing is said of what to keep", hint="add --keep-last N, --keep-days D, or both"
+        )
+    return await asyncio.to_thread(_plan, open_store(storage), policy, clock())
+
+
+async def prune(
+    storage: str, policy: Policy, planned: Pruning, *, clock: Callable[[], int] = wall_ms
+) -> Pruning:
+    """Remove what was planned, as far as it may still go: meanwhile an assembly may have built on it, or made it anew.
+
+    Raises:
+        StorageError: something cannot be removed; the newest ones were removed first, each of them whole.
+    """
+    now = await plan_pruning(storage, policy, clock=clock)
+    removed = tuple(item for item in now.removed if item in planned.removed)
+    gone = tuple(item for item in now.leftovers if item in planned.leftovers)
+    await asyncio.to_thread(_remove, open_store(storage), removed, gone)
+    return Pruning(storage=now.storage, removed=removed, leftovers=gone, kept=now.kept)
+
+
+def _remove(store: LocalStore, doomed: Iterable[Prunable], gone: Iterable[Leftover]) -> None:
+    for item in doomed:
+        with contextlib.suppress(UnknownSnapshotError):  # somebody else has removed it
+            remove(store, store.read(item.id))
+    for leftover in gone:
+        clear(store, leftover)
+
+
+def _plan(store: LocalStore, policy: Policy, now_ms: int) -> Pruning:
+    found: dict[str, Manifest] = {}
+    builds_on: dict[str, frozenset[str]] = {}
+    for name, text in store.texts().items():
+        try:
+            manifest = load(text)
+        except BadInputError:
+            builds_on[name.removesuffix(".json")] = _builds_on(text)
+            continue
+        if store.manifest_path(manifest.id).name == name:  # a copy under another name is none of ours
+            stem = file_stem(manifest.id)
+            found[stem], builds_on[stem] = manifest, _builds_on(text)
+    why = reasons_to_keep(found, builds_on, policy, now_ms)
+    in_order = _oldest_first(found.values(), now_ms)
+    return Pruning(
+        storage=store.uri,
+        # The newest first: what builds on another goes before it.
+        removed=tuple(_prunable(store, m) for m in reversed(in_order) if file_stem(m.id) not in why),
+        leftovers=tuple(leftovers(store, older_than_s=LEFTOVER_AFTER_S)),
+        kept=tuple(_kept(m, why[file_stem(m.id)]) for m in in_order if file_stem(m.id) in why),
+    )
+
+
+def reasons_to_keep(
+    found: Mapping[str, Manifest], builds_on: Mapping[str, frozenset[str]], policy: Policy, now_ms: int
+) -> dict[str, str]:
+    """Why a snapshot stays, for each that does.
+
+    Args:
+        found: the snapshots by the names of their files (`manifest.file_stem`).
+        builds_on: what each of them needs of others, by the same names; also of those that could not be read, and
+            therefore stay.
+    """
+    why: dict[str, str] = {}
+
+    def keep(manifests: Iterable[Manifest], reason: str) -> None:
+        for manifest in manifests:
+            why.setdefault(file_stem(manifest.id), reason)
+
+    in_order = _oldest_first(found.values(), now_ms)
+    for namespace in sorted({manifest.namespace for manifest in in_order}):
+        newest_first = [manifest for manifest in reversed(in_order) if manifest.namespace == namespace]
+        if policy.namespace not in ("", namespace):
+            keep(newest_first, "of another namespace")
+        keep([m for m in newest_first if m.verdict in GOOD][:1], "the newest good one")
+        keep(newest_first[: policy.last or 0], f"one of the last {policy.last}")
+        if policy.days is not None:
+            since_ms = now_ms - policy.days * DAY_MS
+            young = (m for m in newest_first if _assembled_ms(m, now_ms) >= since_ms)
+            keep(young, f"assembled in the last {policy.days:g} days")
+    queue = [*why, *(builds_on.keys() - found.keys())]
+    while queue:
+        above = queue.pop()
+        for below in builds_on.get(above, frozenset()) - why.keys():
+            why[below] = f"{found[above].id if above in found else above} builds on it"
+            queue.append(below)
+    return why
+
+
+def _builds_on(text: str) -> frozenset[str]:
+    """The snapshots that a manifest needs besides itself, by the names of their files: its parent, and others whose
+    files it names. Also of a manifest that this release cannot read."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return frozenset()
+    captured, tables = _field(data, "captured"), _field(data, "tables")
+    parents = [_field(data, "parent"), _field(captured, "parent")]
+    files = [file for table in _items(tables) for file in _items(_field(table, "files"))]
+    paths = [_field(file, "path") for file in files]
+    return frozenset(
+        [file_stem(parent) for parent in parents if isinstance(parent, str) and parent]
+        + [path.partition("/")[0] for path in paths if isinstance(path, str)]
+    )
+
+
+def _field(data: object, name: str) -> object:
+    return data.get(name) if isinstance(data, dict) else None
+
+
+def _items(data: object) -> list[object]:
+    return data if isinstance(data, list) else []
+
+
+def _oldest_first(found: Iterable[Manifest], now_ms: int) -> list[Manifest]:
+    """By epochs; those of a ledger that was made anew begin again, so ledgers go by what was assembled of them last."""
+    last: dict[str, float] = {}
+    for manifest in (found := list(found)):
+        ledger = manifest.ledger.topic_id
+        last[ledger] = max(_assembled_ms(manifest, now_ms), last.get(ledger, 0))
+    return sorted(found, key=lambda m: (last[m.ledger.topic_id], m.ledger.topic_id, m.epoch))
+
+
+def _assembled_ms(manifest: Manifest, now_ms: int) -> float:
+    """When it was assembled; what cannot be read counts as just now, so that age removes nothing by mistake."""
+    try:
+        when = datetime.fromisoformat(manifest.times.assembled_at)
+    except ValueError:
+        return now_ms
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1_000
+
+
+def _prunable(store: LocalStore, manifest: Manifest) -> Prunable:
+    return Prunable(
+        id=manifest.id,
+        epoch=manifest.epoch,
+        namespace=manifest.namespace,
+        verdict=manifest.verdict,
+        assembled_at=manifest.times.assembled_at,
+        bytes=bytes_of(store, manifest),
+        foreign=tuple(foreign_files(store, manifest)),
+    )
+
+
+def _kept(manifest: Manifest, why: str) -> Kept:
+    return Kept(
+        id=manifest.id,
+        epoch=manifest.epoch,
+        namespace=manifest.namespace,
+        verdict=manifest.verdict,
+        why=why,
+    )

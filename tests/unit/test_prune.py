@@ -1,0 +1,343 @@
+"""`prune`: what may go and what never does, and that nothing of anybody else's is touched."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from snapkafka import manifest as manifests
+from snapkafka import ops
+from snapkafka.cli import app as commands
+from snapkafka.errors import BadInputError, StorageError
+from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, Times
+from snapkafka.store import LocalStore
+from tests.unit.test_manifest import example
+
+NOW_MS = 1_800_000_000_000
+LEDGER = example().ledger
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path)
+
+
+def put(
+    store: LocalStore,
+    snapshot_id: str,
+    epoch: int,
+    *,
+    days_old: float = 0,
+    verdict: str = "VERIFIED",
+    namespace: str = "shop",
+    parent: str = "",
+    ledger: LedgerEntry = LEDGER,
+    files: tuple[str, ...] = (),
+) -> Manifest:
+    """A snapshot with one table of one file of 100 bytes. `files`: others that its manifest names as well."""
+    when = datetime.fromtimestamp(NOW_MS / 1_000 - days_old * 86_400, UTC).isoformat()
+    with store.staging(snapshot_id) as folder:
+        (folder / "state").mkdir()
+        (folder / "state" / "part-00000.parquet").write_text("x" * 100)
+        own = f"{manifests.file_stem(snapshot_id)}/state/part-00000.parquet"
+        entries = tuple(FileEntry(path=path, bytes=100, sha256="0" * 64) for path in (own, *files))
+        manifest = dataclasses.replace(
+            example(),
+            id=snapshot_id,
+            epoch=epoch,
+            namespace=namespace,
+            verdict=verdict,
+            ledger=ledger,
+            content=f"{epoch:064x}",
+            times=Times(assembled_at=when),
+            tables=(dataclasses.replace(example().tables[0], files=entries),),
+            captured=dataclasses.replace(example().captured, id=snapshot_id, parent=parent),
+        )
+        return store.publish(manifest, folder)
+
+
+async def plan(
+    store: LocalStore, last: int | None = None, days: float | None = None, namespace: str = ""
+) -> ops.Pruning:
+    policy = ops.Policy(last=last, days=days, namespace=namespace)
+    return await ops.plan_pruning(store.uri, policy, clock=lambda: NOW_MS)
+
+
+async def prune(store: LocalStore, last: int | None = None, days: float | None = None) -> ops.Pruning:
+    policy = ops.Policy(last=last, days=days)
+    return await ops.prune(store.uri, policy, await plan(store, last, days), clock=lambda: NOW_MS)
+
+
+def names(store: LocalStore) -> list[str]:
+    return sorted(path.relative_to(store.root).as_posix() for path in store.root.rglob("*") if path.is_file())
+
+
+async def going(store: LocalStore, last: int | None = None, days: float | None = None) -> list[str]:
+    return [item.id for item in (await plan(store, last, days)).removed]
+
+
+# -- the rules -----------------------------------------------------------------------------------------------
+
+
+async def test_the_newest_and_the_young_stay(store: LocalStore) -> None:
+    for epoch in range(1, 6):
+        put(store, f"s{epoch}", epoch, days_old=10 - epoch)
+    assert await going(store, last=2) == ["s3", "s2", "s1"]
+    assert await going(store, days=7.5) == ["s2", "s1"]
+    assert await going(store, last=4, days=6) == ["s1"], "what either keeps stays"
+    assert await going(store, last=9) == []
+
+
+async def test_the_newest_good_one_stays_however_old(store: LocalStore) -> None:
+    put(store, "older", 1, days_old=90)
+    put(store, "good", 2, days_old=80, verdict="VERIFIED_WITH_REPLAYS")
+    put(store, "open", 3, days_old=70, verdict="UNVERIFIABLE")
+    put(store, "bad", 4, days_old=60, verdict="INCONSISTENT")
+    found = await plan(store, last=0, days=1)
+    assert [item.id for item in found.removed] == ["bad", "open", "older"]
+    assert [(item.id, item.why) for item in found.kept] == [("good", "the newest good one")]
+
+
+async def test_each_namespace_counts_for_itself(store: LocalStore) -> None:
+    put(store, "a1", 1, namespace="a")
+    put(store, "a2", 2, namespace="a")
+    put(store, "b1", 1, namespace="b")
+    put(store, "b2", 2, namespace="b", verdict="INCONSISTENT")
+    assert await going(store, last=1) == ["a1"]
+    assert [item.id for item in (await plan(store, last=0, namespace="b")).removed] == ["b2"]
+
+
+async def test_a_ledger_that_was_made_anew_begins_with_low_epochs(store: LocalStore) -> None:
+    put(store, "before", 900, days_old=9)
+    put(store, "after", 3, days_old=2, ledger=LedgerEntry(topic=LEDGER.topic, topic_id="1" * 32))
+    assert await going(store, last=1) == ["before"]
+
+
+@pytest.mark.parametrize("when", ["", "yesterday", "2999-01-01"])
+async def test_nonsense_for_a_time_removes_nothing_by_age(store: LocalStore, when: str) -> None:
+    put(store, "new", 2)
+    told = dataclasses.replace(put(store, "odd", 1, days_old=99), times=Times(assembled_at=when))
+    store.manifest_path("odd").write_text(manifests.dump(told))
+    assert await going(store, days=1) == []
+
+
+async def test_what_to_keep_has_to_be_said(store: LocalStore) -> None:
+    with pytest.raises(BadInputError, match="what to keep"):
+        await plan(store)
+
+
+# -- parents -------------------------------------------------------------------------------------------------
+
+
+async def test_parents_of_what_stays_stay_and_theirs(store: LocalStore) -> None:
+    put(store, "root/1", 1)
+    put(store, "middle", 2, parent="root/1")
+    put(store, "alone", 3)
+    put(store, "tip", 4, parent="middle")
+    found = await plan(store, last=1)
+    assert [item.id for item in found.removed] == ["alone"]
+    assert {item.id: item.why for item in found.kept} == {
+        "tip": "the newest good one",
+        "middle": "tip builds on it",
+        "root/1": "middle builds on it",
+    }
+
+
+async def test_a_chain_that_goes_goes_from_its_tip(store: LocalStore) -> None:
+    """At no time a manifest names a parent that is not there."""
+    put(store, "root", 1)
+    put(store, "tip", 2, parent="root")
+    put(store, "new", 3)
+    assert await going(store, last=1) == ["tip", "root"]
+
+
+async def test_a_snapshot_whose_files_another_names_is_in_use(store: LocalStore) -> None:
+    put(store, "below", 1)
+    put(store, "above", 2, files=("below/state/part-00000.parquet",))
+    assert await going(store, last=1) == []
+    put(store, "new", 3)
+    assert await going(store, last=1) == ["above", "below"]
+    (only,) = [item for item in (await plan(store, last=1)).removed if item.id == "above"]
+    assert only.bytes == 100 + store.manifest_path("above").stat().st_size, "its own alone"
+
+
+async def test_parents_that_make_a_circle_end_the_search(store: LocalStore) -> None:
+    put(store, "one", 1, parent="two")
+    put(store, "two", 2, parent="one")
+    assert await going(store, last=1) == []
+
+
+async def test_a_manifest_of_a_later_release_keeps_its_parent(store: LocalStore) -> None:
+    put(store, "parent", 1)
+    put(store, "other", 2)
+    put(store, "new", 3)
+    told = json.loads(store.manifest_path("other").read_text()) | {"version": 9, "id": "later"}
+    told |= {"parent": "parent", "captured": "in another form", "tables": {}}
+    (store.root / "later.json").write_text(json.dumps(told))
+    found = await plan(store, last=1)
+    assert [item.id for item in found.removed] == ["other"]
+    assert {item.id: item.why for item in found.kept}["parent"] == "later builds on it"
+
+
+# -- removing ------------------------------------------------------------------------------------------------
+
+
+async def test_manifest_files_and_folder_go_and_nothing_else(store: LocalStore) -> None:
+    put(store, "old", 1)
+    put(store, "new", 2)
+    for name in ("notes.txt", "settings.json", "copy.json", "somebody.tmp-backup"):
+        (store.root / name).write_text("{}")
+    (store.root / "copy.json").write_text(store.manifest_path("old").read_text())
+    (store.root / "empty").mkdir()
+    done = await prune(store, last=1)
+    assert [item.id for item in done.removed] == ["old"]
+    assert names(store) == [
+        "copy.json",
+        "new.json",
+        "new/state/part-00000.parquet",
+        "notes.txt",
+        "settings.json",
+        "somebody.tmp-backup",
+    ]
+    assert (store.root / "empty").is_dir()
+    assert not (store.root / "old").exists()
+
+
+async def test_foreign_files_in_the_folder_stay_and_are_named(store: LocalStore) -> None:
+    put(store, "old", 1)
+    put(store, "new", 2)
+    (store.root / "old" / "state" / "mine.csv").write_text("1")
+    (store.root / "old" / "README").write_text("1")
+    found = await plan(store, last=1)
+    assert found.removed[0].foreign == ("old/README", "old/state/mine.csv")
+    await prune(store, last=1)
+    assert names(store) == ["new.json", "new/state/part-00000.parquet", "old/README", "old/state/mine.csv"]
+
+
+@pytest.mark.parametrize(
+    "path", ["../outside.txt", "new/state/part-00000.parquet", "old/../new/state/part-00000.parquet"]
+)
+async def test_a_path_that_leads_out_of_its_folder_is_not_followed(tmp_path: Path, path: str) -> None:
+    store = LocalStore(tmp_path / "in")
+    (tmp_path / "outside.txt").write_text("precious")
+    put(store, "new", 2)
+    put(store, "old", 1, files=(path,))
+    before = names(LocalStore(tmp_path))
+    await prune(store, last=1)
+    assert set(before) - set(names(LocalStore(tmp_path))) == {
+        "in/old.json",
+        "in/old/state/part-00000.parquet",
+    }
+
+
+async def test_a_link_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "in")
+    put(store, "new", 2)
+    put(store, "old", 1)
+    (tmp_path / "in" / "old" / "state").rename(tmp_path / "elsewhere")
+    (tmp_path / "in" / "old" / "state").symlink_to(tmp_path / "elsewhere")
+    await prune(store, last=1)
+    assert (tmp_path / "elsewhere" / "part-00000.parquet").is_file()
+
+
+async def test_the_manifest_goes_first(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before any file is gone: there is no such snapshot any more, and the rest is found a day later."""
+    put(store, "old", 1)
+    put(store, "new", 2)
+    unlink = Path.unlink
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".parquet":
+            raise OSError(5, "killed")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", killed)
+    with pytest.raises(StorageError, match="killed"):
+        await prune(store, last=1)
+    monkeypatch.undo()
+    assert [manifest.id for manifest in store.list()] == ["new"]
+    (rest,) = store.root.glob("old.tmp-*")
+    assert (await plan(store, last=1)).leftovers == (), "somebody may be at work on it"
+    age(rest)
+    assert [item.name for item in (await plan(store, last=1)).leftovers] == [rest.name]
+    await prune(store, last=1)
+    assert names(store) == ["new.json", "new/state/part-00000.parquet"]
+
+
+def age(path: Path, days: float = 1.1) -> None:
+    """Make everything there look as old as that."""
+    when = time.time() - days * 86_400
+    for item in (*path.rglob("*"), path):
+        os.utime(item, (when, when))
+
+
+async def test_leftovers_of_a_killed_assembly_go_after_a_day(store: LocalStore) -> None:
+    put(store, "new", 2)
+    old, busy, unwritten = (store.root / f"x.tmp-{digit * 32}" for digit in "abc")
+    for folder in (old, busy):
+        (folder / "state").mkdir(parents=True)
+        (folder / "state" / "part").write_text("1234")
+        age(folder)
+    (busy / "state" / "part").write_text("written just now")
+    unwritten.write_text("{")
+    age(unwritten)
+    done = await prune(store, last=1)
+    assert [(item.name, item.bytes) for item in done.leftovers] == [(old.name, 4), (unwritten.name, 1)]
+    assert names(store) == ["new.json", "new/state/part-00000.parquet", f"{busy.name}/state/part"]
+
+
+async def test_what_is_needed_by_now_stays(store: LocalStore) -> None:
+    """Between the question and the answer one was assembled that builds on it, and one was made anew."""
+    for epoch, name in enumerate(("parent", "again", "old", "new"), 1):
+        put(store, name, epoch)
+    planned = await plan(store, last=1)
+    put(store, "child", 9, parent="parent")
+    put(store, "again", 2, days_old=-1, files=("again/state/more",))
+    done = await ops.prune(store.uri, ops.Policy(last=1), planned, clock=lambda: NOW_MS)
+    assert [item.id for item in done.removed] == ["old"]
+    assert {manifest.id for manifest in store.list()} == {"parent", "again", "new", "child"}
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(commands.app, ["prune", *arguments])
+
+
+def as_json(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -> None:
+    put(store, "old", 1)
+    put(store, "new", 2)
+    size = 100 + store.manifest_path("old").stat().st_size
+    where = ("--storage", str(store.root), "--keep-last", "1")
+    shown = call(*where, "--dry-run")
+    assert shown.exit_code == 0
+    assert "goes, " in shown.stdout
+    assert "the newest good one" in shown.stdout
+    (told,) = as_json(call(*where, "--dry-run", "--json"))["planned"]["removed"]
+    assert (told["id"], told["bytes"]) == ("old", size)
+    refused = call(*where)
+    assert refused.exit_code == 2
+    assert "there is no terminal to ask on; nothing was removed" in refused.stderr
+    assert len(store.list()) == 2
+    done = call(*where, "--yes")
+    assert "removed 1 snapshots and 0 leftovers" in done.stdout
+    assert [manifest.id for manifest in store.list()] == ["new"]
+    assert "nothing has to go" in call(*where, "--yes").stdout
+
+
+def test_the_command_says_what_is_missing(store: LocalStore) -> None:
+    assert call("--storage", str(store.root)).exit_code == 2
+    assert call("--keep-last", "1").exit_code == 8
