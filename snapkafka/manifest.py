@@ -35,6 +35,7 @@ __all__ = [
     "Column",
     "FileEntry",
     "InvariantEntry",
+    "LaterVersionError",
     "LedgerEntry",
     "Manifest",
     "ReadEntry",
@@ -48,6 +49,10 @@ __all__ = [
 ]
 
 MANIFEST_VERSION: Final = 1
+
+
+class LaterVersionError(BadInputError):
+    """A manifest of a later release: nothing is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +206,8 @@ def load(text: str, *, where: str = "manifest") -> Manifest:
         where: what to call it in an error: its path.
 
     Raises:
-        BadInputError: it is not JSON, is of a later version, lacks a field or has one of another type.
+        LaterVersionError: it is of a later release.
+        BadInputError: it is not JSON, lacks a field or has one of another type.
     """
     try:
         data = json.loads(text)
@@ -213,7 +219,7 @@ def load(text: str, *, where: str = "manifest") -> Manifest:
             f"{where} is no manifest: it has no version", hint="see schemas/manifest.schema.json"
         )
     if version > MANIFEST_VERSION:
-        raise BadInputError(
+        raise LaterVersionError(
             f"{where} has version {version}, this snapkafka reads up to {MANIFEST_VERSION}",
             hint="use a newer snapkafka",
         )

@@ -195,9 +195,17 @@ def verify(
     parameters: Parameters = None,
     isolation: Isolation = "",
     record: Annotated[bool, typer.Option("--record", help="Write the verdict to the ledger.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Compare the manifest with its files; no broker is needed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify an assembled snapshot again, from its manifest and the log alone."""
+    if offline:
+        needs_log = {"record": record, "invariants": bool(invariants)}
+        run(lambda: doctoring.ask_one_way(offline=True, **needs_log), as_json=as_json)
+        storing.verify_offline(snapshot, manifest, storage, as_json=as_json)
+        return
     with spoken_lines(told=not as_json) as say:
         found = run(
             lambda: ops.verify(

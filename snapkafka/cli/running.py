@@ -37,7 +37,7 @@ def _statuses() -> list[tuple[int, str, str]]:
         (
             EXIT_NOT_GOOD,
             "not-good",
-            "A snapshot was examined and is INCONSISTENT or UNVERIFIABLE; or `doctor` found a problem.",
+            "A snapshot was examined and is INCONSISTENT, UNVERIFIABLE or damaged; or `doctor` found a problem.",
         ),
         (EXIT_INTERRUPTED, "interrupted", "Ctrl-C."),
     ]

@@ -15,7 +15,7 @@ from snapkafka.ops.mending import said_bytes
 from .running import console, print_json, run
 from .tables import table
 
-__all__ = ["prune"]
+__all__ = ["prune", "verify_offline"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
 
@@ -103,3 +103,27 @@ def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
     for item in planned.removed:
         if item not in done.removed:
             console.print(f"{escape(item.id)} stays: it has changed, or something builds on it by now")
+
+
+def verify_offline(snapshot: str, manifest: str, storage: str, *, as_json: bool) -> None:
+    """Say what is damaged, file by file; status 1 if anything is, or if the verdict is no good one."""
+    found = run(lambda: ops.verify_offline(snapshot, manifest=manifest, storage=storage), as_json=as_json)
+    if as_json:
+        print_json(found)
+    else:
+        _print_examined(found)
+    if not found.good:
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+def _print_examined(found: ops.Examined) -> None:
+    for damage in found.damage:
+        console.print(f"[red]damaged[/] {escape(damage.file)}: {escape(damage.what)}", soft_wrap=True)
+    if not found.damage:
+        console.print(
+            f"snapshot [bold]{escape(found.id)}[/]  epoch {found.epoch}: {found.files} files,"
+            f" {said_bytes(found.bytes)}, are as they were written; its verdict was {found.verdict}"
+        )
+    if found.files and not found.footers:
+        console.print("rows and columns were not compared: pip install pyarrow")
+    console.print(f"manifest: {escape(found.manifest)}")

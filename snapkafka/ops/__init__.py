@@ -12,6 +12,7 @@ from snapkafka.advice import Advice
 from .assembling import Assembled, assemble, verify
 from .checkpointing import Checkpointed, checkpoint
 from .doctoring import Checkup, doctor
+from .examining import Examined, verify_offline
 from .following import Progress
 from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
@@ -27,6 +28,7 @@ __all__ = [
     "Checkpointed",
     "Checkup",
     "Details",
+    "Examined",
     "LedgerReading",
     "Mended",
     "Mending",
@@ -54,4 +56,5 @@ __all__ = [
     "show",
     "trigger",
     "verify",
+    "verify_offline",
 ]

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
+from snapkafka import ops
 from snapkafka.assembly import invariants, job, writing
 from snapkafka.assembly.desk import Desk
 from snapkafka.assembly.lookups import local_frame
@@ -181,6 +182,12 @@ def test_manifest_fits_its_schema_and_its_files(assembled: Assembled) -> None:
             assert (file.bytes, file.sha256) == (len(content), hashlib.sha256(content).hexdigest())
         assert sum(1 for _ in assembled.rows(table.name)) == table.rows
     assert assembled.manifest.captured == assembled.stage.captured
+
+
+async def test_verified_offline_against_its_files(assembled: Assembled) -> None:
+    found = await ops.verify_offline(assembled.manifest.id, storage=assembled.store.uri)
+    assert (found.damage, found.verdict, found.footers) == ((), assembled.manifest.verdict, "pyarrow")
+    assert found.files == sum(len(table.files) for table in assembled.manifest.tables)
 
 
 def test_nothing_else_is_left_in_the_storage(assembled: Assembled) -> None:

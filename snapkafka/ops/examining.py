@@ -1,0 +1,96 @@
+"""`verify --offline`: an assembled snapshot against its files alone, without broker, ledger and Spark."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from snapkafka.checks.verdict import Verdict
+from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka.manifest import LaterVersionError, Manifest, load
+from snapkafka.store import open_store
+from snapkafka.store.soundness import Damage, contradictions, file_damage, footer_reader
+
+__all__ = ["Examined", "verify_offline"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What was found. `good`: nothing is damaged, and the manifest says that the snapshot may be relied on.
+
+    `verdict`: as the manifest has it, empty where that cannot be read. `footers`: what has read the rows and columns of
+    the files; empty: nothing could, so these were not compared.
+    """
+
+    manifest: str
+    good: bool
+    damage: tuple[Damage, ...]
+    footers: str
+    id: str = ""
+    epoch: int = 0
+    verdict: str = ""
+    files: int = 0
+    bytes: int = 0
+
+
+async def verify_offline(name: str = "", *, manifest: str = "", storage: str = "") -> Examined:
+    """Compare a snapshot with its files, and its manifest with itself; damage is a result and no error.
+
+    Args:
+        name: its id; it lies in `storage`.
+        manifest: its manifest, instead; its tables lie beside that.
+
+    Raises:
+        UnknownSnapshotError, BadInputError: there is no such manifest, or it is of a later release.
+        StorageError: a file cannot be read.
+    """
+    if manifest:
+        path = Path(manifest)
+    elif name:
+        path = open_store(storage).manifest_path(name)
+    else:
+        raise BadInputError("no snapshot is named", hint="give an id and --storage DIR, or --manifest PATH")
+    return await asyncio.to_thread(_examined, path)
+
+
+def _examined(path: Path) -> Examined:
+    try:
+        found = _readable(path)
+        if isinstance(found, Damage):
+            return Examined(manifest=str(path), good=False, damage=(found,), footers="")
+        damage = [
+            *(Damage(file=path.name, what=text) for text in contradictions(found)),
+            *file_damage(path.parent, found),
+        ]
+    except OSError as error:
+        raise StorageError(f"{error.filename or path} cannot be read: {error.strerror}") from error
+    files = [file for table in found.tables for file in table.files]
+    return Examined(
+        manifest=str(path),
+        good=not damage and Verdict(found.verdict).good,
+        damage=tuple(damage),
+        footers=footer_reader(),
+        id=found.id,
+        epoch=found.epoch,
+        verdict=found.verdict,
+        files=len(files),
+        bytes=sum(file.bytes for file in files),
+    )
+
+
+def _readable(path: Path) -> Manifest | Damage:
+    """The manifest, or why it is none."""
+    if not path.is_file():
+        raise UnknownSnapshotError(f"there is no manifest {path}")
+    try:
+        return load(path.read_text(encoding="utf-8"), where=str(path))
+    except LaterVersionError:
+        raise
+    except (BadInputError, UnicodeDecodeError) as error:
+        return Damage(file=path.name, what=f"is no manifest any more: {_bare(error, path)}")
+
+
+def _bare(error: Exception, path: Path) -> str:
+    """What is wrong, without the file that it is told of anyway."""
+    return str(error).removeprefix(str(path)).strip(" :")

@@ -1,0 +1,170 @@
+"""Is a snapshot in storage still what was written? Its manifest against its files, and against itself.
+
+Nothing but the files is looked at: no broker, no ledger, no Spark. So this finds what became of a snapshot afterwards
+(a flipped bit, a lost or foreign file, a number that somebody has edited). That it was consistent when it was taken,
+only its log can prove.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Verdict, decide
+from snapkafka.manifest import CheckEntry, FileEntry, Manifest, TableEntry, content_digest, file_stem
+
+__all__ = ["Damage", "contradictions", "file_damage", "footer_reader"]
+
+KINDS_OF_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5", "V6")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """Something that is not as it was written. `file`: which one, relative to the storage."""
+
+    file: str
+    what: str
+
+
+# -- the files -----------------------------------------------------------------------------------------------
+
+
+def file_damage(root: Path, manifest: Manifest) -> Iterator[Damage]:
+    """What is wrong with the files of a snapshot: those that it names, and those that it does not.
+
+    Args:
+        root: the storage, to which the paths of the manifest are relative.
+    """
+    named: set[Path] = set()
+    for table in manifest.tables:
+        broken = [found for file in table.files for found in _damage_of(root, file)]
+        yield from broken
+        named |= {root / file.path for file in table.files}
+        if not broken:
+            yield from _miscounted(root, table)
+    folders = {root / file_stem(manifest.id), *(root / table.path for table in manifest.tables)}
+    there = {path for folder in folders for path in folder.rglob("*") if not path.is_dir()}
+    for path in sorted(there - named):
+        yield Damage(file=path.relative_to(root).as_posix(), what="the manifest does not name it")
+
+
+def _damage_of(root: Path, file: FileEntry) -> Iterator[Damage]:
+    pure, path = PurePosixPath(file.path), root / file.path
+    if pure.is_absolute() or ".." in pure.parts:
+        yield Damage(file=file.path, what="lies outside of the storage")
+    elif not path.is_file():
+        yield Damage(file=file.path, what="is missing")
+    elif (size := path.stat().st_size) != file.bytes:
+        yield Damage(file=file.path, what=f"has {size:,} bytes, and had {file.bytes:,}")
+    else:
+        with path.open("rb") as opened:
+            found = hashlib.file_digest(opened, "sha256").hexdigest()
+        if found != file.sha256:
+            yield Damage(file=file.path, what=f"has other bytes: SHA-256 {found}, and it was {file.sha256}")
+
+
+def footer_reader() -> str:
+    """Which library tells the rows and columns of a Parquet file: "pyarrow", "duckdb"; empty: neither is there."""
+    return next((name for name in ("pyarrow", "duckdb") if find_spec(name) is not None), "")
+
+
+def _miscounted(root: Path, table: TableEntry) -> Iterator[Damage]:
+    """Do the footers of a table's files have the rows and the columns that the manifest says?"""
+    reader = footer_reader()
+    if not reader:
+        return
+    footer = _by_pyarrow if reader == "pyarrow" else _by_duckdb
+    wanted, rows = [column.name for column in table.schema], 0
+    for file in table.files:
+        try:
+            in_file, columns = footer(root / file.path)
+        except Exception as error:  # each library has errors of its own, and more than one
+            yield Damage(file=file.path, what=f"is no Parquet file: {' '.join(str(error).split())[:200]}")
+            return
+        rows += in_file
+        if columns != wanted:
+            yield Damage(
+                file=file.path, what=f"has the columns {', '.join(columns)}, not {', '.join(wanted)}"
+            )
+    if rows != table.rows:
+        yield Damage(file=table.path, what=f"has {rows:,} rows, the manifest says {table.rows:,}")
+
+
+def _by_pyarrow(path: Path) -> tuple[int, list[str]]:
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    with pq.ParquetFile(path) as file:
+        return file.metadata.num_rows, list(file.schema_arrow.names)
+
+
+def _by_duckdb(path: Path) -> tuple[int, list[str]]:
+    import duckdb
+
+    with duckdb.connect() as engine:
+        (rows,) = engine.execute("SELECT num_rows FROM parquet_file_metadata(?)", [str(path)]).fetchone()
+        columns = engine.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
+    return rows, [column[0] for column in columns]
+
+
+# -- the manifest with itself --------------------------------------------------------------------------------
+
+
+def contradictions(manifest: Manifest) -> Iterator[str]:
+    """What in a manifest does not go with the rest of it: somebody has edited it, or another release has a bug."""
+    cut = manifest.captured
+    for name in ("id", "attempt", "epoch"):
+        if getattr(manifest, name) != getattr(cut, name):
+            yield f"{name} is {getattr(manifest, name)}, and {getattr(cut, name)} in captured"
+    digest = content_digest(manifest.tables)
+    if manifest.content != digest:
+        yield f"content is {manifest.content}, and the rows and digests of its tables give {digest}"
+    for what, names in (("table", manifest.tables), ("check", manifest.checks)):
+        twice = [name for name, count in Counter(item.name for item in names).items() if count > 1]
+        yield from (f"{what} {name} is there twice" for name in twice)
+    yield from _unlisted(manifest)
+    wrong = [text for check in manifest.checks for text in _contradiction(check)]
+    yield from wrong
+    if not wrong:
+        yield from _wrong_verdict(manifest)
+
+
+def _unlisted(manifest: Manifest) -> Iterator[str]:
+    """A check that was not run is listed as such, and an invariant has a check of its own."""
+    listed = {check.name for check in manifest.checks}
+    kinds = {name.partition(" ")[0] for name in listed}
+    yield from (f"check {kind} is not listed" for kind in KINDS_OF_CHECKS if kind not in kinds)
+    invariants = {f"V6 {item.name}" for item in manifest.invariants}
+    run = {name for name in listed if name.startswith("V6 ")}
+    yield from (f"check {name} is not listed, and its invariant is" for name in sorted(invariants - run))
+    yield from (f"check {name} is listed, and its invariant is not" for name in sorted(run - invariants))
+
+
+def _contradiction(check: CheckEntry) -> Iterator[str]:
+    if check.status not in (("not-run",) if not check.run else tuple(Status)):
+        yield f"check {check.name} was {'run' if check.run else 'not run'}, and is called {check.status}"
+    elif check.status in ("not-run", Status.PASSED) and (check.found or check.witnesses):
+        yield f"check {check.name} is called {check.status}, and has {max(check.found, len(check.witnesses))} findings"
+    elif check.status == Status.FAILED and not check.found:
+        yield f"check {check.name} is called failed, and has no findings"
+    for count, witnesses in ((check.found, check.witnesses), (check.noted, check.notes)):
+        if not min(count, 1) <= len(witnesses) <= min(count, WITNESSES_MAX):
+            yield f"check {check.name} counts {count} findings, and lists {len(witnesses)}"
+
+
+def _wrong_verdict(manifest: Manifest) -> Iterator[str]:
+    """The verdict follows from the checks; which groups left it open, no manifest says."""
+    outcomes = [
+        CheckOutcome(check=check.name, status=Status(check.status), noted=check.noted)
+        for check in manifest.checks
+        if check.run
+    ]
+    cut = manifest.captured
+    verdict = decide(outcomes, replays=cut.replays, contaminated=cut.contaminated)
+    allowed = {verdict, Verdict.VERIFIED_OPEN} if verdict.good else {verdict}
+    if manifest.verdict not in allowed:
+        yield f"verdict is {manifest.verdict}, and its checks give {verdict}"
