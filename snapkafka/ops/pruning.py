@@ -183,6 +183,7 @@ def _builds_on(text: str) -> frozenset[str]:
         return frozenset()
     captured, tables = _field(data, "captured"), _field(data, "tables")
     parents = [_field(data, "parent"), _field(captured, "parent")]
+    parents += [_field(parent, "id") for parent in _items(_field(data, "parents"))]
     files = [file for table in _items(tables) for file in _items(_field(table, "files"))]
     paths = [_field(file, "path") for file in files]
     return frozenset(

@@ -64,7 +64,7 @@ class LocalStore:
             StorageError: it cannot be made or written.
         """
         probe = self.root / f"{UNFINISHED}{uuid.uuid4().hex}"
-        with self.errors("written"):
+        with self._errors("written"):
             self.root.mkdir(parents=True, exist_ok=True)
             probe.mkdir()
             probe.rmdir()
@@ -85,7 +85,7 @@ class LocalStore:
         path = self.manifest_path(snapshot_id)
         if not path.is_file():
             raise UnknownSnapshotError(f"no snapshot {snapshot_id} in {self.root}")
-        with self.errors("read"):
+        with self._errors("read"):
             return load(path.read_text(encoding="utf-8"), where=str(path))
 
     def list(self) -> list[Manifest]:
@@ -99,7 +99,7 @@ class LocalStore:
     def texts(self) -> dict[str, str]:
         """Every file that may be a manifest, by its name, as it is written: also those of a later release."""
         found = {}
-        with self.errors("read"):
+        with self._errors("read"):
             for path in sorted(self.root.glob("*.json")) if self.root.is_dir() else ():
                 with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
                     found[path.name] = path.read_text(encoding="utf-8")
@@ -115,7 +115,7 @@ class LocalStore:
             StorageError: it cannot be made.
         """
         folder = self.root / f"{file_stem(snapshot_id)}{UNFINISHED}{uuid.uuid4().hex}"
-        with self.errors("written"):
+        with self._errors("written"):
             folder.mkdir(parents=True)
         try:
             yield folder
@@ -135,7 +135,7 @@ class LocalStore:
             StorageError: the directory cannot be written.
         """
         path, tables = self.manifest_path(manifest.id), self.root / file_stem(manifest.id)
-        with self.errors("written"):
+        with self._errors("written"):
             there = self._same_rows(path, manifest)
             if there is not None:
                 manifest = dataclasses.replace(manifest, tables=there.tables)
@@ -160,7 +160,7 @@ class LocalStore:
         return there if same and all(file.is_file() for file in files) else None
 
     @contextlib.contextmanager
-    def errors(self, done: str) -> Iterator[None]:
+    def _errors(self, done: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:

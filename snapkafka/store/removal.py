@@ -37,7 +37,7 @@ class Leftover:
 
 def bytes_of(store: LocalStore, manifest: Manifest) -> int:
     """What goes with a snapshot: its manifest and those of its files that are there."""
-    with store.errors("read"):
+    with store._errors("read"):
         files = [store.manifest_path(manifest.id), *_own_files(store, manifest)]
         return sum(file.stat().st_size for file in files)
 
@@ -45,7 +45,7 @@ def bytes_of(store: LocalStore, manifest: Manifest) -> int:
 def foreign_files(store: LocalStore, manifest: Manifest) -> list[str]:
     """What lies in the folder of a snapshot and is not named by its manifest, relative to the storage."""
     folder, own = _folder(store, manifest), set(_own_files(store, manifest))
-    with store.errors("read"):
+    with store._errors("read"):
         others = [path for path in folder.rglob("*") if path not in own and not path.is_dir()]
         return sorted(path.relative_to(store.root).as_posix() for path in others)
 
@@ -58,7 +58,7 @@ def remove(store: LocalStore, manifest: Manifest) -> None:
     """
     foreign, folder = foreign_files(store, manifest), _folder(store, manifest)
     own = _own_files(store, manifest)
-    with store.errors("written"):
+    with store._errors("written"):
         store.manifest_path(manifest.id).unlink(missing_ok=True)
         if folder.is_dir() and not folder.is_symlink() and not foreign:
             # Under the name of a leftover, in case this is killed half-way.
@@ -77,7 +77,7 @@ def leftovers(store: LocalStore, *, older_than_s: float) -> list[Leftover]:
     """What has been unfinished for so long that nobody can be at work on it any more."""
     before = time.time() - older_than_s
     found = []
-    with store.errors("read"):
+    with store._errors("read"):
         for path in sorted(store.root.iterdir()) if store.root.is_dir() else ():
             if _UNFINISHED_NAME.fullmatch(path.name):
                 written, size = _last_written(path)
@@ -93,7 +93,7 @@ def clear(store: LocalStore, leftover: Leftover) -> None:
         StorageError: it cannot be removed.
     """
     path = store.root / leftover.name
-    with store.errors("written"), contextlib.suppress(FileNotFoundError):
+    with store._errors("written"), contextlib.suppress(FileNotFoundError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

@@ -175,12 +175,15 @@ async def test_parents_that_make_a_circle_end_the_search(store: LocalStore) -> N
     assert await going(store, last=1) == []
 
 
-async def test_a_manifest_of_a_later_release_keeps_its_parent(store: LocalStore) -> None:
+@pytest.mark.parametrize("named", [{"parent": "parent"}, {"parents": [{"id": "parent"}]}])
+async def test_a_manifest_of_a_later_release_keeps_its_parent(
+    store: LocalStore, named: dict[str, Any]
+) -> None:
     put(store, "parent", 1)
     put(store, "other", 2)
     put(store, "new", 3)
     told = json.loads(store.manifest_path("other").read_text()) | {"version": 9, "id": "later"}
-    told |= {"parent": "parent", "captured": "in another form", "tables": {}}
+    told |= {"captured": "in another form", "tables": {}} | named
     (store.root / "later.json").write_text(json.dumps(told))
     found = await plan(store, last=1)
     assert [item.id for item in found.removed] == ["other"]
