@@ -39,6 +39,7 @@ __all__ = [
     "LedgerEntry",
     "Manifest",
     "ReadEntry",
+    "RestorableEntry",
     "TableEntry",
     "Times",
     "WitnessEntry",
@@ -149,6 +150,21 @@ class ReadEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestorableEntry:
+    """How long the log holds what the snapshot needs of it, as far as could be told when this was written.
+
+    `how`: "until" (kept until then, deleted soon after), "from" (kept until then, after that nobody knows), "always",
+    "gone", "unknown". `until`: ISO 8601 in UTC, empty where no time is known. `topic`, `partition`: what goes first.
+    """
+
+    how: str
+    until: str = ""
+    topic: str = ""
+    partition: int = -1
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """See the top of this file. `id`, `attempt` and `epoch` repeat those of `captured`, for readers of the JSON."""
 
@@ -165,6 +181,7 @@ class Manifest:
     captured: Captured
     invariants: tuple[InvariantEntry, ...] = ()
     read: tuple[ReadEntry, ...] = ()
+    restorable: RestorableEntry | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     version: int = MANIFEST_VERSION
 

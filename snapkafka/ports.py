@@ -101,8 +101,14 @@ class TopicAdmin(Protocol):
     async def access(self, topic: str) -> Access:
         """What we may do with a topic."""
 
-    async def log_bytes(self, topic: str) -> int:
-        """How large its logs are, on one replica of each partition."""
+    async def log_starts(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The first offset that is still there, of each."""
+
+    async def record_times(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """When the first record at or past an offset was written, of each that has one."""
+
+    async def log_bytes(self, topic: str) -> Mapping[int, int]:
+        """How large the log of each partition is, on one replica."""
 
     async def oldest_ms(self, topic: str) -> int | None:
         """When its oldest record that is still there was written; None: it has none."""

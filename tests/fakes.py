@@ -121,6 +121,8 @@ class FakeAdmin:
     """`ports.TopicAdmin`. `failure` is raised by everything that asks."""
 
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
+    times: dict[TopicPartition, int] = field(default_factory=dict)  # of every record of a partition
     known_groups: list[FakeGroup] = field(default_factory=list)
     topics: dict[str, FakeTopic] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # made on the topic itself
@@ -156,9 +158,9 @@ class FakeAdmin:
         await self._answer()
         return self.may
 
-    async def log_bytes(self, topic: str) -> int:
+    async def log_bytes(self, topic: str) -> dict[int, int]:
         await self._answer()
-        return self.sizes.get(topic, (0, 0))[0]
+        return {0: self.sizes.get(topic, (0, 0))[0]}
 
     async def oldest_ms(self, topic: str) -> int | None:
         await self._answer()
@@ -167,6 +169,14 @@ class FakeAdmin:
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         await self._answer()
         return {tp: self.ends[tp] for tp in partitions if tp in self.ends}
+
+    async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        await self._answer()
+        return {tp: self.starts.get(tp, 0) for tp in partitions}
+
+    async def record_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        await self._answer()
+        return {tp: self.times[tp] for tp in positions if tp in self.times}
 
     async def groups(self) -> list[FakeGroup]:
         await self._answer()

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,12 +27,13 @@ from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.config import namespace_problem
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import LedgerEntry, Manifest
+from snapkafka.kafka.lasting import in_words
+from snapkafka.manifest import LedgerEntry, Manifest, RestorableEntry
 from snapkafka.store import LocalStore, open_store
 
 from .desk import Desk
 from .facts import DEFAULT_ISOLATION, ISOLATIONS, kafka_options, look
-from .failures import translate
+from .failures import told_when_it_was_lost, translate
 
 __all__ = ["main"]
 
@@ -143,7 +145,8 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
         for captured in sorted(map(desk.captured, options.snapshot), key=lambda captured: captured.epoch):
             store = given if given is not None else _store(captured.storage)
             view = desk.look(captured, options.isolation)
-            require_offsets(view)
+            with told_when_it_was_lost(store, captured):
+                require_offsets(view)
             offsets = max(offsets, _offsets(view, options))
             work.append((captured, store))
         results = []
@@ -154,7 +157,14 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             for captured, store in work:
                 view = desk.look(captured, options.isolation)  # as it is by now
                 manifest = job.assemble(
-                    spark, view, settings, store, namespace=options.namespace, wanted=wanted, say=options.say
+                    spark,
+                    view,
+                    settings,
+                    store,
+                    namespace=options.namespace,
+                    wanted=wanted,
+                    restorable=desk.restorable(captured),
+                    say=options.say,
                 )
                 path = store.manifest_path(captured.id)
                 desk.record(manifest, str(path))
@@ -291,6 +301,7 @@ def _result(manifest: Manifest) -> dict[str, Any]:
         "id": manifest.id,
         "epoch": manifest.epoch,
         "verdict": str(manifest.verdict),
+        "restorable": None if manifest.restorable is None else asdict(manifest.restorable),
         "checks": [asdict(check) for check in manifest.checks],
     }
 
@@ -313,6 +324,8 @@ def _report(result: dict[str, Any]) -> Iterator[str]:
         yield "  tables:   " + ", ".join(f"{name} {rows:,}" for name, rows in result["tables"].items())
         if result["positions_why_not"]:
             yield f"  positions not committed: {result['positions_why_not']}"
+    if result["restorable"] is not None:
+        yield f"  restorable {in_words(RestorableEntry(**result['restorable']), time.time_ns() // 1_000_000)}"
     yield f"  manifest: {result['manifest']}"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import defaultdict
 from types import TracebackType
 from typing import Self
@@ -15,8 +16,9 @@ from snapkafka.checks import CutView, Verdict
 from snapkafka.errors import SnapkafkaError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.lasting import restorable
 from snapkafka.kafka.ledger import KafkaLedger, beginning_is_gone
-from snapkafka.manifest import LedgerEntry, Manifest
+from snapkafka.manifest import LedgerEntry, Manifest, RestorableEntry
 from snapkafka.protocol import records
 from snapkafka.protocol.captured import Captured, gather
 from snapkafka.protocol.completion import LedgerState, SnapshotView
@@ -43,6 +45,7 @@ class Desk:
         self.connection = connection
         self.namespace = namespace
         self.state = LedgerState()
+        self._times_ms: dict[int, int] = {}
         self._loop = asyncio.Runner()
         self._ledger = KafkaLedger(connection, namespace)
 
@@ -94,6 +97,10 @@ class Desk:
         """The snapshot with what its log holds now."""
         return self._loop.run(look(self.connection, captured, isolation=isolation))
 
+    def restorable(self, captured: Captured) -> RestorableEntry:
+        """How long its log holds what it needs, as of now."""
+        return self._loop.run(self._restorable(captured))
+
     def record(self, manifest: Manifest, where: str) -> None:
         """Append the `Verdict`."""
         verdict = records.Verdict(
@@ -138,8 +145,24 @@ class Desk:
         self.state = LedgerState(start=start)
         async for entry in self._ledger.read(start, until=await self._ledger.end()):
             self.state.apply(entry.offset, entry.record)
+            self._times_ms[entry.offset] = entry.timestamp_ms
+            if isinstance(entry.record, records.Checkpoint):
+                self._times_ms |= {kept.offset: kept.at_ms for kept in entry.record.kept}
         if not self.state.whole:
             raise beginning_is_gone(self._ledger.topic, start)
+
+    async def _restorable(self, captured: Captured) -> RestorableEntry:
+        admin = KafkaTopicAdmin(self.connection)
+        try:
+            return await restorable(
+                admin,
+                self.state,
+                captured,
+                cut_ms=self._times_ms[captured.epoch - 1],
+                now_ms=time.time_ns() // 1_000_000,
+            )
+        finally:
+            await admin.close()
 
     async def _commit(self, positions: dict[str, dict[TopicPartition, int]], note: str) -> None:
         admin = KafkaTopicAdmin(self.connection)

@@ -1,13 +1,17 @@
-"""What Spark says when the world fails under it, in our words."""
+"""What failed, in our words: what Spark says when the world fails under it, and since when records are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, OffsetsGoneError, SnapkafkaError, StorageError
+from snapkafka.manifest import RestorableEntry
+from snapkafka.protocol.captured import Captured
+from snapkafka.store import LocalStore
 
-__all__ = ["translate"]
+__all__ = ["told_when_it_was_lost", "translate"]
 
 #: What is in a Java message -> what it means. The first that fits counts.
 _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
@@ -36,3 +40,23 @@ def _texts(error: BaseException | None) -> Iterator[str]:
     while error is not None:
         yield str(error)
         error = error.__cause__
+
+
+@contextmanager
+def told_when_it_was_lost(store: LocalStore, captured: Captured) -> Iterator[None]:
+    """Adds to an `OffsetsGoneError` what an earlier assembly has said of how long the records would last."""
+    try:
+        yield
+    except OffsetsGoneError as error:
+        said = _said_before(store, captured)
+        if said is None or not said.until:
+            raise
+        message = f"{error.message}; it could be restored until {said.until}: {said.topic} {said.why}"
+        raise OffsetsGoneError(message, hint=error.advice) from error
+
+
+def _said_before(store: LocalStore, captured: Captured) -> RestorableEntry | None:
+    try:
+        return store.read(captured.id).restorable
+    except SnapkafkaError:
+        return None

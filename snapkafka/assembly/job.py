@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -36,6 +36,7 @@ from snapkafka.manifest import (
     LedgerEntry,
     Manifest,
     ReadEntry,
+    RestorableEntry,
     TableEntry,
     Times,
     WitnessEntry,
@@ -89,6 +90,7 @@ def assemble(
     *,
     namespace: str,
     wanted: Iterable[Invariant] = (),
+    restorable: RestorableEntry | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Manifest:
     """Write the tables of a snapshot, verify it, and write its manifest.
@@ -100,6 +102,7 @@ def assemble(
         store: where it goes.
         namespace: of the ledger, for the manifest.
         wanted: invariants to check (V6).
+        restorable: how long the log holds what it needs, for the manifest.
         say: hears what is being done.
 
     Returns:
@@ -140,7 +143,7 @@ def assemble(
             for name in written
         )
         manifest = _manifest(spark, view, settings, namespace, entries, outcomes, wanted, ranges, clock)
-        return store.publish(manifest, folder)
+        return store.publish(replace(manifest, restorable=restorable), folder)
 
 
 def verify(

@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from snapkafka.kafka.lasting import in_words
 from snapkafka.manifest import WitnessEntry
 from snapkafka.ops import Assembled, Checkpointed, Details, Summary
-from snapkafka.ops.listing import ProcessRow, WaitRow
+from snapkafka.ops.listing import ProcessRow, WaitRow, wall_ms
 from snapkafka.ops.switching import Switched
 
 __all__ = [
@@ -143,6 +144,8 @@ def print_details(console: Console, found: Details) -> None:
         console.print(f"storage: {escape(item.storage)}")
     if item.manifest:
         console.print(f"manifest: {escape(item.manifest)}")
+    if found.restorable is not None:
+        console.print(f"restorable {escape(in_words(found.restorable, wall_ms()))}", soft_wrap=True)
     if found.waits:
         _print_waits(console, found.waits, item.ttl_ms)
     if found.processes:
@@ -217,6 +220,8 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
             console.print("tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items()))
         if item.tables and not item.positions_committed:
             console.print(f"positions were not committed: {escape(item.positions_why_not)}")
+        if item.restorable is not None:
+            console.print(f"restorable {escape(in_words(item.restorable, wall_ms()))}", soft_wrap=True)
         console.print(f"manifest: {escape(item.manifest)}")
 
 

@@ -29,6 +29,7 @@ from .metadata import (
     may_describe_cluster,
 )
 from .settings import AlterTopicRequest, LogDirsRequest, log_sizes
+from .times import record_times
 
 __all__ = ["KafkaTopicAdmin"]
 
@@ -192,8 +193,8 @@ class KafkaTopicAdmin:
         with translated(self.connection, f"delete what is old of {tp.topic}"):
             await admin.delete_records({KafkaPartition(*tp): RecordsToDelete(before_offset=upto)})
 
-    async def log_bytes(self, topic: str) -> int:
-        """How large the logs of a topic are, on one replica of each partition.
+    async def log_bytes(self, topic: str) -> dict[int, int]:
+        """How large the log of each partition of a topic is, on one replica.
 
         Raises:
             LedgerUnusableError: it takes DESCRIBE on the cluster.
@@ -210,7 +211,7 @@ class KafkaTopicAdmin:
                 f"the size of topic {topic} is not told",
                 hint="it takes DESCRIBE on the cluster (docs/ledger.md)",
             )
-        return sum(largest.values())
+        return largest
 
     async def oldest_ms(self, topic: str) -> int | None:
         """When the oldest record of a topic that is still there was written, in ms since 1970; None: it has none."""
@@ -219,6 +220,10 @@ class KafkaTopicAdmin:
         with translated(self.connection, f"read the age of topic {topic}"):
             found = await consumer.offsets_for_times({KafkaPartition(topic, n): 0 for n in range(partitions)})
         return min((at.timestamp for at in found.values() if at is not None), default=None)
+
+    async def record_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """When the first record at or past an offset was written, of each partition that has one; ms since 1970."""
+        return await record_times(self.connection, positions)
 
     async def _partitions_of(self, topic: str) -> int:
         found = (await self.describe_topics([topic])).get(topic)

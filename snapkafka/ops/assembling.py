@@ -14,7 +14,7 @@ from typing import Any, Final
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, DependencyMissingError, InternalError, SnapkafkaError, all_errors
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import CheckEntry, WitnessEntry
+from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry
 from snapkafka.store import open_store
 
 from .reading import find_snapshot, read_ledger
@@ -42,6 +42,7 @@ class Assembled:
     seconds: Mapping[str, float] = field(default_factory=dict)
     positions_committed: bool = False
     positions_why_not: str = ""
+    restorable: RestorableEntry | None = None
 
 
 async def assemble(
@@ -183,6 +184,7 @@ def _assembled(told: Mapping[str, Any]) -> Assembled:
         seconds=told.get("seconds", {}),
         positions_committed=told.get("positions_committed", False),
         positions_why_not=told.get("positions_why_not", ""),
+        restorable=RestorableEntry(**told["restorable"]) if told.get("restorable") else None,
     )
 
 

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from snapkafka.advice import Advice, Weight
+from snapkafka.checks.lasting import UNBOUNDED, bound, said_ms
 from snapkafka.protocol.completion import ProcessView
 
-__all__ = ["Role", "Shortfall", "change_command", "judged", "roles", "said_ms"]
-
-#: In Kafka's settings: no bound.
-UNBOUNDED: Final = -1
+__all__ = ["Role", "Shortfall", "change_command", "judged", "roles"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +97,7 @@ def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[S
 def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Shortfall | None:
     """A changelog that has to hold all of the state, and does not."""
     policy = holding.get("cleanup.policy", "delete")
-    retention_ms, retention_bytes = _bound(holding, "retention.ms"), _bound(holding, "retention.bytes")
+    retention_ms, retention_bytes = bound(holding, "retention.ms"), bound(holding, "retention.bytes")
     unbounded = {
         name: str(UNBOUNDED)
         for name, value in (("retention.ms", retention_ms), ("retention.bytes", retention_bytes))
@@ -134,7 +131,7 @@ def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Sh
 
 
 def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
-    retention_ms, needed_ms = _bound(holding, "retention.ms"), within_ms + role.expires_ms
+    retention_ms, needed_ms = bound(holding, "retention.ms"), within_ms + role.expires_ms
     if retention_ms != UNBOUNDED and retention_ms < needed_ms:
         need = f"assembly needs them for {said_ms(needed_ms)}"
         if role.expires_ms:
@@ -148,7 +145,7 @@ def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) ->
             what=f"{role.name} keeps records for {said_ms(retention_ms)}, {need}",
             changes={"retention.ms": str(needed_ms)},
         )
-    if (size := _bound(holding, "retention.bytes")) != UNBOUNDED:
+    if (size := bound(holding, "retention.bytes")) != UNBOUNDED:
         yield Shortfall(
             code="retention-bytes",
             weight=Weight.WARNING,
@@ -156,11 +153,6 @@ def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) ->
             f"{said_ms(needed_ms)} that assembly needs",
             changes={"retention.bytes": str(UNBOUNDED)},
         )
-
-
-def _bound(holding: Mapping[str, str], name: str) -> int:
-    """A bound; Kafka takes every number below 0 for none."""
-    return max(UNBOUNDED, int(holding.get(name, UNBOUNDED)))
 
 
 def change_command(topic: str, changes: Mapping[str, str | None], bootstrap: str) -> str:
@@ -176,17 +168,3 @@ def change_command(topic: str, changes: Mapping[str, str | None], bootstrap: str
         + (f" --add-config {add}" if add else "")
         + (f" --delete-config {delete}" if delete else "")
     )
-
-
-def said_ms(ms: int) -> str:
-    """Milliseconds as a person says them."""
-    if ms < 1_000:
-        return f"{ms} ms"
-    words = []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
-        if ms >= size:
-            words.append(f"{ms // size} {unit}")
-            ms %= size
-    if ms:
-        words.append(f"{ms / 1_000:g} s")
-    return " ".join(words)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.lasting import restorable
+from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.completion import SnapshotView, Status, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
 
-from .reading import LedgerReading, find_snapshot, read_ledger
+from .reading import LedgerReading, Opened, find_snapshot, opened, read_ledger
 
 __all__ = [
     "Details",
@@ -104,7 +106,8 @@ class PositionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """Everything about one snapshot. `captured` is the vector of offsets itself, None while it runs or if it failed."""
+    """Everything about one snapshot. `captured` is the vector of offsets itself, None while it runs or if it failed;
+    `restorable`: how long the log holds what that names, as of now."""
 
     summary: Summary
     age_ms: int
@@ -113,6 +116,7 @@ class Details:
     positions: tuple[PositionRow, ...]
     checks: tuple[CheckResult, ...]
     captured: Captured | None
+    restorable: RestorableEntry | None = None
 
 
 async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[Summary, ...]:
@@ -127,8 +131,17 @@ async def show(where: Connection | Cluster, namespace: str, name: str, *, clock:
     Raises:
         UnknownSnapshotError: there is none such.
     """
-    reading = await read_ledger(where, namespace)
-    return details(reading, find_snapshot(reading.state, name), clock())
+    async with opened(where, namespace) as work:
+        now_ms = clock()
+        found = details(work.reading, find_snapshot(work.reading.state, name), now_ms)
+        return replace(found, restorable=await _restorable(work, found, now_ms))
+
+
+async def _restorable(work: Opened, found: Details, now_ms: int) -> RestorableEntry | None:
+    if found.captured is None:
+        return None
+    cut_ms = found.summary.triggered_ms
+    return await restorable(work.admin, work.reading.state, found.captured, cut_ms=cut_ms, now_ms=now_ms)
 
 
 def summary(reading: LedgerReading, view: SnapshotView) -> Summary:

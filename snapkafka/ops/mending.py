@@ -136,7 +136,8 @@ async def _growth(
 ) -> tuple[str, int | None]:
     """What is kept longer, in words and in bytes, from the size and the age of what is there now."""
     try:
-        size, oldest_ms = await work.admin.log_bytes(topic), await work.admin.oldest_ms(topic)
+        size = sum((await work.admin.log_bytes(topic)).values())
+        oldest_ms = await work.admin.oldest_ms(topic)
     except SnapkafkaError as error:
         return f"cannot be known: {error}", None
     now_ms = round(time.time() * 1_000)

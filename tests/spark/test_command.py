@@ -50,6 +50,8 @@ async def test_from_trigger_to_a_verdict_by_commands_alone(
     assert status == 0, out + err
     assert "VERIFIED" in out
     assert str(tmp_path / "mine.json") in out
+    assert "restorable as long as its topics are there" in out  # nothing was unread, and there is no table
+    assert json.loads((tmp_path / "mine.json").read_text())["restorable"]["how"] == "always"
     status, out, err = await command(environment, "list", "--json")
     (listed,) = json.loads(out)["snapshots"]
     assert (listed["status"], listed["verdict"]) == ("COMPLETED", "VERIFIED")

@@ -19,6 +19,7 @@ from snapkafka.manifest import (
     LedgerEntry,
     Manifest,
     ReadEntry,
+    RestorableEntry,
     TableEntry,
     Times,
     WitnessEntry,
@@ -93,6 +94,9 @@ def example() -> Manifest:
         captured=captured,
         invariants=(InvariantEntry(name="money", sql="SELECT 1 WHERE 1 = 2"),),
         read=(ReadEntry(topic="in", partition=0, start=1, end=9),),
+        restorable=RestorableEntry(
+            how="until", until="2026-01-08T00:00:00+00:00", topic="in", partition=0, why="deletes"
+        ),
         versions={"spark": "4"},
     )
 
@@ -116,6 +120,14 @@ def test_schema_names_every_field() -> None:
     assert set(SCHEMA["properties"]) == {field.name for field in dataclasses.fields(Manifest)}
     for kind, where in ((Captured, "captured"), (TableEntry, "table"), (CheckEntry, "check")):
         assert set(SCHEMA["$defs"][where]["properties"]) == {field.name for field in dataclasses.fields(kind)}
+
+
+def test_a_manifest_of_before_a_field_is_read_and_fits() -> None:
+    told = json.loads(manifests.dump(example()))
+    del told["restorable"]
+    assert manifests.load(json.dumps(told)) == dataclasses.replace(example(), restorable=None)
+    jsonschema.validate(told, SCHEMA)
+    jsonschema.validate(told | {"restorable": None}, SCHEMA)
 
 
 def test_unknown_fields_are_skipped() -> None:

@@ -1,0 +1,125 @@
+"""How long a snapshot can be made again from the log: what the cluster tells, judged by `snapkafka.checks.lasting`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+
+from snapkafka.checks import CutView, LogBounds
+from snapkafka.checks.lasting import UNBOUNDED, How, Lasting, LogNow, Need, bound, first_to_go, lasting, needs
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ports import TopicAdmin
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import Table, TopicPartition
+
+__all__ = ["in_words", "restorable"]
+
+Settings = Mapping[str, Mapping[str, str]]
+
+
+async def restorable(
+    admin: TopicAdmin, state: LedgerState, captured: Captured, *, cut_ms: int, now_ms: int
+) -> RestorableEntry:
+    """Until when the log holds what a snapshot needs, which topic loses it first, and why.
+
+    Args:
+        state: what the ledger says of the tables of its apps.
+        cut_ms: when it was triggered.
+
+    Raises:
+        BrokerUnavailableError: nobody answers.
+    """
+    tables = {table.changelog: table for view in state.processes.values() for table in view.hello.tables}
+    try:
+        found = await _look(admin, captured, tables, cut_ms, now_ms)
+    except LedgerUnusableError as error:  # a right is missing
+        found = Lasting(how=How.UNKNOWN, why=error.message)
+    return RestorableEntry(
+        how=found.how,
+        until=_iso(found.until_ms),
+        topic=found.topic,
+        partition=found.partition,
+        why=found.why,
+    )
+
+
+def in_words(entry: RestorableEntry, now_ms: int) -> str:
+    """What a person reads after "restorable"."""
+    where = f"{entry.topic}[{entry.partition}] {entry.why}"
+    if entry.how in (How.UNTIL, How.FROM):
+        passed = datetime.fromisoformat(entry.until).timestamp() * 1_000 < now_ms
+        until = f"until {entry.until[:19].replace('T', ' ')} UTC" + (" (that has passed)" if passed else "")
+        return f"{until}: {where}" if entry.how == How.UNTIL else f"{until} at least: {where}"
+    if entry.how == How.GONE:
+        return f"no more: {where}"
+    if entry.how == How.ALWAYS:
+        return "as long as its topics are there"
+    return f"until nobody knows when: {entry.why}"
+
+
+def _iso(ms: int | None) -> str:
+    return "" if ms is None else datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")
+
+
+async def _look(
+    admin: TopicAdmin, captured: Captured, tables: Mapping[str, Table], cut_ms: int, now_ms: int
+) -> Lasting:
+    wanted = list(needs(CutView(captured), tables))
+    bounds = await _bounds(admin, [need.tp for need in wanted])
+    for need in wanted:
+        if need.tp in CutView(captured, bounds).recreated:
+            why = "it was deleted, or made anew, since the cut"
+            return Lasting(how=How.GONE, topic=need.tp.topic, partition=need.tp.partition, why=why)
+    topics = sorted({need.tp.topic for need in wanted})
+    told = await asyncio.gather(*(admin.topic_settings(topic) for topic in topics))
+    settings: Settings = {topic: holding for topic, (holding, _) in zip(topics, told, strict=True)}
+    logs = await _logs(admin, wanted, bounds, settings)
+    return first_to_go(
+        lasting(need, logs[need.tp], settings[need.tp.topic], cut_ms=cut_ms, now_ms=now_ms) for need in wanted
+    )
+
+
+async def _bounds(admin: TopicAdmin, wanted: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+    topics = await admin.describe_topics({tp.topic for tp in wanted})
+    there = [tp for tp in wanted if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
+    starts, ends = await asyncio.gather(admin.log_starts(there), admin.log_ends(there))
+    return {tp: LogBounds(start=starts[tp], end=ends[tp], topic_id=topics[tp.topic].topic_id) for tp in there}
+
+
+async def _logs(
+    admin: TopicAdmin,
+    wanted: Collection[Need],
+    bounds: Mapping[TopicPartition, LogBounds],
+    settings: Settings,
+) -> dict[TopicPartition, LogNow]:
+    """What is to be known of the partitions; only what some setting makes matter is asked for."""
+    policy = {topic: holding.get("cleanup.policy", "delete") for topic, holding in settings.items()}
+    first = {
+        need.tp: max(need.start, bounds[need.tp].start)
+        for need in wanted
+        if need.any_may_go or "delete" in policy[need.tp.topic]
+    }
+    first_ms = await admin.record_times({tp: at for tp, at in first.items() if at < bounds[tp].end})
+    sizes = {
+        topic: await _sizes(admin, topic)
+        for topic, holding in settings.items()
+        if "delete" in policy[topic] and bound(holding, "retention.bytes") != UNBOUNDED
+    }
+    return {
+        need.tp: LogNow(
+            bounds=bounds[need.tp],
+            first_ms=first_ms.get(need.tp),
+            size=sizes.get(need.tp.topic, {}).get(need.tp.partition),
+        )
+        for need in wanted
+    }
+
+
+async def _sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
+    try:
+        return await admin.log_bytes(topic)
+    except LedgerUnusableError:  # it takes a right on the whole cluster
+        return {}

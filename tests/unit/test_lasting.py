@@ -1,0 +1,261 @@
+"""How long a snapshot can be made again from the log: which topic loses first what it needs, when, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.assembly.failures import told_when_it_was_lost
+from snapkafka.checks import CutView, LogBounds
+from snapkafka.checks.lasting import FOR_EVER_MS, How, Lasting, LogNow, Need, first_to_go, lasting, needs
+from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
+from snapkafka.kafka.lasting import in_words, restorable
+from snapkafka.manifest import RestorableEntry
+from snapkafka.protocol.captured import ChangelogCut, InputCut, SenderEnd
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import Hello, InputTopic, Table, TopicPartition
+from snapkafka.store import LocalStore
+from tests.fakes import FakeAdmin, FakeCluster, FakeTopic, Worker
+from tests.unit.test_manifest import example
+
+MIN, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+CUT = 1_800_000_000_000
+NOW = CUT + MIN
+IN, LOG = TopicPartition("orders", 0), TopicPartition("stock-changelog", 0)
+INPUT = Need(tp=IN, start=10, end=20)
+STATE = Need(tp=LOG, start=0, end=50, state=True)
+
+
+def judged(need: Need, holding: Mapping[str, str], **log: Any) -> Lasting:
+    bounds = log.pop("bounds", LogBounds(start=0, end=100))
+    return lasting(need, LogNow(bounds=bounds, **log), holding, cut_ms=CUT, now_ms=NOW)
+
+
+# -- what is needed ------------------------------------------------------------------------------------------
+
+
+def test_of_an_input_what_was_unread_and_of_a_changelog_all_of_it() -> None:
+    source = InputCut(
+        app="a", topic="orders", topic_id="", partition=0, position=10, noted=10, low=0, log_end=12, receiver=2
+    )  # fmt: skip
+    read = dataclasses.replace(source, partition=1, position=12)
+    changelog = ChangelogCut(app="a", table="t", topic="log", topic_id="", partition=0, end=50, process=2)
+    empty = dataclasses.replace(changelog, partition=1, end=0)
+    captured = dataclasses.replace(
+        example().captured,
+        inputs=(source, dataclasses.replace(source, app="b", position=7), read),
+        senders=(SenderEnd(process=2, topic="orders", partition=0, white_end=15, last_seq=1),),
+        changelogs=(changelog, empty),
+    )
+    table = Table(name="t", changelog="log", partitions=2, expires_ms=5, sets=True)
+    assert list(needs(CutView(captured), {"log": table})) == [
+        Need(tp=TopicPartition("orders", 0), start=7, end=15),
+        Need(tp=TopicPartition("log", 0), start=0, end=50, state=True, expires_ms=5, sets=True),
+    ]
+
+
+# -- age -----------------------------------------------------------------------------------------------------
+
+
+def test_an_input_is_kept_from_its_first_unread_record_on() -> None:
+    found = judged(INPUT, {"cleanup.policy": "delete", "retention.ms": str(HOUR)}, first_ms=CUT - 5 * MIN)
+    assert (found.how, found.until_ms) == (How.UNTIL, CUT + 55 * MIN)
+    assert (found.topic, found.partition) == IN
+    assert found.why == "deletes records after 1 h (retention.ms), counted from the first that is needed on"
+
+
+@pytest.mark.parametrize("kept", ["-1", str(2**63 - 1), str(FOR_EVER_MS + 1)])
+def test_what_is_never_deleted_lasts(kept: str) -> None:
+    assert judged(INPUT, {"retention.ms": kept}, first_ms=CUT).how == How.ALWAYS
+    assert judged(STATE, {"cleanup.policy": "delete", "retention.ms": kept}, first_ms=0).how == How.ALWAYS
+
+
+def test_a_changelog_that_deletes_loses_its_oldest_value_first() -> None:
+    found = judged(STATE, {"cleanup.policy": "delete", "retention.ms": str(DAY)}, first_ms=CUT - 23 * HOUR)
+    assert (found.how, found.until_ms) == (How.UNTIL, CUT + HOUR)
+
+
+def test_of_a_windowed_table_only_windows_that_lived_at_the_cut_count() -> None:
+    windows = dataclasses.replace(STATE, expires_ms=HOUR)
+    holding = {"cleanup.policy": "delete", "retention.ms": str(3 * HOUR)}
+    assert judged(windows, holding, first_ms=CUT - 9 * HOUR).until_ms == CUT + 2 * HOUR
+    assert judged(windows, holding).until_ms == CUT + 2 * HOUR
+    young = judged(windows, holding, first_ms=CUT - 10 * MIN)
+    assert young.until_ms == CUT + 3 * HOUR - 10 * MIN, "the log has no older one"
+
+
+def test_clocks_that_are_beside_themselves_do_no_harm() -> None:
+    for first_ms in (-1, 0, 2**62):
+        found = judged(INPUT, {"retention.ms": str(DAY)}, first_ms=first_ms)
+        assert found.until_ms is not None
+        assert 0 <= found.until_ms < 253_402_300_800_000, "a calendar has it"
+
+
+# -- size ----------------------------------------------------------------------------------------------------
+
+
+def test_a_bound_on_bytes_is_reached_at_the_rate_so_far() -> None:
+    """90 of 100 records stand from the first needed on: 900 bytes since an hour; 1,800 more make it 2,700."""
+    holding = {"retention.ms": "-1", "retention.bytes": "2700"}
+    found = judged(INPUT, holding, first_ms=NOW - HOUR, size=1_000)
+    assert (found.how, found.until_ms) == (How.FROM, NOW + 2 * HOUR)
+    assert "keeps 2,700 bytes" in found.why
+    assert "at that rate" in found.why
+
+
+@pytest.mark.parametrize(
+    "log", [{"size": 9_000, "first_ms": NOW - HOUR}, {"first_ms": NOW - HOUR}, {"size": 5}]
+)
+def test_what_is_too_large_already_or_of_unknown_size_may_go_now(log: dict[str, int]) -> None:
+    found = judged(INPUT, {"retention.ms": "-1", "retention.bytes": "2700"}, **log)
+    assert (found.how, found.until_ms) == (How.FROM, NOW)
+
+
+# -- compaction ----------------------------------------------------------------------------------------------
+
+
+def test_of_a_compacted_changelog_only_the_earliest_time_is_known() -> None:
+    found = judged(
+        STATE, {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR), "retention.ms": "1"}
+    )
+    assert (found.how, found.until_ms) == (How.FROM, CUT + HOUR)
+    assert "nobody knows when: then a value of before the cut gives way" in found.why
+    bounded = {"cleanup.policy": "compact", "max.compaction.lag.ms": str(DAY)}
+    assert (judged(STATE, bounded).until_ms, "after 1 d at the latest" in judged(STATE, bounded).why) == (
+        CUT,
+        True,
+    )
+    never = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(2**63 - 1)}
+    assert judged(STATE, never).how == How.ALWAYS
+
+
+@pytest.mark.parametrize("need", [INPUT, dataclasses.replace(STATE, sets=True)])
+def test_where_every_record_counts_the_very_next_may_take_its_place(need: Need) -> None:
+    holding = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR)}
+    assert judged(need, holding, first_ms=CUT - DAY).until_ms == CUT - DAY + HOUR
+
+
+def test_compacted_and_deleted_goes_by_what_is_first() -> None:
+    holding = {
+        "cleanup.policy": "compact,delete",
+        "retention.ms": str(HOUR),
+        "min.compaction.lag.ms": str(DAY),
+    }
+    assert judged(STATE, holding, first_ms=CUT).until_ms == CUT + HOUR
+    assert judged(STATE, holding | {"retention.ms": str(9 * DAY)}, first_ms=CUT).how == How.FROM
+
+
+# -- gone, and which is first --------------------------------------------------------------------------------
+
+
+def test_what_is_gone_is_said() -> None:
+    found = judged(INPUT, {}, bounds=LogBounds(start=11, end=100))
+    assert (found.how, found.until_ms, found.why) == (How.GONE, None, "its log starts at 11, needed is 10")
+    assert judged(INPUT, {"retention.ms": "-1"}, bounds=LogBounds(start=10, end=100)).how == How.ALWAYS
+    assert judged(STATE, {"retention.ms": "-1"}, bounds=LogBounds(start=51, end=100)).how == How.GONE
+    assert judged(STATE, {"retention.ms": "-1"}, bounds=LogBounds(start=50, end=100)).how == How.ALWAYS
+
+
+def test_the_first_to_go_is_told() -> None:
+    late, soon, open_end = (
+        Lasting(how=how, until_ms=until_ms, topic=f"{how}")
+        for how, until_ms in ((How.UNTIL, 9), (How.UNTIL, 3), (How.FROM, 5))
+    )
+    always, unknown, gone = (Lasting(how=how) for how in (How.ALWAYS, How.UNKNOWN, How.GONE))
+    assert first_to_go([late, always, soon, open_end]) == soon
+    assert first_to_go([late, open_end]) == open_end
+    assert first_to_go([soon, unknown]) == unknown, "nothing is promised"
+    assert first_to_go([unknown, gone]) == gone
+    assert first_to_go([]).how == How.ALWAYS
+
+
+# -- shown ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """A captured snapshot: `orders` is unread from 10 to 12; a changelog that is compacted."""
+    made = FakeCluster()
+    Worker(made.the_ledger, "shop", "orders", partitions=2)
+    made.the_admin.topics = {"orders": FakeTopic(2)}
+    made.the_admin.ends = {TopicPartition("orders", n): 100 for n in range(2)}
+    made.the_admin.settings = {"orders": {"retention.ms": str(HOUR)}}
+    made.the_admin.times = {TopicPartition("orders", n): CUT + n * MIN for n in range(2)}
+    return made
+
+
+async def shown(cluster: FakeCluster) -> RestorableEntry:
+    await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
+    found = (await ops.show(cluster, "ns", "mine", clock=lambda: NOW)).restorable
+    assert found is not None
+    return found
+
+
+async def test_show_says_it_of_what_is_captured(cluster: FakeCluster) -> None:
+    found = await shown(cluster)
+    assert (found.how, found.until, found.topic, found.partition) == (
+        "until",
+        "2027-01-15T09:00:00.000+00:00",
+        "orders",
+        0,
+    )
+    said = in_words(found, NOW)
+    assert said.startswith(
+        "until 2027-01-15 09:00:00 UTC: orders[0] deletes records after 1 h (retention.ms)"
+    )
+    assert "(that has passed)" in in_words(found, CUT + 2 * HOUR)
+
+
+async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
+    cluster.the_admin.starts[TopicPartition("orders", 1)] = 11
+    found = await shown(cluster)
+    assert in_words(found, NOW) == "no more: orders[1] its log starts at 11, needed is 10"
+    del cluster.the_admin.ends[TopicPartition("orders", 1)]
+    cluster.the_admin.topics = {"orders": FakeTopic(1)}
+    again = (await ops.show(cluster, "ns", "mine")).restorable
+    assert again is not None
+    assert again.why == "it was deleted, or made anew, since the cut"
+
+
+async def test_show_of_what_may_not_be_looked_at(cluster: FakeCluster) -> None:
+    await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
+    cluster.the_admin.failure = LedgerUnusableError("not allowed to look")
+    found = (await ops.show(cluster, "ns", "mine")).restorable
+    assert found is not None
+    assert in_words(found, NOW) == "until nobody knows when: not allowed to look"
+
+
+async def test_windows_are_known_from_what_the_app_said_when_it_joined(cluster: FakeCluster) -> None:
+    tp = TopicPartition("log", 0)
+    table = Table(name="t", changelog=tp.topic, partitions=1, expires_ms=HOUR)
+    state = LedgerState()
+    state.apply(0, Hello(n=1, app="a", inputs=(InputTopic(topic="x", partitions=1),), tables=(table,)))
+    cut = ChangelogCut(app="a", table="t", topic=tp.topic, topic_id="", partition=0, end=50, process=0)
+    captured = dataclasses.replace(example().captured, inputs=(), senders=(), changelogs=(cut,))
+    admin = FakeAdmin(ends={tp: 100}, times={tp: 5}, settings={"log": {"retention.ms": str(3 * HOUR)}})
+    found = await restorable(admin, state, captured, cut_ms=CUT, now_ms=NOW)
+    assert (found.how, found.until) == ("until", "2027-01-15T10:00:00.000+00:00")
+    admin.settings["log"] |= {"retention.ms": "-1", "retention.bytes": "1000"}
+    admin.sizes["log"] = (1_001, 0)
+    found = await restorable(admin, state, captured, cut_ms=CUT, now_ms=NOW)
+    assert "and 1,001 have come since" in found.why
+
+
+def test_a_refusal_says_until_when_it_could_be_done(tmp_path: Any) -> None:
+    store = LocalStore(tmp_path)
+    captured = dataclasses.replace(example().captured, id="one")
+    entry = RestorableEntry(
+        how="until", until="2027-01-15T09:00:00+00:00", topic="orders", partition=0, why="deletes"
+    )
+    with store.staging("one") as folder:
+        store.publish(dataclasses.replace(example(), id="one", restorable=entry), folder)
+    said = r"gone; it could be restored until 2027-01-15T09:00:00\+00:00: orders deletes"
+    with pytest.raises(OffsetsGoneError, match=said), told_when_it_was_lost(store, captured):
+        raise OffsetsGoneError("gone")
+    unknown = dataclasses.replace(captured, id="two")
+    with pytest.raises(OffsetsGoneError, match=r"^gone$"), told_when_it_was_lost(store, unknown):
+        raise OffsetsGoneError("gone")
