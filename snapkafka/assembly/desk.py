@@ -26,12 +26,37 @@ from snapkafka.protocol.records import TopicPartition
 
 from .facts import look
 
-__all__ = ["Desk", "group_name"]
+__all__ = ["Desk", "find_captured", "group_name"]
 
 
 def group_name(namespace: str, app: str) -> str:
     """The consumer group that shows where an app stood in the latest verified snapshot, to any Kafka tool."""
     return f"snapkafka.{namespace}.{app}"
+
+
+def find_captured(state: LedgerState, namespace: str, name: str) -> Captured:
+    """A captured snapshot, by its id (of several attempts the last) or its epoch.
+
+    Raises:
+        UnknownSnapshotError: there is none such.
+        SnapshotFailedError: it failed.
+        TimedOutError: it is still being captured.
+    """
+    epochs = [epoch for (known, _), epoch in state.by_id.items() if known == name]
+    if not epochs and name.isdecimal() and int(name) in state.snapshots:
+        epochs = [int(name)]
+    if not epochs:
+        raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger of {namespace}")
+    snapshot = state.snapshots[max(epochs)]
+    if snapshot.failure is not None:
+        raise SnapshotFailedError(f"snapshot {name} failed: {snapshot.failure.reason}")
+    if snapshot.captured_at is None:
+        first = next(iter(state.waiting(snapshot.epoch)), "the ledger")
+        raise TimedOutError(
+            f"snapshot {name} is not captured yet: it waits for {first}",
+            hint="`snapkafka trigger --wait` returns when it is",
+        )
+    return gather(state, snapshot.epoch)
 
 
 class Desk:
@@ -70,28 +95,8 @@ class Desk:
         return LedgerEntry(topic=self._ledger.topic, topic_id=self._ledger.topic_id)
 
     def captured(self, name: str) -> Captured:
-        """A captured snapshot, by its id (of several attempts the last) or its epoch.
-
-        Raises:
-            UnknownSnapshotError: there is none such.
-            SnapshotFailedError: it failed.
-            TimedOutError: it is still being captured.
-        """
-        epochs = [epoch for (known, _), epoch in self.state.by_id.items() if known == name]
-        if not epochs and name.isdecimal() and int(name) in self.state.snapshots:
-            epochs = [int(name)]
-        if not epochs:
-            raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger of {self.namespace}")
-        snapshot = self.state.snapshots[max(epochs)]
-        if snapshot.failure is not None:
-            raise SnapshotFailedError(f"snapshot {name} failed: {snapshot.failure.reason}")
-        if snapshot.captured_at is None:
-            first = next(iter(self.state.waiting(snapshot.epoch)), "the ledger")
-            raise TimedOutError(
-                f"snapshot {name} is not captured yet: it waits for {first}",
-                hint="`snapkafka trigger --wait` returns when it is",
-            )
-        return gather(self.state, snapshot.epoch)
+        """See `find_captured`."""
+        return find_captured(self.state, self.namespace, name)
 
     def look(self, captured: Captured, isolation: str) -> CutView:
         """The snapshot with what its log holds now."""

@@ -162,9 +162,15 @@ def assemble(
     invariants: Invariants = None,
     parameters: Parameters = None,
     isolation: Isolation = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how much would be read; starts no Spark, writes nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make tables of captured snapshots with Spark, and verify them."""
+    if dry_run:
+        storing.tell_reading(lambda: connect(bootstrap), namespace, snapshots, as_json=as_json)
+        return
     with spoken_lines(told=not as_json) as say:
         found = run(
             lambda: ops.assemble(

@@ -1,8 +1,9 @@
-"""Commands that look at a storage alone: neither broker nor ledger is needed."""
+"""Around assembly, without Spark: what it would read; whether what it wrote is still sound; what of it may go."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated, NoReturn
 
 import typer
@@ -10,12 +11,13 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.kafka.connection import Connection
 from snapkafka.ops.mending import said_bytes
 
 from .running import console, print_json, run
 from .tables import table
 
-__all__ = ["prune", "verify_offline"]
+__all__ = ["prune", "tell_reading", "verify_offline"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
 
@@ -127,3 +129,30 @@ def _print_examined(found: ops.Examined) -> None:
     if found.files and not found.footers:
         console.print("rows and columns were not compared: pip install pyarrow")
     console.print(f"manifest: {escape(found.manifest)}")
+
+
+def tell_reading(
+    connected: Callable[[], Connection], namespace: str, names: list[str], *, as_json: bool
+) -> None:
+    """How many records and bytes an assembly would read, topic by topic."""
+    found = run(lambda: ops.plan_assembly(connected(), namespace, names), as_json=as_json)
+    if as_json:
+        print_json({"snapshots": found})
+        return
+    for item in found:
+        console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}")
+        rows = table(
+            "topic",
+            "partitions",
+            "records, at most",
+            "about",
+            right=("partitions", "records, at most", "about"),
+        )
+        for topic in item.topics:
+            rows.add_row(escape(topic.topic), str(topic.partitions), f"{topic.records:,}", _size(topic.bytes))
+        rows.add_row("[bold]in all[/]", "", f"{item.records:,}", _size(item.bytes))
+        console.print(rows)
+
+
+def _size(count: int | None) -> str:
+    return "not told" if count is None else said_bytes(count)

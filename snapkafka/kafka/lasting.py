@@ -15,7 +15,7 @@ from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import Table, TopicPartition
 
-__all__ = ["in_words", "restorable"]
+__all__ = ["in_words", "log_bounds", "log_sizes", "restorable"]
 
 Settings = Mapping[str, Mapping[str, str]]
 
@@ -68,7 +68,7 @@ async def _look(
     admin: TopicAdmin, captured: Captured, tables: Mapping[str, Table], cut_ms: int, now_ms: int
 ) -> Lasting:
     wanted = list(needs(CutView(captured), tables))
-    bounds = await _bounds(admin, [need.tp for need in wanted])
+    bounds = await log_bounds(admin, [need.tp for need in wanted])
     for need in wanted:
         if need.tp in CutView(captured, bounds).recreated:
             why = "it was deleted, or made anew, since the cut"
@@ -82,7 +82,10 @@ async def _look(
     )
 
 
-async def _bounds(admin: TopicAdmin, wanted: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+async def log_bounds(
+    admin: TopicAdmin, wanted: Collection[TopicPartition]
+) -> dict[TopicPartition, LogBounds]:
+    """What the logs of these partitions hold now; those that are not there are left out."""
     topics = await admin.describe_topics({tp.topic for tp in wanted})
     there = [tp for tp in wanted if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
     starts, ends = await asyncio.gather(admin.log_starts(there), admin.log_ends(there))
@@ -104,7 +107,7 @@ async def _logs(
     }
     first_ms = await admin.record_times({tp: at for tp, at in first.items() if at < bounds[tp].end})
     sizes = {
-        topic: await _sizes(admin, topic)
+        topic: await log_sizes(admin, topic)
         for topic, holding in settings.items()
         if "delete" in policy[topic] and bound(holding, "retention.bytes") != UNBOUNDED
     }
@@ -118,7 +121,8 @@ async def _logs(
     }
 
 
-async def _sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
+async def log_sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
+    """The bytes of each partition of a topic; none where they may not be looked at."""
     try:
         return await admin.log_bytes(topic)
     except LedgerUnusableError:  # it takes a right on the whole cluster

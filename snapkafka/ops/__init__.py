@@ -16,6 +16,7 @@ from .examining import Examined, verify_offline
 from .following import Progress
 from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
+from .planning import Reading, plan_assembly
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .reading import LedgerReading, find_snapshot, read_ledger
 from .rights import Right, Rights, rights
@@ -35,6 +36,7 @@ __all__ = [
     "Policy",
     "Progress",
     "Pruning",
+    "Reading",
     "Right",
     "Rights",
     "Summary",
@@ -46,6 +48,7 @@ __all__ = [
     "list_snapshots",
     "mend",
     "pause",
+    "plan_assembly",
     "plan_mending",
     "plan_pruning",
     "prune",
