@@ -46,7 +46,7 @@ def foreign_files(store: LocalStore, manifest: Manifest) -> list[str]:
     """What lies in the folder of a snapshot and is not named by its manifest, relative to the storage."""
     folder, own = _folder(store, manifest), set(_own_files(store, manifest))
     with store._errors("read"):
-        others = [path for path in folder.rglob("*") if path not in own and not path.is_dir()]
+        others = [path for path in folder.rglob("*") if path not in own and _is_file_or_link(path)]
         return sorted(path.relative_to(store.root).as_posix() for path in others)
 
 
@@ -115,6 +115,10 @@ def _own_files(store: LocalStore, manifest: Manifest) -> list[Path]:
         for file in dict.fromkeys(named)
         if file.is_relative_to(folder) and file.is_file() and file.resolve().is_relative_to(inside)
     ]
+
+
+def _is_file_or_link(path: Path) -> bool:
+    return path.is_symlink() or not path.is_dir()
 
 
 def _last_written(path: Path) -> tuple[float, int]:

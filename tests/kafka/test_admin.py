@@ -168,3 +168,27 @@ async def test_nobody_at_the_address_is_said_at_once() -> None:
     with pytest.raises(BrokerUnavailableError):
         await admin.commit_positions("g", {TopicPartition("t", 0): 1}, "")
     await admin.close()
+
+
+async def test_when_records_were_written(admin: KafkaTopicAdmin, topic_prefix: str) -> None:
+    """Of many partitions at once, large records among them; where nothing follows, nothing is told."""
+    topic = f"{topic_prefix}a"
+    await admin.create_topic(topic, partitions=4)
+    tps = [TopicPartition(topic, partition) for partition in range(4)]
+    assert await admin.record_times({}) == {}
+    async with AIOKafkaProducer(bootstrap_servers=admin.connection.bootstrap) as producer:
+        for number in range(3):
+            for tp in tps[:2]:
+                await producer.send_and_wait(
+                    topic, b"x" * 100_000, partition=tp.partition, timestamp_ms=1_000 + number
+                )
+        await producer.send_and_wait(topic, b"x", partition=2, timestamp_ms=5)
+    async with (
+        AIOKafkaProducer(bootstrap_servers=admin.connection.bootstrap, transactional_id=topic) as producer,
+        producer.transaction(),
+    ):
+        await producer.send_and_wait(topic, b"x", partition=2)
+    began = asyncio.get_running_loop().time()
+    found = await admin.record_times(dict(zip(tps, (0, 2, 2, 0), strict=True)))
+    assert found == {tps[0]: 1_000, tps[1]: 1_002}, "behind the transaction stands its marker, and no record"
+    assert asyncio.get_running_loop().time() - began < 5

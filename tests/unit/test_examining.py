@@ -43,6 +43,13 @@ def store(tmp_path: Path) -> LocalStore:
     return made
 
 
+@pytest.fixture(params=["pyarrow", "duckdb"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What tells the rows and columns of files."""
+    monkeypatch.setattr(soundness, "footer_reader", lambda: request.param)
+    return str(request.param)
+
+
 def table(folder: Path, name: str, rows: list[int]) -> TableEntry:
     files = []
     for number, count in enumerate(rows):
@@ -93,9 +100,8 @@ def edit(store: LocalStore, change: Edit) -> None:
 # -- sound ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reader", ["pyarrow", "duckdb", ""])
-async def test_a_sound_one_is_good(store: LocalStore, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
-    monkeypatch.setattr(soundness, "footer_reader", lambda: reader)
+@pytest.mark.usefixtures("reader")
+async def test_a_sound_one_is_good(store: LocalStore) -> None:
     assert await damage(store) == []
 
 
@@ -176,12 +182,8 @@ async def test_a_path_that_leads_elsewhere(store: LocalStore, path: str) -> None
     assert (path, "lies outside of the storage") in await damage(store)
 
 
-@pytest.mark.parametrize("reader", ["pyarrow", "duckdb"])
-async def test_rows_that_were_edited_everywhere_but_in_the_files(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch, reader: str
-) -> None:
-    monkeypatch.setattr(soundness, "footer_reader", lambda: reader)
-
+@pytest.mark.usefixtures("reader")
+async def test_rows_that_were_edited_everywhere_but_in_the_files(store: LocalStore) -> None:
     def forge(told: dict[str, Any]) -> None:
         told["tables"][0]["rows"] = 6
         told["content"] = content_digest(
@@ -193,12 +195,8 @@ async def test_rows_that_were_edited_everywhere_but_in_the_files(
     assert await damage(store) == [("one/state", "has 5 rows, the manifest says 6")]
 
 
-@pytest.mark.parametrize("reader", ["pyarrow", "duckdb"])
-async def test_columns_that_were_edited(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch, reader: str
-) -> None:
-    monkeypatch.setattr(soundness, "footer_reader", lambda: reader)
-
+@pytest.mark.usefixtures("reader")
+async def test_columns_that_were_edited(store: LocalStore) -> None:
     def rename(told: dict[str, Any]) -> None:
         told["tables"][1]["schema"][0]["name"] = "owner"
 
@@ -208,11 +206,8 @@ async def test_columns_that_were_edited(
     ]
 
 
-@pytest.mark.parametrize("reader", ["pyarrow", "duckdb"])
-async def test_what_is_no_parquet_and_named_with_its_own_digest(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch, reader: str
-) -> None:
-    monkeypatch.setattr(soundness, "footer_reader", lambda: reader)
+@pytest.mark.usefixtures("reader")
+async def test_what_is_no_parquet_and_named_with_its_own_digest(store: LocalStore) -> None:
     (store.root / STATE).write_bytes(b"rows")
 
     def name_it(told: dict[str, Any]) -> None:
@@ -337,3 +332,10 @@ def test_the_command_needs_no_broker_and_has_a_status_for_damage(store: LocalSto
     assert (told["good"], told["damage"]) == (False, [{"file": STATE, "what": "is missing"}])
     assert call(*where, "--record").exit_code == 2
     assert call("two", "--storage", str(store.root)).exit_code == 5
+
+
+def test_where_nothing_reads_footers_that_is_said(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soundness, "find_spec", lambda name: None)
+    fine = call("one", "--storage", str(store.root))
+    assert fine.exit_code == 0, fine.output
+    assert "rows and columns were not compared" in fine.stdout

@@ -247,8 +247,10 @@ async def test_a_link_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> No
     put(store, "old", 1)
     (tmp_path / "in" / "old" / "state").rename(tmp_path / "elsewhere")
     (tmp_path / "in" / "old" / "state").symlink_to(tmp_path / "elsewhere")
-    await prune(store, last=1)
+    done = await prune(store, last=1)
+    assert done.removed[0].foreign == ("old/state",)
     assert (tmp_path / "elsewhere" / "part-00000.parquet").is_file()
+    assert (tmp_path / "in" / "old" / "state").is_symlink()
 
 
 async def test_the_manifest_goes_first(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
