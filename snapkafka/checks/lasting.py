@@ -204,9 +204,13 @@ def _by_compaction(need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: 
     # What supersedes a white value is red, or else it is white and the value that is needed.
     since_ms = log.first_ms if need.any_may_go and log.first_ms is not None else cut_ms
     what = "a record" if need.any_may_go else "a value of before the cut"
-    when = "nobody knows when" if most_ms >= FOR_EVER_MS else f"after {said_ms(most_ms)} at the latest"
-    why = f"is compacted, after {said_ms(least_ms)} at the earliest (min.compaction.lag.ms), {when}: then {what} gives "
-    why += "way to a later one of its key"
+    latest = (
+        "" if most_ms >= FOR_EVER_MS else f" and {said_ms(most_ms)} at the latest (max.compaction.lag.ms)"
+    )
+    why = (
+        f"may be compacted {said_ms(least_ms)} after it was written (min.compaction.lag.ms){latest}:"
+        f" then {what} gives way to a later one of its key"
+    )
     yield _told(need, How.FROM, since_ms + least_ms, why)
 
 

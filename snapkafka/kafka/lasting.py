@@ -23,7 +23,8 @@ Settings = Mapping[str, Mapping[str, str]]
 async def restorable(
     admin: TopicAdmin, state: LedgerState, captured: Captured, *, cut_ms: int, now_ms: int
 ) -> RestorableEntry:
-    """Until when the log holds what a snapshot needs, which topic loses it first, and why.
+    """Until when the log holds what a snapshot needs, which topic loses it first, and why. What may not be looked at is
+    said, and is no error.
 
     Args:
         state: what the ledger says of the tables of its apps.
@@ -49,10 +50,14 @@ async def restorable(
 def in_words(entry: RestorableEntry, now_ms: int) -> str:
     """What a person reads after "restorable"."""
     where = f"{entry.topic}[{entry.partition}] {entry.why}"
-    if entry.how in (How.UNTIL, How.FROM):
-        passed = datetime.fromisoformat(entry.until).timestamp() * 1_000 < now_ms
-        until = f"until {entry.until[:19].replace('T', ' ')} UTC" + (" (that has passed)" if passed else "")
-        return f"{until}: {where}" if entry.how == How.UNTIL else f"{until} at least: {where}"
+    when = f"{entry.until[:19].replace('T', ' ')} UTC"
+    passed = entry.until < _iso(now_ms)
+    if entry.how == How.UNTIL:
+        return f"until {when}{' (that has passed)' if passed else ''}: {where}"
+    if entry.how == How.FROM:
+        return (
+            f"until nobody knows when, since {when}: {where}" if passed else f"until {when} at least: {where}"
+        )
     if entry.how == How.GONE:
         return f"no more: {where}"
     if entry.how == How.ALWAYS:
@@ -69,8 +74,9 @@ async def _look(
 ) -> Lasting:
     wanted = list(needs(CutView(captured), tables))
     bounds = await log_bounds(admin, [need.tp for need in wanted])
+    recreated = CutView(captured, bounds).recreated
     for need in wanted:
-        if need.tp in CutView(captured, bounds).recreated:
+        if need.tp in recreated:
             why = "it was deleted, or made anew, since the cut"
             return Lasting(how=How.GONE, topic=need.tp.topic, partition=need.tp.partition, why=why)
     topics = sorted({need.tp.topic for need in wanted})

@@ -298,6 +298,7 @@ async def test_the_rights_that_are_printed_are_what_each_role_needs(
     job = KafkaTopicAdmin(login(address, "ASSEMBLY"))
     place = TopicPartition(topic, 0)
     assert await job.log_ends([place]) == {place: 0}
+    assert (await job.topic_settings(topic))[0]["cleanup.policy"] == "delete"
     await job.commit_positions(f"snapkafka.{namespace}.shop", {place: 0}, "s")
     assert await refused(lambda: job.commit_positions("another", {place: 0}, "s"))
     for one in (job, admin):

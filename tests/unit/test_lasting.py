@@ -123,9 +123,12 @@ def test_of_a_compacted_changelog_only_the_earliest_time_is_known() -> None:
         STATE, {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR), "retention.ms": "1"}
     )
     assert (found.how, found.until_ms) == (How.FROM, CUT + HOUR)
-    assert "nobody knows when: then a value of before the cut gives way" in found.why
+    assert (
+        "1 h after it was written (min.compaction.lag.ms): then a value of before the cut gives way"
+        in found.why
+    )
     bounded = {"cleanup.policy": "compact", "max.compaction.lag.ms": str(DAY)}
-    assert (judged(STATE, bounded).until_ms, "after 1 d at the latest" in judged(STATE, bounded).why) == (
+    assert (judged(STATE, bounded).until_ms, "and 1 d at the latest" in judged(STATE, bounded).why) == (
         CUT,
         True,
     )
@@ -207,7 +210,18 @@ async def test_show_says_it_of_what_is_captured(cluster: FakeCluster) -> None:
     assert said.startswith(
         "until 2027-01-15 09:00:00 UTC: orders[0] deletes records after 1 h (retention.ms)"
     )
-    assert "(that has passed)" in in_words(found, CUT + 2 * HOUR)
+    assert "09:00:00 UTC (that has passed): orders" in in_words(found, CUT + 2 * HOUR)
+
+
+async def test_show_says_that_of_compaction_only_the_earliest_time_is_known(cluster: FakeCluster) -> None:
+    cluster.the_admin.settings = {"orders": {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR)}}
+    found = await shown(cluster)
+    assert found.how == "from"
+    assert in_words(found, NOW).startswith(
+        "until 2027-01-15 09:00:00 UTC at least: orders[0] may be compacted"
+    )
+    passed = in_words(found, CUT + 2 * HOUR)
+    assert passed.startswith("until nobody knows when, since 2027-01-15 09:00:00 UTC: orders[0] may be")
 
 
 async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
