@@ -17,6 +17,7 @@ from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger, beginning_is_gone
 from snapkafka.manifest import LedgerEntry, Manifest
+from snapkafka.ports import Entry
 from snapkafka.protocol import records
 from snapkafka.protocol.captured import Captured, gather
 from snapkafka.protocol.completion import LedgerState, SnapshotView
@@ -43,6 +44,7 @@ class Desk:
         self.connection = connection
         self.namespace = namespace
         self.state = LedgerState()
+        self._times_ms: dict[int, int] = {}
         self._loop = asyncio.Runner()
         self._ledger = KafkaLedger(connection, namespace)
 
@@ -62,9 +64,10 @@ class Desk:
         finally:
             self._loop.close()
 
-    @property
-    def ledger(self) -> LedgerEntry:
-        return LedgerEntry(topic=self._ledger.topic, topic_id=self._ledger.topic_id)
+    def ledger(self, captured: Captured) -> LedgerEntry:
+        """What the manifest of a snapshot says of the ledger."""
+        at_ms = self._times_ms.get(captured.epoch - 1, 0)
+        return LedgerEntry(topic=self._ledger.topic, topic_id=self._ledger.topic_id, triggered_ms=at_ms)
 
     def captured(self, name: str) -> Captured:
         """A captured snapshot, by its id (of several attempts the last) or its epoch.
@@ -92,7 +95,8 @@ class Desk:
 
     def look(self, captured: Captured, isolation: str) -> CutView:
         """The snapshot with what its log holds now."""
-        return self._loop.run(look(self.connection, captured, isolation=isolation))
+        since_ms = self.ledger(captured).triggered_ms
+        return self._loop.run(look(self.connection, captured, isolation=isolation, triggered_ms=since_ms))
 
     def record(self, manifest: Manifest, where: str) -> None:
         """Append the `Verdict`."""
@@ -138,6 +142,7 @@ class Desk:
         self.state = LedgerState(start=start)
         async for entry in self._ledger.read(start, until=await self._ledger.end()):
             self.state.apply(entry.offset, entry.record)
+            self._times_ms |= _times_ms(entry)
         if not self.state.whole:
             raise beginning_is_gone(self._ledger.topic, start)
 
@@ -148,6 +153,13 @@ class Desk:
                 await admin.commit_positions(group_name(self.namespace, app), of_app, note)
         finally:
             await admin.close()
+
+
+def _times_ms(entry: Entry) -> dict[int, int]:
+    """When triggers were appended: of this record, or of those that it tells of."""
+    if isinstance(entry.record, records.Checkpoint):
+        return {kept.offset: kept.at_ms for kept in entry.record.kept}
+    return {entry.offset: entry.timestamp_ms} if isinstance(entry.record, records.Trigger) else {}
 
 
 def _verified(view: SnapshotView) -> bool:
