@@ -1,4 +1,4 @@
-"""What the ledger says: its fold, when each record was appended, and how to find a snapshot in it."""
+"""What the ledger says: its fold, and when each record was appended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from snapkafka.config import namespace_problem
-from snapkafka.errors import BadInputError, UnknownSnapshotError
+from snapkafka.errors import BadInputError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger, beginning_is_gone
@@ -18,7 +18,6 @@ from snapkafka.protocol.records import Checkpoint
 __all__ = [
     "LedgerReading",
     "Opened",
-    "find_snapshot",
     "latest_of_apps",
     "opened",
     "outputs_of",
@@ -116,20 +115,6 @@ async def read_ledger(where: Connection | Cluster, namespace: str) -> LedgerRead
     """The ledger as it is now."""
     async with opened(where, namespace) as work:
         return work.reading
-
-
-def find_snapshot(state: LedgerState, name: str) -> SnapshotView:
-    """A snapshot by its id (of several attempts the last) or by its epoch.
-
-    Raises:
-        UnknownSnapshotError: the ledger has none such.
-    """
-    epochs = [epoch for (snapshot_id, _), epoch in state.by_id.items() if snapshot_id == name]
-    if not epochs and name.isdecimal() and int(name) in state.snapshots:
-        epochs = [int(name)]
-    if not epochs:
-        raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
-    return state.snapshots[max(epochs)]
 
 
 def latest_of_apps(state: LedgerState) -> list[ProcessView]:

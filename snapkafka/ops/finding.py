@@ -1,0 +1,182 @@
+"""Which snapshot is meant: by its id, its epoch, as the `latest`, or by a moment; and where its manifest lies.
+
+An id goes before an epoch, and both before `latest`, so that no snapshot is out of reach because of its name. What
+`latest` may mean depends on the verb: nobody who asks for tables wants a snapshot that has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from snapkafka import manifest as manifests
+from snapkafka.checks.verdict import Verdict
+from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.ports import Cluster
+from snapkafka.protocol.completion import LedgerState, SnapshotView
+from snapkafka.store import LocalStore, open_store
+
+from .reading import LedgerReading, read_ledger
+
+__all__ = [
+    "LATEST",
+    "captured",
+    "find_by",
+    "find_epoch",
+    "find_manifest",
+    "find_snapshot",
+    "manifest_paths",
+    "read_manifest",
+]
+
+#: The word for the last one.
+LATEST: Final = "latest"
+GOOD: Final = frozenset(verdict for verdict in Verdict if verdict.good)
+
+
+def captured(view: SnapshotView) -> bool:
+    return view.captured_at is not None
+
+
+def _assembled(view: SnapshotView) -> bool:
+    return view.verdict is not None
+
+
+def _good(view: SnapshotView) -> bool:
+    return view.verdict is not None and view.verdict.verdict in GOOD
+
+
+def find_snapshot(
+    state: LedgerState, name: str, *, usable: Callable[[SnapshotView], bool] = lambda view: True
+) -> SnapshotView:
+    """A snapshot of the ledger by its id (of several attempts the last), by its epoch, or as the `latest`.
+
+    Args:
+        usable: what `latest` may mean.
+
+    Raises:
+        UnknownSnapshotError: the ledger has none such.
+    """
+    known = [(snapshot_id, epoch) for (snapshot_id, _), epoch in state.by_id.items()]
+    epoch = _epoch(name, known, (view.epoch for view in state.snapshots.values() if usable(view)))
+    if epoch is None:
+        raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
+    return state.snapshots[epoch]
+
+
+def find_epoch(state: LedgerState, epoch: int) -> SnapshotView:
+    """A snapshot of the ledger by its epoch, whatever ids there are.
+
+    Raises:
+        UnknownSnapshotError: the ledger has none such.
+    """
+    if epoch not in state.snapshots:
+        raise UnknownSnapshotError(f"no snapshot of epoch {epoch} in the ledger")
+    return state.snapshots[epoch]
+
+
+def find_by(reading: LedgerReading, at_ms: int) -> SnapshotView:
+    """The last snapshot (by epoch) that was captured at or before a moment, in the ledger's time.
+
+    Raises:
+        UnknownSnapshotError: there is none such.
+    """
+    views = reading.state.snapshots.values()
+    found = [v for v in views if v.captured_at is not None and reading.times_ms[v.captured_at] <= at_ms]
+    if not found:
+        raise UnknownSnapshotError("no snapshot of the ledger was captured at or before that time")
+    return max(found, key=lambda view: view.epoch)
+
+
+def find_manifest(store: LocalStore, name: str, *, namespace: str = "", good: bool = False) -> Manifest:
+    """A snapshot of a storage by its id, by its epoch, or as the `latest`; no broker is asked.
+
+    Args:
+        namespace: whose epochs are meant, where the storage has snapshots of several.
+        good: `latest` is the last one that is good.
+
+    Raises:
+        UnknownSnapshotError: there is none such.
+        BadInputError: it has to be said which namespace is meant.
+    """
+    if store.manifest_path(name).is_file() or not (name == LATEST or name.isdecimal()):
+        return store.read(name)
+    found = [manifest for manifest in store.list() if namespace in ("", manifest.namespace)]
+    if len(namespaces := sorted({manifest.namespace for manifest in found})) > 1:
+        raise BadInputError(
+            f"{store.root} has snapshots of {', '.join(namespaces)}", hint="say which with --namespace"
+        )
+    known = {manifest.epoch: manifest for manifest in found}
+    usable = (epoch for epoch, manifest in known.items() if not good or manifest.verdict in GOOD)
+    epoch = _epoch(name, [(manifest.id, manifest.epoch) for manifest in found], usable)
+    if epoch is None:
+        what = "good snapshot" if good and name == LATEST else f"snapshot {name!r}"
+        of = f" of {namespace}" if namespace else ""
+        raise UnknownSnapshotError(f"no {what}{of} in {store.root}", hint="`snapkafka assemble` makes one")
+    return known[epoch]
+
+
+def _epoch(name: str, known: Sequence[tuple[str, int]], usable: Iterable[int]) -> int | None:
+    """The epoch that `name` means among the ids and epochs that are `known`; `latest`: among those that are usable."""
+    epochs = [epoch for snapshot_id, epoch in known if snapshot_id == name]
+    if not epochs and name.isdecimal():
+        epochs = [epoch for _, epoch in known if epoch == int(name)]
+    if not epochs and name == LATEST:
+        epochs = list(usable)
+    return max(epochs, default=None)
+
+
+async def manifest_paths(
+    where: Connection | Cluster | None,
+    namespace: str,
+    names: Sequence[str],
+    *,
+    storage: str = "",
+    good: bool = False,
+) -> list[Path]:
+    """Where the manifests of assembled snapshots lie: in `storage`, or else where the ledger says.
+
+    Args:
+        where: not needed with `storage`.
+        names: ids, epochs or `latest`.
+        good: `latest` is the last one that is good; otherwise the last one that was assembled.
+
+    Raises:
+        UnknownSnapshotError: there is none such, or it has no manifest.
+        StorageError: nothing says where they lie.
+    """
+    if storage:
+        store = open_store(storage)
+        found = [find_manifest(store, name, namespace=namespace, good=good) for name in names]
+        return [store.manifest_path(manifest.id) for manifest in found]
+    if where is None:
+        raise StorageError(
+            "no storage is given", hint="add --storage DIR, or --bootstrap: the ledger knows where they lie"
+        )
+    state = (await read_ledger(where, namespace)).state
+    views = [find_snapshot(state, name, usable=_good if good else _assembled) for name in names]
+    return [_manifest_of(view) for view in views]
+
+
+def _manifest_of(view: SnapshotView) -> Path:
+    if view.verdict is not None and view.verdict.manifest:
+        return Path(view.verdict.manifest)
+    store = open_store(view.trigger.storage)
+    store.read(view.trigger.id)
+    return store.manifest_path(view.trigger.id)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """A manifest by its path.
+
+    Raises:
+        StorageError: it cannot be read.
+        BadInputError: it is none.
+    """
+    try:
+        return manifests.load(path.read_text(encoding="utf-8"), where=str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"manifest {path} cannot be read: {error}") from error
