@@ -100,10 +100,12 @@ def query(
 
 def _print_queried(found: ops.Queried) -> None:
     console.print(f"snapshot [bold]{escape(found.id)}[/]  epoch {found.epoch}  {coloured(found.verdict)}")
-    numbers = [
-        name for name in found.columns if all(isinstance(row[name], int | float | None) for row in found.rows)
-    ]
-    rows = table(*map(escape, found.columns), right=map(escape, numbers))
+    numbers = {
+        escape(name)
+        for name in found.columns
+        if all(isinstance(row[name], int | float | None) for row in found.rows)
+    }
+    rows = table(*map(escape, found.columns), right=numbers)
     for row in found.rows:
         rows.add_row(*(escape(_printable(_cell(value))) for value in row.values()))
     console.print(rows)

@@ -1,7 +1,7 @@
 """`diff`: what became of the state, the channels and the positions from one assembled snapshot to another.
 
-Tables are compared by DuckDB, which reads both from their files and keeps what differs, on disk where it is much;
-positions stand in the manifests. Two keys are the same if their bytes are, in the same partition of the same table.
+Tables are compared by DuckDB, which goes to disk with what does not fit into memory; positions stand in the manifests.
+Two keys are the same if their bytes are, in the same partition of the same table.
 """
 
 from __future__ import annotations
@@ -145,20 +145,22 @@ def _compared(manifest: Manifest) -> Compared:
 
 # -- what DuckDB compares -------------------------------------------------------------------------------------
 
-#: Per table and change the number of keys, and the first few of them; $1: how few.
+#: Per table and change the number of keys, and the first few of them; $1: how few. Values are told apart by their MD5:
+#: what has to be remembered of a key does not depend on how large they are. A key may have several rows (operations on
+#: a set that could not be read): it is as before if they are the same ones.
 TABLES: Final = """
 SELECT app, "table", change, count(*) AS found,
        arg_min({'partition': partition, 'key': key, 'key_raw': lower(hex(key_raw))},
                {'partition': partition, 'key_raw': key_raw}, $1) FILTER (WHERE change <> 'unchanged') AS first
 FROM (
-    SELECT coalesce(a.app, b.app) AS app, coalesce(a."table", b."table") AS "table",
-           coalesce(a.partition, b.partition) AS partition,
-           coalesce(a.key_raw, b.key_raw) AS key_raw, coalesce(a.key, b.key) AS key,
-           CASE WHEN a.app IS NULL THEN 'added' WHEN b.app IS NULL THEN 'removed'
-                WHEN a.value_raw = b.value_raw THEN 'unchanged' ELSE 'changed' END AS change
-    FROM before.state a FULL JOIN after.state b
-    ON a.app = b.app AND a."table" = b."table" AND a.partition = b.partition
-       AND a.key_raw IS NOT DISTINCT FROM b.key_raw
+    SELECT app, "table", partition, key_raw, any_value(key) AS key,
+           CASE WHEN bool_and(later) THEN 'added' WHEN NOT bool_or(later) THEN 'removed'
+                WHEN bit_xor(md5_number(value_raw)) = 0 THEN 'unchanged' ELSE 'changed' END AS change
+    FROM (
+        SELECT false AS later, * FROM before.state
+        UNION ALL BY NAME SELECT true AS later, * FROM after.state
+    )
+    GROUP BY app, "table", partition, key_raw
 )
 GROUP BY ALL
 ORDER BY app, "table", change

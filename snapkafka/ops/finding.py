@@ -26,7 +26,7 @@ from .reading import LedgerReading, read_ledger
 __all__ = [
     "LATEST",
     "captured",
-    "find_by",
+    "find_captured_by",
     "find_epoch",
     "find_manifest",
     "find_snapshot",
@@ -82,7 +82,7 @@ def find_epoch(state: LedgerState, epoch: int) -> SnapshotView:
     return state.snapshots[epoch]
 
 
-def find_by(reading: LedgerReading, at_ms: int) -> SnapshotView:
+def find_captured_by(reading: LedgerReading, at_ms: int) -> SnapshotView:
     """The last snapshot (by epoch) that was captured at or before a moment, in the ledger's time.
 
     Raises:

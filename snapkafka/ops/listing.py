@@ -14,7 +14,7 @@ from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.completion import SnapshotView, Status, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
 
-from .finding import find_by, find_epoch, find_snapshot
+from .finding import find_captured_by, find_epoch, find_snapshot
 from .reading import LedgerReading, read_ledger
 
 __all__ = [
@@ -147,7 +147,7 @@ async def show(
         raise BadInputError("it takes one of: an id (or latest), --epoch, --at")
     reading = await read_ledger(where, namespace)
     if at_ms is not None:
-        view = find_by(reading, at_ms)
+        view = find_captured_by(reading, at_ms)
     else:
         view = find_snapshot(reading.state, name) if epoch is None else find_epoch(reading.state, epoch)
     return details(reading, view, clock())

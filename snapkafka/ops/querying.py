@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queried:
-    """What a query found, in values that JSON has: bytes as hex digits, times as ISO 8601 in UTC.
+    """What a query found, in values that JSON has: bytes as hex digits, times as ISO 8601, in UTC.
 
     `id`, `epoch`, `verdict` are those of the snapshot whose tables need no schema. `more`: there are more `rows`.
     """

@@ -144,6 +144,16 @@ async def test_a_snapshot_is_as_itself(storage: str) -> None:
     assert {row.processed for row in found.progress} == {0}
 
 
+async def test_a_key_of_several_rows_is_as_before_if_they_are(tmp_path: Path) -> None:
+    """As a table of sets has them, where its operations could not be read."""
+    store = LocalStore(tmp_path)
+    for number, values in enumerate(("ab", "ba", "b", "abc")):
+        write_snapshot(store, str(number), number, state=[in_state("set", value) for value in values])
+    for before, after, changed in (("0", "1", 0), ("1", "2", 1), ("2", "3", 1)):
+        (table,) = (await ops.diff(None, "", before, after, storage=str(tmp_path))).tables
+        assert (table.changed, table.unchanged) == (changed, 1 - changed)
+
+
 async def test_what_cannot_be_compared_is_said(storage: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownSnapshotError, match="no snapshot none in"):
         await ops.diff(None, "", "monday", "none", storage=storage)

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ HELLO = {
     "offset": 7,
     "key_raw": b"\xff\x00",
     "headers": {"trace": b"\x01"},
-    "timestamp": datetime(2026, 5, 1, 12, 30, tzinfo=UTC),
+    "timestamp": datetime(2026, 5, 1, 12, 30),
     "value": "\x1b[31m[red]",
 }
 
@@ -170,7 +170,7 @@ async def test_values_are_as_json_has_them(storage: str) -> None:
             7,
             "ff00",
             {"trace": "01"},
-            "2026-05-01T12:30:00+00:00",
+            "2026-05-01T12:30:00",
             None,
             [{"agent": "a", "topic": "credits", "partition": 0, "offset": 6}],
         )
@@ -178,6 +178,8 @@ async def test_values_are_as_json_has_them(storage: str) -> None:
     sql = "SELECT 'nan'::DOUBLE, 0.5::FLOAT, 1.50::DECIMAL(4, 2), DATE '2026-05-01', uuid() IS NULL, sum(2::BIGINT)"
     assert await rows(storage, sql) == [("nan", 0.5, "1.50", "2026-05-01", False, 2)]
     assert json.dumps(await rows(storage, "SELECT uuid(), INTERVAL 1 DAY, now()"))
+    sql = "SELECT TIMESTAMPTZ '2026-05-01 12:30:00+02:00'"
+    assert await rows(storage, sql) == [("2026-05-01T10:30:00+00:00",)]
 
 
 async def test_columns_of_the_same_name_all_come_back(storage: str) -> None:
@@ -294,6 +296,8 @@ def test_the_command_prints_a_table(storage: str) -> None:
     assert head == "snapshot tuesday/noon  epoch 20  VERIFIED_WITH_REPLAYS"
     assert names.split() == ["key", "value"]
     assert [line.split() for line in lines] == [["x", "2"], ["y", "3"]]
+    result = call("SELECT 1 AS number, 'a' AS word, 2 AS another", "--storage", storage)
+    assert "\n      1   a            2 \n" in result.stdout, "numbers are flush right"
     result = call("FROM range(41)", "--storage", storage)
     assert "... and more rows than 40" in result.stdout
 
