@@ -17,7 +17,7 @@ from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.ops.listing import wall_ms
 
 from . import doctoring, querying
-from .options import AsJson, Bootstrap, Namespace
+from .options import AsJson, Bootstrap, Namespace, moment_ms
 from .progress import progress_lines, spoken_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
 from .tables import (
@@ -114,7 +114,7 @@ def show(
     snapshot: Annotated[
         str,
         typer.Argument(
-            metavar="[ID]",
+            metavar="ID",
             help="The snapshot: its id, its epoch, or latest, the last one triggered, whatever became of it.",
         ),
     ] = "",
@@ -136,7 +136,7 @@ def show(
     """Say all about one snapshot: what it waits for while it runs, and where everybody stood once it is captured."""
     found = run(
         lambda: ops.show(
-            connect(bootstrap), namespace, snapshot, epoch=epoch, at_ms=querying.moment_ms(at) if at else None
+            connect(bootstrap), namespace, snapshot, epoch=epoch, at_ms=moment_ms(at) if at else None
         ),
         as_json=as_json,
     )
@@ -201,7 +201,7 @@ def verify(
     snapshot: Annotated[
         str,
         typer.Argument(
-            metavar="[ID]", help="The snapshot: its id, its epoch, or latest, the last one assembled."
+            metavar="ID", help="The snapshot: its id, its epoch, or latest, the last one assembled."
         ),
     ] = "",
     bootstrap: Bootstrap = None,

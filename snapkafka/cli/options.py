@@ -1,12 +1,15 @@
-"""Arguments that several commands take."""
+"""Arguments that several commands take, and times as people write them."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-__all__ = ["AsJson", "Bootstrap", "Namespace"]
+from snapkafka.errors import BadInputError
+
+__all__ = ["AsJson", "Bootstrap", "Namespace", "moment_ms"]
 
 Bootstrap = Annotated[
     str | None,
@@ -21,3 +24,17 @@ Namespace = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
+
+
+def moment_ms(text: str) -> int:
+    """ISO 8601 in milliseconds since 1970; without a time zone it is this machine's time, as `show` tells it.
+
+    Raises:
+        BadInputError: it is no such time.
+    """
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1_000)
+    except (ValueError, OverflowError) as error:
+        raise BadInputError(
+            f"{text!r} is no time", hint="write it as 2026-05-01T12:30:00 or 2026-05-01T10:30:00Z"
+        ) from error

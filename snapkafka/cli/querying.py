@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from datetime import datetime
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,7 +12,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from snapkafka import ops
-from snapkafka.errors import BadInputError
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 from snapkafka.ops.finding import LATEST
 
@@ -21,7 +19,7 @@ from .options import AsJson, Bootstrap, Namespace
 from .running import connect, console, print_json, run
 from .tables import coloured, table
 
-__all__ = ["diff", "moment_ms", "query"]
+__all__ = ["diff", "query"]
 
 #: Where a table ends that a person reads.
 ROWS_SHOWN: Final = 40
@@ -32,20 +30,6 @@ Storage = Annotated[
         "--storage", help="Where the tables lie: no broker is asked. Default: where the ledger says they lie."
     ),
 ]
-
-
-def moment_ms(text: str) -> int:
-    """ISO 8601 in milliseconds since 1970; without a time zone it is this machine's time, as `show` tells it.
-
-    Raises:
-        BadInputError: it is no such time.
-    """
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1_000)
-    except (ValueError, OverflowError) as error:
-        raise BadInputError(
-            f"{text!r} is no time", hint="write it as 2026-05-01T12:30:00 or 2026-05-01T10:30:00Z"
-        ) from error
 
 
 # -- query ----------------------------------------------------------------------------------------------------
