@@ -13,7 +13,7 @@ from rich.table import Table
 
 from snapkafka import ops
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
-from snapkafka.ops.finding import LATEST
+from snapkafka.ops.reading import LATEST
 
 from .options import AsJson, Bootstrap, Namespace
 from .running import connect, console, print_json, run

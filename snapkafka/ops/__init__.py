@@ -13,12 +13,11 @@ from .assembling import Assembled, assemble, verify
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
-from .finding import find_snapshot
 from .following import Progress
 from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
 from .querying import Queried, query
-from .reading import LedgerReading, read_ledger
+from .reading import LedgerReading, find_snapshot, read_ledger
 from .rights import Right, Rights, rights
 from .switching import Switched, pause, resume, retire
 from .triggering import trigger

@@ -16,8 +16,8 @@ from snapkafka.errors import BadInputError, DependencyMissingError, InternalErro
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry, WitnessEntry
 
-from .finding import LATEST, captured, find_snapshot, manifest_paths
-from .reading import read_ledger
+from .finding import manifest_paths
+from .reading import LATEST, captured, find_snapshot, read_ledger
 
 __all__ = ["Assembled", "assemble", "verify"]
 

@@ -1,14 +1,10 @@
-"""Which snapshot is meant: by its id, its epoch, as the `latest`, or by a moment; and where its manifest lies.
-
-An id goes before an epoch, and both before `latest`, so that no snapshot is out of reach because of its name. What
-`latest` may mean depends on the verb: nobody who asks for tables wants a snapshot that has none.
-"""
+"""Where the manifest of an assembled snapshot lies: in a storage, by no broker's help, or where the ledger says."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,31 +14,16 @@ from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
-from snapkafka.protocol.completion import LedgerState, SnapshotView
+from snapkafka.protocol.completion import SnapshotView
 from snapkafka.store import LocalStore, open_store
 
-from .reading import LedgerReading, read_ledger
+from .reading import LATEST, epoch_of, find_snapshot, read_ledger
 
-__all__ = [
-    "LATEST",
-    "captured",
-    "find_captured_by",
-    "find_epoch",
-    "find_manifest",
-    "find_snapshot",
-    "manifest_paths",
-    "read_manifest",
-]
+__all__ = ["find_manifest", "manifest_paths", "read_manifest"]
 
-#: The word for the last one.
-LATEST: Final = "latest"
 #: A manifest begins with its id, epoch, namespace and verdict, of a few hundred characters at most.
 HEAD_CHARS: Final = 4_096
 GOOD: Final = frozenset(verdict for verdict in Verdict if verdict.good)
-
-
-def captured(view: SnapshotView) -> bool:
-    return view.captured_at is not None
 
 
 def _assembled(view: SnapshotView) -> bool:
@@ -51,48 +32,6 @@ def _assembled(view: SnapshotView) -> bool:
 
 def _good(view: SnapshotView) -> bool:
     return view.verdict is not None and view.verdict.verdict in GOOD
-
-
-def find_snapshot(
-    state: LedgerState, name: str, *, usable: Callable[[SnapshotView], bool] = lambda view: True
-) -> SnapshotView:
-    """A snapshot of the ledger by its id (of several attempts the last), by its epoch, or as the `latest`.
-
-    Args:
-        usable: what `latest` may mean.
-
-    Raises:
-        UnknownSnapshotError: the ledger has none such.
-    """
-    known = [(snapshot_id, epoch) for (snapshot_id, _), epoch in state.by_id.items()]
-    epoch = _epoch(name, known, (view.epoch for view in state.snapshots.values() if usable(view)))
-    if epoch is None:
-        raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
-    return state.snapshots[epoch]
-
-
-def find_epoch(state: LedgerState, epoch: int) -> SnapshotView:
-    """A snapshot of the ledger by its epoch, whatever ids there are.
-
-    Raises:
-        UnknownSnapshotError: the ledger has none such.
-    """
-    if epoch not in state.snapshots:
-        raise UnknownSnapshotError(f"no snapshot of epoch {epoch} in the ledger")
-    return state.snapshots[epoch]
-
-
-def find_captured_by(reading: LedgerReading, at_ms: int) -> SnapshotView:
-    """The last snapshot (by epoch) that was captured at or before a moment, in the ledger's time.
-
-    Raises:
-        UnknownSnapshotError: there is none such.
-    """
-    views = reading.state.snapshots.values()
-    found = [v for v in views if v.captured_at is not None and reading.times_ms[v.captured_at] <= at_ms]
-    if not found:
-        raise UnknownSnapshotError("no snapshot of the ledger was captured at or before that time")
-    return max(found, key=lambda view: view.epoch)
 
 
 def find_manifest(store: LocalStore, name: str, *, namespace: str = "", good: bool = False) -> Manifest:
@@ -115,7 +54,7 @@ def find_manifest(store: LocalStore, name: str, *, namespace: str = "", good: bo
         )
     known = {head.epoch: head for head in heads}
     usable = (epoch for epoch, head in known.items() if not good or head.verdict in GOOD)
-    epoch = _epoch(name, [(head.id, head.epoch) for head in heads], usable)
+    epoch = epoch_of(name, [(head.id, head.epoch) for head in heads], usable)
     if epoch is None:
         what = "good snapshot" if good and name == LATEST else f"snapshot {name!r}"
         of = f" of {namespace}" if namespace else ""
@@ -153,16 +92,6 @@ def _head(text: str) -> _Head | None:
             told = json.loads(part)
             return _Head(str(told["id"]), int(told["epoch"]), str(told["namespace"]), str(told["verdict"]))
     return None
-
-
-def _epoch(name: str, known: Sequence[tuple[str, int]], usable: Iterable[int]) -> int | None:
-    """The epoch that `name` means among the ids and epochs that are `known`; `latest`: among those that are usable."""
-    epochs = [epoch for snapshot_id, epoch in known if snapshot_id == name]
-    if not epochs and name.isdecimal():
-        epochs = [epoch for _, epoch in known if epoch == int(name)]
-    if not epochs and name == LATEST:
-        epochs = list(usable)
-    return max(epochs, default=None)
 
 
 async def manifest_paths(

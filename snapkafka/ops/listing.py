@@ -14,8 +14,7 @@ from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.completion import SnapshotView, Status, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
 
-from .finding import find_captured_by, find_epoch, find_snapshot
-from .reading import LedgerReading, read_ledger
+from .reading import LedgerReading, find_captured_by, find_epoch, find_snapshot, read_ledger
 
 __all__ = [
     "Details",

@@ -23,7 +23,8 @@ from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.store import LocalStore
 
-from .finding import LATEST, manifest_paths, read_manifest
+from .finding import manifest_paths, read_manifest
+from .reading import LATEST
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
