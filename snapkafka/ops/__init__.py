@@ -11,10 +11,12 @@ from snapkafka.advice import Advice
 
 from .assembling import Assembled, assemble, verify
 from .checkpointing import Checkpointed, checkpoint
+from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .following import Progress
 from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
+from .querying import Queried, query
 from .reading import LedgerReading, find_snapshot, read_ledger
 from .rights import Right, Rights, rights
 from .switching import Switched, pause, resume, retire
@@ -26,22 +28,26 @@ __all__ = [
     "Checkpointed",
     "Checkup",
     "Details",
+    "Difference",
     "LedgerReading",
     "Mended",
     "Mending",
     "Progress",
+    "Queried",
     "Right",
     "Rights",
     "Summary",
     "Switched",
     "assemble",
     "checkpoint",
+    "diff",
     "doctor",
     "find_snapshot",
     "list_snapshots",
     "mend",
     "pause",
     "plan_mending",
+    "query",
     "read_ledger",
     "resume",
     "retire",

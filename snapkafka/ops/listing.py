@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from snapkafka.errors import BadInputError
 from snapkafka.kafka.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.completion import SnapshotView, Status, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
 
-from .reading import LedgerReading, find_snapshot, read_ledger
+from .reading import LedgerReading, find_captured_by, find_epoch, find_snapshot, read_ledger
 
 __all__ = [
     "Details",
@@ -121,14 +122,34 @@ async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[S
     return tuple(summary(reading, view) for _, view in sorted(reading.state.snapshots.items()))
 
 
-async def show(where: Connection | Cluster, namespace: str, name: str, *, clock: Clock = wall_ms) -> Details:
-    """One snapshot, by its id or epoch.
+async def show(
+    where: Connection | Cluster,
+    namespace: str,
+    name: str = "",
+    *,
+    epoch: int | None = None,
+    at_ms: int | None = None,
+    clock: Clock = wall_ms,
+) -> Details:
+    """One snapshot.
+
+    Args:
+        name: its id, its epoch, or `latest`, the last one triggered, whatever became of it.
+        epoch: its epoch, and no id.
+        at_ms: a moment: the last one that was captured by then, in the ledger's time.
 
     Raises:
         UnknownSnapshotError: there is none such.
+        BadInputError: not one of the three is given.
     """
+    if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:
+        raise BadInputError("it takes one of: an id (or latest), --epoch, --at")
     reading = await read_ledger(where, namespace)
-    return details(reading, find_snapshot(reading.state, name), clock())
+    if at_ms is not None:
+        view = find_captured_by(reading, at_ms)
+    else:
+        view = find_snapshot(reading.state, name) if epoch is None else find_epoch(reading.state, epoch)
+    return details(reading, view, clock())
 
 
 def summary(reading: LedgerReading, view: SnapshotView) -> Summary:

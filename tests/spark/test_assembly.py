@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
+from snapkafka import ops
 from snapkafka.assembly import invariants, job, writing
 from snapkafka.assembly.desk import Desk
 from snapkafka.assembly.lookups import local_frame
@@ -152,6 +154,31 @@ def test_processes_and_positions(assembled: Assembled) -> None:
         ("beta", topic("credits"), 0, 0, [1], 2),
         ("beta", topic("credits"), 1, 1, [], 2),
     ]
+
+
+async def test_what_was_assembled_is_asked_and_compared_without_spark(assembled: Assembled) -> None:
+    storage = str(assembled.store.root)
+    sql = "SELECT key, value_raw, (SELECT count(*) FROM messages) AS flying FROM state ORDER BY changelog_offset"
+    found = await ops.query(None, "", sql, storage=storage)
+    assert (found.id, found.verdict) == (assembled.manifest.id, "VERIFIED")
+    assert [tuple(row.values()) for row in found.rows] == [
+        ("old", b"100".hex(), 6),
+        ("x", b"11".hex(), 6),
+        ("poison", "ff", 6),
+        ("late", b"2".hex(), 6),
+    ]
+    sql = "SELECT headers, timestamp FROM messages WHERE sender_app = 'beta' AND cardinality(headers) > 0"
+    (row,) = (await ops.query(None, "", sql, storage=storage)).rows
+    assert row["headers"] == {"trace": b"2".hex()}
+    age = datetime.now(UTC) - datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC)
+    assert timedelta() <= age < timedelta(hours=1), "times are in UTC"
+    same = await ops.diff(None, "", "latest", assembled.manifest.id, storage=storage, keys=1)
+    assert [(t.table, t.unchanged, t.added + t.changed + t.removed) for t in same.tables] == [
+        ("balances", 4, 0)
+    ]
+    assert {(c.messages_before, c.messages_after) for c in same.channels} == {(4, 4), (2, 2)}
+    assert len(same.progress) == 4
+    assert {item.processed for item in same.progress} == {0}
 
 
 def test_schemas_are_those_stated(assembled: Assembled) -> None:
