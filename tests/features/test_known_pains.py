@@ -145,7 +145,7 @@ def test_93_a_worker_without_partitions_neither_holds_a_snapshot_up_nor_spoils_i
             for _ in range(3):
                 system.start_worker(app, {"SMALL_APP_ID": app}, module="tests.driver.small_app")
             observer.wait_for_workers(system)
-            epoch = take(observer, "with an idle one")
+            epoch = take(observer, "with an idle one", ttl_ms=15_000)
             (idle,) = (view.process for view in observer.state.living() if not view.inputs)
             assert observer.state.snapshots[epoch].failure is None
             captured = observer.state.captured(epoch)
