@@ -58,10 +58,14 @@ class LaterVersionError(BadInputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """The ledger of the snapshot. `topic_id` is Kafka's own, 32 hex digits: headers carry a hash of it."""
+    """The ledger of the snapshot. `topic_id` is Kafka's own, 32 hex digits: headers carry a hash of it.
+
+    `triggered_ms`: when the trigger was appended, by the ledger's time, milliseconds since 1970; 0: it is not known.
+    """
 
     topic: str
     topic_id: str
+    triggered_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

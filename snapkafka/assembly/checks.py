@@ -1,26 +1,36 @@
-"""V1, V2, V4 and V5 in Spark: the same findings as `snapkafka.checks.log_checks`, on logs of any size.
+"""V1 to V5 in Spark: the same findings as `snapkafka.checks` has on lists, on logs of any size.
 
 Each rule is a transform from stamps (`decode.STAMPS_SCHEMA`) to findings (`FINDINGS_SCHEMA`). A sound log has none, so
 `screen` looks first, in one query; only rules for which it sees something are run. Findings are counted, and the first
-20 of each kind fetched; nothing else comes to the driver.
+20 of each kind fetched; nothing else comes to the driver. V3 has a module of its own, `state_checks`.
 """
 
 from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Collection
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from snapkafka.checks import KINDS, WITNESSES_MAX, CheckOutcome, Finding, bounds_findings, outcome
+from snapkafka.checks import (
+    KINDS,
+    WITNESSES_MAX,
+    CheckOutcome,
+    Finding,
+    ReadRange,
+    bounds_findings,
+    outcome,
+)
 from snapkafka.protocol.records import NOBODY
 
-from . import seqs
+from . import seqs, state_checks
 from .lookups import Lookups
-from .screen import Suspicion, first_look
+from .screen import Suspicion, effect_is_missing, first_look
 from .seqs import TP
+from .state_checks import StillThere
 from .tables import has_started, still_to_start
 
 __all__ = ["FINDINGS_SCHEMA", "LOG_CHECKS", "findings", "run"]
@@ -30,17 +40,23 @@ FINDINGS_SCHEMA: Final = (
     "b bigint"
 )
 #: The checks that need nothing but the log.
-LOG_CHECKS: Final = ("V1", "V2", "V4", "V5")
+LOG_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5")
 
 
-def run(stamps: DataFrame, lookups: Lookups) -> list[CheckOutcome]:
-    """The outcomes of V1, V2, V4 and V5.
+def run(
+    stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_there: StillThere
+) -> list[CheckOutcome]:
+    """The outcomes of V1 to V5.
 
     Args:
         stamps: those of the reading ranges; read several times, so persisted by the caller.
         lookups: the captured snapshot, with the bounds of the log.
+        read: the reading ranges.
+        still_there: looks at the log once more, for V3.
     """
     first, counts = bounds_findings(lookups.view)
+    of_state, how_many = state_checks.findings(stamps, lookups, read, still_there)
+    first, counts = first + of_state, counts + how_many
     suspicion = first_look(stamps, lookups)
     if any(suspicion):
         rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
@@ -73,6 +89,8 @@ def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataF
         parts.append(last_missing(stamps, lookups))
     if suspicion.later_cause:
         parts.append(caused_by_later(stamps, lookups))
+    if suspicion.earlier_cause:
+        parts.append(caused_by_earlier(stamps, lookups))
     return functools.reduce(DataFrame.unionByName, parts)
 
 
@@ -231,16 +249,9 @@ def caused_by_later(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     )
     replayed = before | ((process == fn.col("reader")) & (cause < fn.col("until")))
     return (
-        seqs.of_known(stamps.where(cause.isNotNull()), lookups)
-        .join(fn.broadcast(lookups.places), list(TP))
-        .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"])
+        _with_causes(stamps, lookups)
         .where(
             counts_white & still_to_start(cause, of="cause_") & (replayed | ~has_started(cause, of="cause_"))
-        )
-        .join(
-            fn.broadcast(lookups.torn),
-            ["process", "cause_check", "cause_partition", "cause_offset"],
-            "left_anti",
         )
         .select(
             *_finding(
@@ -249,5 +260,28 @@ def caused_by_later(stamps: DataFrame, lookups: Lookups) -> DataFrame:
                 a=cause,
                 b=fn.col("cause_position"),
             )
+        )
+    )
+
+
+def caused_by_earlier(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """V5: red effects of events that their sender had started by its cut, without those of torn ones."""
+    red = ~fn.col("left") & (fn.col("epoch") >= lookups.view.epoch) & ~fn.col("marker")
+    found = _finding(
+        "effect-missing", app=fn.col("sender_app"), a=fn.col("cause_offset"), b=fn.col("cause_position")
+    )
+    return _with_causes(stamps, lookups).where(red & effect_is_missing()).select(*found)
+
+
+def _with_causes(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """Effects of inputs of their sender's app, with what is known of both; those of torn events left out."""
+    return (
+        seqs.of_known(stamps.where(fn.col("cause_offset").isNotNull()), lookups)
+        .join(fn.broadcast(lookups.places), list(TP))
+        .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"])
+        .join(
+            fn.broadcast(lookups.torn),
+            ["process", "cause_check", "cause_partition", "cause_offset"],
+            "left_anti",
         )
     )

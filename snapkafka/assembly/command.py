@@ -153,8 +153,8 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
         with _spark(options, offsets) as spark:
             from . import job
 
-            settings = _settings(options, desk.ledger)
             for captured, store in work:
+                settings = _settings(options, desk.ledger(captured))
                 view = desk.look(captured, options.isolation)  # as it is by now
                 manifest = job.assemble(
                     spark,
@@ -195,7 +195,10 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     work = []
     for path in options.manifest:
         manifest = _manifest(Path(path))
-        view = asyncio.run(look(connection, manifest.captured, isolation=options.isolation))
+        since_ms = manifest.ledger.triggered_ms
+        view = asyncio.run(
+            look(connection, manifest.captured, isolation=options.isolation, triggered_ms=since_ms)
+        )
         work.append((path, manifest, view))
     results = []
     with _spark(options, max(_offsets(view, options) for _, _, view in work)) as spark:

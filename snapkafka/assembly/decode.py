@@ -23,10 +23,10 @@ CAUSED: Final = (wire.VERSION << 4 | wire.CAUSE, wire.CAUSED_BYTES)
 CAUSED_SHORT: Final = (wire.VERSION << 4 | wire.CAUSE | wire.SHORT, wire.CAUSED_SHORT_BYTES)
 MARKER: Final = (wire.VERSION << 4 | wire.MARKER, wire.MARKER_BYTES)
 #: What the checks need of a record; `process` is null for an external one, and so are the causes (topic check,
-#: partition, offset) where it is stamped without one.
+#: partition, offset) where it is stamped without one. `key_hash`: null where there is no key.
 STAMPS_SCHEMA: Final = (
     "topic string, partition int, offset bigint, process bigint, epoch bigint, seq bigint, marker boolean, "
-    "cause_check bigint, cause_partition bigint, cause_offset bigint"
+    "cause_check bigint, cause_partition bigint, cause_offset bigint, key_hash bigint"
 )
 #: Codecs (Faust's names) whose bytes are text; of any other, bytes stay bytes.
 JSON_CODECS: Final = ("json",)
@@ -63,6 +63,7 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
             fn.when(caused, _number(19, 2)).alias("cause_check"),
             fn.when(caused, _number(21, 2)).alias("cause_partition"),
             fn.when(caused, fn.when(short, _number(23, 4)).otherwise(_number(23, 5))).alias("cause_offset"),
+            fn.when(fn.col("key").isNotNull(), fn.xxhash64("key")).alias("key_hash"),
         )
     )
 

@@ -19,6 +19,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import restorable
 from snapkafka.kafka.ledger import KafkaLedger, beginning_is_gone
 from snapkafka.manifest import LedgerEntry, Manifest, RestorableEntry
+from snapkafka.ports import Entry
 from snapkafka.protocol import records
 from snapkafka.protocol.captured import Captured, gather
 from snapkafka.protocol.completion import LedgerState, SnapshotView
@@ -90,9 +91,10 @@ class Desk:
         finally:
             self._loop.close()
 
-    @property
-    def ledger(self) -> LedgerEntry:
-        return LedgerEntry(topic=self._ledger.topic, topic_id=self._ledger.topic_id)
+    def ledger(self, captured: Captured) -> LedgerEntry:
+        """What the manifest of a snapshot says of the ledger."""
+        at_ms = self._times_ms.get(captured.epoch - 1, 0)
+        return LedgerEntry(topic=self._ledger.topic, topic_id=self._ledger.topic_id, triggered_ms=at_ms)
 
     def captured(self, name: str) -> Captured:
         """See `find_captured`."""
@@ -100,7 +102,8 @@ class Desk:
 
     def look(self, captured: Captured, isolation: str) -> CutView:
         """The snapshot with what its log holds now."""
-        return self._loop.run(look(self.connection, captured, isolation=isolation))
+        since_ms = self.ledger(captured).triggered_ms
+        return self._loop.run(look(self.connection, captured, isolation=isolation, triggered_ms=since_ms))
 
     def restorable(self, captured: Captured) -> RestorableEntry:
         """How long its log holds what it needs, as of now."""
@@ -150,22 +153,15 @@ class Desk:
         self.state = LedgerState(start=start)
         async for entry in self._ledger.read(start, until=await self._ledger.end()):
             self.state.apply(entry.offset, entry.record)
-            self._times_ms[entry.offset] = entry.timestamp_ms
-            if isinstance(entry.record, records.Checkpoint):
-                self._times_ms |= {kept.offset: kept.at_ms for kept in entry.record.kept}
+            self._times_ms |= _times_ms(entry)
         if not self.state.whole:
             raise beginning_is_gone(self._ledger.topic, start)
 
     async def _restorable(self, captured: Captured) -> RestorableEntry:
         admin = KafkaTopicAdmin(self.connection)
         try:
-            return await restorable(
-                admin,
-                self.state,
-                captured,
-                cut_ms=self._times_ms[captured.epoch - 1],
-                now_ms=time.time_ns() // 1_000_000,
-            )
+            cut_ms, now_ms = self.ledger(captured).triggered_ms, time.time_ns() // 1_000_000
+            return await restorable(admin, captured, cut_ms=cut_ms, now_ms=now_ms)
         finally:
             await admin.close()
 
@@ -176,6 +172,13 @@ class Desk:
                 await admin.commit_positions(group_name(self.namespace, app), of_app, note)
         finally:
             await admin.close()
+
+
+def _times_ms(entry: Entry) -> dict[int, int]:
+    """When triggers were appended: of this record, or of those that it tells of."""
+    if isinstance(entry.record, records.Checkpoint):
+        return {kept.offset: kept.at_ms for kept in entry.record.kept}
+    return {entry.offset: entry.timestamp_ms} if isinstance(entry.record, records.Trigger) else {}
 
 
 def _verified(view: SnapshotView) -> bool:

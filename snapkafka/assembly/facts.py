@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
-from snapkafka.checks import CutView, LogBounds
-from snapkafka.errors import TimedOutError
+from snapkafka.checks import CutView, Keeping, LogBounds
+from snapkafka.errors import LedgerUnusableError, TimedOutError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection, translated
 from snapkafka.protocol.captured import Captured
@@ -26,10 +27,13 @@ STABLE_TIMEOUT_S: Final = 70.0
 STABLE_POLL_S: Final = 0.2
 
 
-async def look(connection: Connection, captured: Captured, *, isolation: str) -> CutView:
+async def look(
+    connection: Connection, captured: Captured, *, isolation: str, triggered_ms: int = 0
+) -> CutView:
     """The snapshot with what the log of its partitions holds now.
 
     Args:
+        triggered_ms: when it was triggered, milliseconds since 1970; 0: that is not known.
         isolation: with "read_committed" waits until every end of the snapshot can be read: past the last stable offset
             Spark fails.
 
@@ -44,15 +48,41 @@ async def look(connection: Connection, captured: Captured, *, isolation: str) ->
         topics = await admin.describe_topics({tp.topic for tp in wanted})
         there = [tp for tp in wanted if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
         starts, ends = await asyncio.gather(admin.log_starts(there), admin.log_ends(there))
+        changelogs = {tp.topic for tp in there if tp in unbound.changelogs} if triggered_ms else set()
+        keeping = {topic: await _keeping(admin, topic, triggered_ms) for topic in sorted(changelogs)}
     finally:
         await admin.close()
     if isolation == "read_committed":
         needed = {tp: min(unbound.closed_end(tp), ends[tp]) for tp in there}
         ends = await _stable_ends(connection, needed)
     bounds = {
-        tp: LogBounds(start=starts[tp], end=ends[tp], topic_id=topics[tp.topic].topic_id) for tp in there
+        tp: LogBounds(
+            start=starts[tp],
+            end=ends[tp],
+            topic_id=topics[tp.topic].topic_id,
+            keeping=keeping.get(tp.topic),
+        )
+        for tp in there
     }
     return CutView(captured, bounds)
+
+
+async def _keeping(admin: KafkaTopicAdmin, topic: str, triggered_ms: int) -> Keeping | None:
+    """What the settings of a changelog promise; None where they may not be read."""
+    try:
+        holding, _ = await admin.topic_settings(topic)
+    except LedgerUnusableError:
+        return None
+    retained_ms = int(holding["retention.ms"])
+    by_size = int(holding["retention.bytes"]) >= 0
+    deletes = "delete" in holding["cleanup.policy"]
+    return Keeping(
+        age_ms=max(0, time.time_ns() // 1_000_000 - triggered_ms),
+        uncompacted_ms=int(holding["min.compaction.lag.ms"]),
+        tombstones_ms=int(holding["delete.retention.ms"]),
+        # Where size decides what is deleted, no age is safe.
+        retained_ms=(0 if by_size else retained_ms if retained_ms >= 0 else None) if deletes else None,
+    )
 
 
 async def _stable_ends(

@@ -29,14 +29,17 @@ INPUTS: Final = (
     "done array<bigint>, log_end bigint, receiver bigint"
 )
 PROCESSES: Final = "process bigint, sender_app string, left boolean"
+#: Below `sent_end` lies what a process sent of the events that were running at its cut.
 SENDERS: Final = (
-    "process bigint, topic string, partition int, white_end bigint, last_seq bigint, failed array<bigint>"
+    "process bigint, topic string, partition int, white_end bigint, last_seq bigint, sent_end bigint, "
+    "failed array<bigint>"
 )
-#: Inputs by what a cause in a header says of them: `reader` cut this one, `earlier` read it before, and up to `until`
-#: effects of theirs may be replays. The others are as in `INPUTS`.
+#: Inputs by what a cause in a header says of them: `reader` cut this one, and if it is `steady` runs nothing below it
+#: again; `earlier` read it before, and up to `until` effects of theirs may be replays. The others are as in `INPUTS`.
 CAUSES: Final = (
     "sender_app string, cause_check bigint, cause_partition bigint, cause_position bigint, cause_reach bigint, "
-    "cause_above array<bigint>, cause_done array<bigint>, reader bigint, earlier array<bigint>, until bigint"
+    "cause_above array<bigint>, cause_done array<bigint>, reader bigint, steady boolean, earlier array<bigint>, "
+    "until bigint"
 )
 #: Causes of torn events, by who ran them.
 TORN: Final = "process bigint, cause_check bigint, cause_partition bigint, cause_offset bigint"
@@ -111,6 +114,7 @@ class Lookups:
                     "cause_check": known[source.topic],
                     "cause_partition": source.partition,
                     "reader": source.receiver,
+                    "steady": source.steady,
                     "earlier": list(source.earlier),
                     "until": max((agent.replay_until for agent in source.agents), default=0),
                     **{f"cause_{name}": value for name, value in _started(source).items()},
@@ -140,16 +144,20 @@ class Lookups:
 
     @cached_property
     def senders(self) -> DataFrame:
+        captured = self.view.captured
+        ends = {(end.process, TopicPartition(end.topic, end.partition)): end for end in captured.senders}
+        owners = {(cut.process, TopicPartition(cut.topic, cut.partition)) for cut in captured.changelogs}
         rows = [
             {
-                "process": end.process,
-                "topic": end.topic,
-                "partition": end.partition,
-                "white_end": end.white_end,
-                "last_seq": end.last_seq,
-                "failed": list(end.failed),
+                "process": process,
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "white_end": self.view.white_end(process, tp),
+                "last_seq": ends[process, tp].last_seq if (process, tp) in ends else -1,
+                "sent_end": self.view.sent_end(process, tp),
+                "failed": sorted(self.view.failed(process, tp)),
             }
-            for end in self.view.captured.senders
+            for process, tp in sorted(ends.keys() | owners)
         ]
         return local_frame(self.spark, SENDERS, rows)
 

@@ -20,7 +20,7 @@ from .lookups import Lookups, local_frame
 from .seqs import with_highest
 from .tables import still_to_start
 
-__all__ = ["Suspicion", "first_look"]
+__all__ = ["Suspicion", "effect_is_missing", "first_look"]
 
 #: Per partition: some input's reader has started what lies below `reach` or is in `above`; past `log_end` what was sent
 #: by a process that left counts as red, and past `left_end` it was late.
@@ -28,11 +28,11 @@ PLACES: Final = (
     "topic string, partition int, closed_end bigint, left_end bigint, only_state boolean, reach bigint, "
     "above array<bigint>, log_end bigint"
 )
-#: Per sender and partition: its white end, its last white record if that must be there, and the offsets that lie in
-#: only one of the two ranges which V4 compares: `[low_from, low_to)` and `[high_from, high_to)`.
-SENDERS: Final = (
-    "process bigint, topic string, partition int, white_end bigint, last_offset bigint, last_seq bigint, "
-    "failed array<bigint>, low_from bigint, low_to bigint, high_from bigint, high_to bigint"
+#: Per sender and partition, besides what `lookups.SENDERS` has: its last white record if that must be there, and the
+#: offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and `[high_from, high_to)`.
+DUE: Final = (
+    "process bigint, topic string, partition int, last_offset bigint, due_seq bigint, low_from bigint, low_to bigint, "
+    "high_from bigint, high_to bigint"
 )
 
 
@@ -46,6 +46,7 @@ class Suspicion(NamedTuple):
     differs: int = 0
     last_missing: int = 0
     later_cause: int = 0
+    earlier_cause: int = 0
 
 
 def first_look(stamps: DataFrame, lookups: Lookups) -> Suspicion:
@@ -79,12 +80,14 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Suspicion:
     )
     left_late = left & (offset >= fn.col("left_end")) & ~marker
     later_cause = (white | left) & ~marker & still_to_start(fn.col("cause_offset"), of="cause_")
-    is_last = (offset == fn.col("last_offset")) & (fn.col("seq") == fn.col("last_seq")) & ~marker
+    earlier_cause = known & ~left & (fn.col("epoch") >= epoch) & ~marker & effect_is_missing()
+    is_last = (offset == fn.col("last_offset")) & (fn.col("seq") == fn.col("due_seq")) & ~marker
     counted = (
         with_highest(stamps)
         .join(fn.broadcast(_places(lookups)), ["topic", "partition"])
         .join(fn.broadcast(lookups.processes), "process", "left")
-        .join(fn.broadcast(_senders(lookups)), ["process", "topic", "partition"], "left")
+        .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
+        .join(fn.broadcast(_due(lookups)), ["process", "topic", "partition"], "left")
         .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"], "left")
         .agg(
             _count(after_end).alias("after_end"),
@@ -94,12 +97,21 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Suspicion:
             _count(differs).alias("differs"),
             _count(is_last).alias("last"),
             _count(later_cause).alias("later_cause"),
+            _count(earlier_cause).alias("earlier_cause"),
         )
         .collect()[0]
         .asDict()
     )
     last = counted.pop("last")
     return Suspicion(**counted, last_missing=len(due) - last)
+
+
+def effect_is_missing() -> Column:
+    """Of a record joined with its sender's ends and its cause: was it sent of an event that its sender had started by
+    its cut, and has nobody run that again? (Then it should be white.)"""
+    by_receiver = (fn.col("process") == fn.col("reader")) & fn.col("steady")
+    before_closing = fn.col("offset") < fn.coalesce("sent_end", fn.lit(0))
+    return by_receiver & before_closing & ~still_to_start(fn.col("cause_offset"), of="cause_")
 
 
 def _count(condition: Column) -> Column:
@@ -132,28 +144,20 @@ def _places(lookups: Lookups) -> DataFrame:
     return local_frame(lookups.spark, PLACES, rows)
 
 
-def _senders(lookups: Lookups) -> DataFrame:
+def _due(lookups: Lookups) -> DataFrame:
     view = lookups.view
     rows: dict[tuple[TopicPartition, int], dict[str, Any]] = defaultdict(dict)
-    for tp, ends in view.senders.items():
-        for end in ends.values():
-            rows[tp, end.process] = {
-                "process": end.process,
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "white_end": end.white_end,
-                "failed": list(end.failed),
-            }
     for tp, end, _ in view.last_in_flight():
-        rows[tp, end.process] |= {"last_offset": end.white_end - 1, "last_seq": end.last_seq}
+        row = rows[tp, end.process]
+        row |= {"last_offset": end.white_end - 1, "due_seq": end.last_seq}
     for item, source in view.recorded():
         tp = TopicPartition(item.topic, item.partition)
         row = rows[tp, item.sender]
-        row |= {"process": item.sender, "topic": tp.topic, "partition": tp.partition}
-        white_end = view.white_end(item.sender, tp)
         _widen(row, "low", item.start, source.noted)
-        _widen(row, "high", item.end, white_end)
-    return local_frame(lookups.spark, SENDERS, list(rows.values()))
+        _widen(row, "high", item.end, view.white_end(item.sender, tp))
+    for (tp, process), row in rows.items():
+        row |= {"process": process, "topic": tp.topic, "partition": tp.partition}
+    return local_frame(lookups.spark, DUE, list(rows.values()))
 
 
 def _widen(row: dict[str, Any], which: str, one: int, other: int) -> None:

@@ -18,7 +18,17 @@ from snapkafka.protocol.records import Position
 from .decode import key_and_value, other_headers
 from .lookups import Lookups, local_frame
 
-__all__ = ["SCHEMAS", "SORTED_BY", "channels", "columns", "messages", "positions", "processes", "state"]
+__all__ = [
+    "SCHEMAS",
+    "SORTED_BY",
+    "channels",
+    "columns",
+    "is_white",
+    "messages",
+    "positions",
+    "processes",
+    "state",
+]
 
 #: The columns of each table, in order. Offsets, positions and ids are Kafka's; `*_raw` are the bytes as they were.
 SCHEMAS: Final[Mapping[str, str]] = {
@@ -66,19 +76,14 @@ def columns(table: str) -> list[str]:
 def state(records: DataFrame, lookups: Lookups) -> DataFrame:
     """The tables of the apps at the cut: per key the last white value below the changelog's end (R8's fold).
 
-    Red is what a process born after the trigger wrote, or one that had turned red; records without our header (older
-    than snapkafka, or of a tool) are white. A null value deletes.
+    A null value deletes.
     """
-    epoch = lookups.view.epoch
-    red = fn.col("process").isNotNull() & ((fn.col("process") >= epoch) | (fn.col("epoch") >= epoch))
-    # Of a process that left before the trigger everything below the end is white, whatever its header says.
-    left = fn.coalesce(fn.col("left"), fn.lit(False))
     latest = (
         records.where(~fn.col("marker"))
         .join(fn.broadcast(lookups.changelogs), ["topic", "partition"])
         .where(fn.col("offset") < fn.col("end"))
         .join(fn.broadcast(lookups.processes), "process", "left")
-        .where(left | ~red)
+        .where(is_white(lookups.view.epoch))
         .groupBy("app", "table", "topic", "partition", "key", "key_codec", "value_codec")
         .agg(fn.max_by(fn.struct("value", "offset"), "offset").alias("last"))
     )
@@ -105,6 +110,16 @@ def state(records: DataFrame, lookups: Lookups) -> DataFrame:
         )
         .select(*columns("state"))
     )
+
+
+def is_white(epoch: int) -> Column:
+    """Is this record of a changelog, below its end, in the state at the cut? Needs `left` of its process.
+
+    Red is what a process born after the trigger wrote, or one that had turned red; records without our header (older
+    than snapkafka, or of a tool) are white. Of a process that left before the trigger everything below the end is.
+    """
+    red = fn.col("process").isNotNull() & ((fn.col("process") >= epoch) | (fn.col("epoch") >= epoch))
+    return fn.coalesce(fn.col("left"), fn.lit(False)) | ~red
 
 
 # --- Channels -------------------------------------------------------------------------------------------------------

@@ -6,15 +6,16 @@
 | `view` | a captured snapshot as the checks ask about it; the colour of a record |
 | `ranges` | which offsets must be read; what the bounds of the log alone tell |
 | `log_checks` | V1, V2, V4, V5 on a list of records (the simulator; the reference for Spark's) |
+| `state_checks` | V3: what follows from what a changelog still holds |
 | `invariants` | V6: the user's SQL, and ready-made ones |
 | `verdict` | from outcomes to a verdict |
 
-Pure: no Kafka, no Spark. Of the six checks V3 (state) is not there yet, and is listed as not run.
+Pure: no Kafka, no Spark.
 """
 
 from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
 from .verdict import Verdict, decide
-from .view import CutView, LogBounds, LogRecord, in_flight
+from .view import CutView, Keeping, LogBounds, LogRecord, in_flight
 from .witness import KINDS, WITNESSES_MAX, CheckOutcome, Finding, Status, Weight, Witness, outcome
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "CheckOutcome",
     "CutView",
     "Finding",
+    "Keeping",
     "LogBounds",
     "LogRecord",
     "ReadRange",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from snapkafka.protocol.records import Table, TopicPartition
+from snapkafka.protocol.records import TopicPartition
 
 from .view import CutView, LogBounds
 
@@ -74,7 +74,7 @@ class Lasting:
 class Need:
     """Offsets `[start, end)` of a partition that a snapshot needs; of a changelog all that is below `end`.
 
-    `state`: it is a changelog. `expires_ms`, `sets`: see `protocol.records.Table`.
+    `state`: it is a changelog. `expires_ms`, `sets`: see `protocol.captured.ChangelogCut`.
     """
 
     tp: TopicPartition
@@ -105,27 +105,21 @@ class LogNow:
     size: int | None = None
 
 
-def needs(view: CutView, tables: Mapping[str, Table]) -> Iterator[Need]:
-    """What a snapshot needs of the log; partitions of which it needs nothing are left out.
-
-    Args:
-        tables: of the changelogs, by topic.
-    """
+def needs(view: CutView) -> Iterator[Need]:
+    """What a snapshot needs of the log; partitions of which it needs nothing are left out."""
     for tp, sources in sorted(view.inputs.items()):
         start = min(source.position for source in sources)
         if tp not in view.changelogs and start < view.closed_end(tp):
             yield Need(tp=tp, start=start, end=view.closed_end(tp))
     for tp, changelogs in sorted(view.changelogs.items()):
-        end = max(changelog.end for changelog in changelogs)
-        table = tables.get(tp.topic)
-        if end:
+        if end := view.state_end(tp):
             yield Need(
                 tp=tp,
                 start=0,
                 end=end,
                 state=True,
-                expires_ms=table.expires_ms if table else 0,
-                sets=table.sets if table else False,
+                expires_ms=max(changelog.expires_ms for changelog in changelogs),
+                sets=any(changelog.sets for changelog in changelogs),
             )
 
 

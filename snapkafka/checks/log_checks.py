@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import TopicPartition
 
 from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received
@@ -90,40 +91,51 @@ def v4(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
 
 def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """Cause: no white effect of an input at or past the cut. Torn events and replays are listed, not hidden."""
+    """Cause: no white effect of an input at or past the cut, no red effect of one below it.
+
+    Torn events and replays are listed, not hidden.
+    """
     sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
     findings = []
     for tp, lines in _by_partition(view, records).items():
         for record in lines:
             cut = view.processes.get(record.process)
-            if record.cause is None or cut is None or not view.counts_white(record):
+            if record.cause is None or cut is None or (cut.app, record.cause[0]) not in sources:
                 continue
-            source = sources.get((cut.app, record.cause[0]))
-            offset = record.cause[1]
-            torn = any((t.topic, t.partition, t.offset) == (*record.cause[0], offset) for t in cut.torn)
-            if source is None or torn or not in_flight(source, offset):
+            source, offset = sources[cut.app, record.cause[0]], record.cause[1]
+            if any((t.topic, t.partition, t.offset) == (*record.cause[0], offset) for t in cut.torn):
                 continue
-            # A stamp does not name the agent: where only some of them have started the input, it may be one of those.
-            until = max((agent.replay_until for agent in source.agents), default=0)
-            replayed = read_before(source, record.process) or (
-                record.process == source.receiver and offset < until
-            )
-            if not replayed and received(source, offset):
-                continue
-            kind = "replayed" if replayed else "effect-of-later"
-            findings.append(
-                Finding(
-                    kind,
-                    *tp,
-                    record.offset,
-                    record.process,
-                    record.seq,
-                    app=cut.app,
-                    a=offset,
-                    b=source.position,
-                )
-            )
+            kind = _of_later(view, record, source) or _of_earlier(view, record, source)
+            if kind is not None:
+                at = (record.offset, record.process, record.seq)
+                findings.append(Finding(kind, *tp, *at, app=cut.app, a=offset, b=source.position))
     return findings
+
+
+def _of_later(view: CutView, record: LogRecord, source: InputCut) -> str | None:
+    """What a white record is whose cause some agent had still to start."""
+    assert record.cause is not None
+    offset = record.cause[1]
+    if not view.counts_white(record) or not in_flight(source, offset):
+        return None
+    # A stamp does not name the agent: where only some of them have started the input, it may be one of those.
+    until = max((agent.replay_until for agent in source.agents), default=0)
+    replayed = read_before(source, record.process) or (record.process == source.receiver and offset < until)
+    if replayed:
+        return "replayed"
+    return None if received(source, offset) else "effect-of-later"
+
+
+def _of_earlier(view: CutView, record: LogRecord, source: InputCut) -> str | None:
+    """What a red record is whose cause every agent had started, and no process but its sender has run."""
+    assert record.cause is not None
+    by_receiver = record.process == source.receiver and source.steady
+    before_closing = record.offset < view.sent_end(record.process, record.tp)
+    if not (by_receiver and before_closing and view.red_stamped(record)) or in_flight(
+        source, record.cause[1]
+    ):
+        return None
+    return "effect-missing"
 
 
 # --- V1 and V4: seqs ------------------------------------------------------------------------------------------------

@@ -66,8 +66,9 @@ def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
             findings.extend(Finding(kind, *tp, offset, **more) for offset in range(start, upto))  # type: ignore[arg-type]
 
     for tp in sorted(view.recreated):
-        for check in ("V1", "V2", "V4"):
-            note(f"recreated-{check}", tp, 0, 1)
+        for check in ("V1", "V2", "V3", "V4"):
+            if check != "V3" or tp in view.changelogs:
+                note(f"recreated-{check}", tp, 0, 1)
     for tp, sources in sorted(view.inputs.items()):
         start = view.log_start(tp)
         if tp in view.recreated:

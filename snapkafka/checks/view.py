@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import NOBODY, ChannelRange, TopicPartition
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.records import NOBODY, TopicPartition
 
-__all__ = ["EXTERNAL", "CutView", "LogBounds", "LogRecord", "in_flight", "read_before", "received"]
+__all__ = ["EXTERNAL", "CutView", "Keeping", "LogBounds", "LogRecord", "in_flight", "read_before", "received"]
 
 #: The process of a record that none of ours wrote.
 EXTERNAL: Final = -1
@@ -31,6 +31,7 @@ class LogRecord(NamedTuple):
     """What a check needs of a record: where it is, and what its `_sk` header says (`process` EXTERNAL: no header).
 
     `cause`: partition and offset of the record whose event it is an effect of; None: of none, or not stamped.
+    `key_hash`: None where it has no key, or none that matters here.
     """
 
     topic: str
@@ -41,6 +42,7 @@ class LogRecord(NamedTuple):
     seq: int = -1
     marker: bool = False
     cause: tuple[TopicPartition, int] | None = None
+    key_hash: int | None = None
 
     @property
     def tp(self) -> TopicPartition:
@@ -48,12 +50,30 @@ class LogRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """What the broker promises to keep of a partition now, in milliseconds, and how old the cut is by now.
+
+    `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
+    deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; None: none ever is for its age.
+    """
+
+    age_ms: int
+    uncompacted_ms: int = 0
+    tombstones_ms: int = 0
+    retained_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """What a partition's log holds now: offsets `[start, end)`; `topic_id` is Kafka's own, hex, empty if unknown."""
+    """What a partition's log holds now: offsets `[start, end)`; `topic_id` is Kafka's own, hex, empty if unknown.
+
+    `keeping`: None where it is not known.
+    """
 
     start: int
     end: int
     topic_id: str = ""
+    keeping: Keeping | None = None
 
 
 class CutView:
@@ -89,10 +109,25 @@ class CutView:
     def log_start(self, tp: TopicPartition) -> int:
         return self.bounds[tp].start if self.bounds is not None and tp in self.bounds else 0
 
+    def keeping(self, tp: TopicPartition) -> Keeping | None:
+        return self.bounds[tp].keeping if self.bounds is not None and tp in self.bounds else None
+
+    def state_end(self, tp: TopicPartition) -> int:
+        """The state of a changelog partition is the fold of its white records below this."""
+        return max((changelog.end for changelog in self.changelogs.get(tp, ())), default=0)
+
     def white_end(self, process: int, tp: TopicPartition) -> int:
         """One past the last white record of a living sender; 0 if it closed none there."""
         end = self.senders[tp].get(process) if tp in self.senders else None
         return end.white_end if end is not None else 0
+
+    def sent_end(self, process: int, tp: TopicPartition) -> int:
+        """What a living process sends of the events that were running at its cut lies below this, as far as is known:
+        its marker follows it, and so does the end that it names of a changelog."""
+        end = self.senders[tp].get(process) if tp in self.senders else None
+        ends = [] if end is None else [end.white_end, end.marker]
+        ends += [changelog.end for changelog in self.changelogs.get(tp, ()) if changelog.process == process]
+        return max(ends, default=0)
 
     def failed(self, process: int, tp: TopicPartition) -> frozenset[int]:
         """Seqs whose sends failed, as their sender says."""
@@ -139,6 +174,10 @@ class CutView:
         """Sent in white by a living process, as far as its header tells; it may lie past the sender's end."""
         return self.living(record.process) and record.epoch < self.epoch and not record.marker
 
+    def red_stamped(self, record: LogRecord) -> bool:
+        """Sent in red by a process that is white, as far as its header tells: after its cut."""
+        return self.living(record.process) and record.epoch >= self.epoch and not record.marker
+
     def counts_white(self, record: LogRecord) -> bool:
         """Is it white, by its header and by the ends that its sender or the receivers saw?"""
         if record.marker:
@@ -149,11 +188,7 @@ class CutView:
 
     def in_state(self, record: LogRecord) -> bool:
         """Is this record of a changelog part of the state at the cut?"""
-        if (
-            record.marker
-            or record.process >= self.epoch
-            or not any(record.offset < changelog.end for changelog in self.changelogs.get(record.tp, ()))
-        ):
+        if record.marker or record.process >= self.epoch or record.offset >= self.state_end(record.tp):
             return False
         return record.process == EXTERNAL or self.left(record.process) or record.epoch < self.epoch
 
@@ -192,13 +227,12 @@ class CutView:
                     if end.last_seq >= 0 and in_log:
                         yield tp, end, source
 
-    def recorded(self) -> Iterator[tuple[ChannelRange, InputCut]]:
-        """Ranges that receivers recorded, each with the input that it was recorded for: the one nearest to it."""
+    def recorded(self) -> Iterator[tuple[Recorded, InputCut]]:
+        """Ranges that receivers recorded, each with the input that it was recorded for."""
         for item in self.captured.recorded:
             tp = TopicPartition(item.topic, item.partition)
-            sources = self.inputs.get(tp, [])
-            if self.living(item.sender) and sources and tp not in self.recreated:
-                yield item, min(sources, key=lambda source: (abs(source.noted - item.start), source.app))
+            if self.living(item.sender) and tp not in self.recreated:
+                yield from ((item, source) for source in self.inputs.get(tp, []) if source.app == item.app)
 
     def _recreated(self) -> Iterable[TopicPartition]:
         if self.bounds is None:

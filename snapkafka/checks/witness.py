@@ -74,7 +74,7 @@ class Finding(NamedTuple):
         return (self.topic, self.partition, self.offset, self.kind, self.process, self.app)
 
 
-#: Every kind of finding of V1, V2, V4 and V5. docs/verification.md explains each.
+#: Every kind of finding of V1 to V5. docs/verification.md explains each.
 KINDS: Final[Mapping[str, Kind]] = {
     "white-after-end": Kind(
         "V1",
@@ -140,6 +140,33 @@ KINDS: Final[Mapping[str, Kind]] = {
         "offsets {offset} to {a}, which {app} has received, are gone from the log: nobody can see any more whether "
         "one of them was red",
     ),
+    "state-last-missing": Kind(
+        "V3",
+        Weight.UNVERIFIABLE,
+        "the last white record of this changelog (process {process}, seq {seq}) should be here, and nothing white "
+        "supersedes it: it was compacted past the cut, or deleted",
+    ),
+    "state-overtaken": Kind(
+        "V3",
+        Weight.UNVERIFIABLE,
+        "this record was written after the cut, and no white value of its key is left: either it had none, or "
+        "compaction has taken it ({a} offsets below the cut are missing)",
+    ),
+    "state-unproven": Kind(
+        "V3",
+        Weight.UNVERIFIABLE,
+        "{a} offsets below the cut ({offset}) are missing, and nothing shows that what took them stopped short of it",
+    ),
+    "state-gone": Kind(
+        "V3",
+        Weight.UNVERIFIABLE,
+        "the log starts at {a}: of keys that were not written since, the tables hold nothing",
+    ),
+    "state-expired": Kind(
+        "V3",
+        Weight.NOTE,
+        "the log starts at {a}: older windows had expired before the cut, and are not in the tables",
+    ),
     "gone": Kind(
         "V4",
         Weight.FAILS,
@@ -179,6 +206,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.FAILS,
         "white record of process {process} (seq {seq}), caused by offset {a} of an input of {app} that stands at {b}",
     ),
+    "effect-missing": Kind(
+        "V5",
+        Weight.FAILS,
+        "red record of process {process} (seq {seq}), caused by offset {a} of an input of {app} that stands at {b}: "
+        "that event counts as done, and this effect of it is not in the snapshot",
+    ),
     "replayed": Kind(
         "V5",
         Weight.NOTE,
@@ -190,6 +223,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "recreated-V2": Kind(
         "V2", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"
+    ),
+    "recreated-V3": Kind(
+        "V3", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"
     ),
     "recreated-V4": Kind(
         "V4", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"

@@ -16,7 +16,8 @@ from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.ops.listing import wall_ms
 
-from . import doctoring, storing
+from . import doctoring, querying, storing
+from .options import AsJson, Bootstrap, Namespace, moment_ms
 from .progress import progress_lines, spoken_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
 from .tables import (
@@ -39,21 +40,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-
-Bootstrap = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap", envvar="SNAPKAFKA_BOOTSTRAP", help="The broker: host:port, several with commas."
-    ),
-]
-Namespace = Annotated[
-    str,
-    typer.Option(
-        "--namespace", envvar="SNAPKAFKA_NAMESPACE", help="The systems that are snapshotted together."
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
-Snapshot = Annotated[str, typer.Argument(metavar="ID", help="The snapshot: its id, or its epoch.")]
 
 
 @app.command(epilog=EXIT_STATUSES)
@@ -125,10 +111,35 @@ def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
 
 @app.command(epilog=EXIT_STATUSES)
 def show(
-    snapshot: Snapshot, bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False
+    snapshot: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="The snapshot: its id, its epoch, or latest, the last one triggered, whatever became of it.",
+        ),
+    ] = "",
+    epoch: Annotated[
+        int | None, typer.Option("--epoch", metavar="N", help="By its epoch, whatever ids there are.")
+    ] = None,
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="The last one captured by then: ISO 8601; without a time zone, this machine's.",
+        ),
+    ] = "",
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    as_json: AsJson = False,
 ) -> None:
     """Say all about one snapshot: what it waits for while it runs, and where everybody stood once it is captured."""
-    found = run(lambda: ops.show(connect(bootstrap), namespace, snapshot), as_json=as_json)
+    found = run(
+        lambda: ops.show(
+            connect(bootstrap), namespace, snapshot, epoch=epoch, at_ms=moment_ms(at) if at else None
+        ),
+        as_json=as_json,
+    )
     if as_json:
         print_json(found)
     else:
@@ -154,7 +165,10 @@ Isolation = Annotated[
 @app.command(epilog=EXIT_STATUSES)
 def assemble(
     snapshots: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Captured snapshots: ids, or epochs.")
+        list[str],
+        typer.Argument(
+            metavar="ID...", help="Captured snapshots: ids, epochs, or latest, the last one captured."
+        ),
     ],
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -190,7 +204,12 @@ def assemble(
 
 @app.command(epilog=EXIT_STATUSES)
 def verify(
-    snapshot: Annotated[str, typer.Argument(metavar="[ID]", help="The snapshot: its id, or its epoch.")] = "",
+    snapshot: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="The snapshot: its id, its epoch, or latest, the last one assembled."
+        ),
+    ] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     manifest: Annotated[
@@ -229,6 +248,10 @@ def verify(
             as_json=as_json,
         )
     _tell(found, as_json=as_json)
+
+
+app.command(epilog=EXIT_STATUSES)(querying.query)
+app.command(epilog=EXIT_STATUSES)(querying.diff)
 
 
 def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:

@@ -14,12 +14,11 @@ from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.connection import Connection
 from snapkafka.ops.mending import said_bytes
 
+from .options import AsJson
 from .running import console, print_json, run
 from .tables import table
 
 __all__ = ["prune", "tell_reading", "verify_offline"]
-
-AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
 
 
 def prune(

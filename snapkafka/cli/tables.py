@@ -18,6 +18,7 @@ from snapkafka.ops.listing import ProcessRow, WaitRow, wall_ms
 from snapkafka.ops.switching import Switched
 
 __all__ = [
+    "coloured",
     "duration",
     "print_assembled",
     "print_checkpointed",
@@ -59,7 +60,8 @@ def duration(ms: float) -> str:
     return f"{ms / 3_600_000:.0f} h" if ms < 172_800_000 else f"{ms / 86_400_000:.0f} days"
 
 
-def _coloured(word: str) -> str:
+def coloured(word: str) -> str:
+    """A word for an outcome, in the colour that it always has."""
     return f"[{COLOURS.get(word, 'white')}]{escape(word)}[/]"
 
 
@@ -84,9 +86,9 @@ def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) ->
             escape(item.id) + (f" (attempt {item.attempt})" if item.attempt > 1 else ""),
             str(item.epoch),
             f"{duration(max(0, now_ms - item.triggered_ms))} ago",
-            _coloured(item.status.value),
+            coloured(item.status.value),
             "" if item.capture_ms is None else duration(item.capture_ms),
-            _coloured(item.verdict) if item.verdict else "",
+            coloured(item.verdict) if item.verdict else "",
             escape(item.failure_reason),
         )
     console.print(rows)
@@ -94,7 +96,7 @@ def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) ->
 
 def print_triggered(console: Console, item: Summary) -> None:
     """What `trigger` has to say."""
-    head = f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {_coloured(item.status.value)}"
+    head = f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.status.value)}"
     if item.capture_ms is None:
         console.print(f"{head}\n`snapkafka show {escape(item.id)}` says how it goes")
     else:
@@ -129,7 +131,7 @@ def print_details(console: Console, found: Details) -> None:
     item = found.summary
     console.print(
         f"snapshot [bold]{escape(item.id)}[/]  attempt {item.attempt}  epoch {item.epoch}"
-        f"  {_coloured(item.status.value)}" + (f"  {_coloured(item.verdict)}" if item.verdict else "")
+        f"  {coloured(item.status.value)}" + (f"  {coloured(item.verdict)}" if item.verdict else "")
     )
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(item.triggered_ms / 1_000))
     by = f" by {escape(item.who)}" if item.who else ""
@@ -205,13 +207,13 @@ def _print_positions(console: Console, found: Details) -> None:
 def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
     """What assembly or verification found."""
     for item in found:
-        console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {_coloured(item.verdict)}")
+        console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.verdict)}")
         rows = table("check", "", "found", "what", right=("found",))
         for check in item.checks:
             first = next(iter((*check.witnesses, *check.notes)), None)
             rows.add_row(
                 escape(check.name),
-                _coloured(check.status if check.run else "not run"),
+                coloured(check.status if check.run else "not run"),
                 str(check.found or check.noted or ""),
                 "" if first is None else escape(_witness(first)),
             )

@@ -12,30 +12,25 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.completion import LedgerState
-from snapkafka.protocol.records import Table, TopicPartition
+from snapkafka.protocol.records import TopicPartition
 
 __all__ = ["in_words", "log_bounds", "log_sizes", "restorable"]
 
 Settings = Mapping[str, Mapping[str, str]]
 
 
-async def restorable(
-    admin: TopicAdmin, state: LedgerState, captured: Captured, *, cut_ms: int, now_ms: int
-) -> RestorableEntry:
+async def restorable(admin: TopicAdmin, captured: Captured, *, cut_ms: int, now_ms: int) -> RestorableEntry:
     """Until when the log holds what a snapshot needs, which topic loses it first, and why. What may not be looked at is
     said, and is no error.
 
     Args:
-        state: what the ledger says of the tables of its apps.
         cut_ms: when it was triggered.
 
     Raises:
         BrokerUnavailableError: nobody answers.
     """
-    tables = {table.changelog: table for view in state.processes.values() for table in view.hello.tables}
     try:
-        found = await _look(admin, captured, tables, cut_ms, now_ms)
+        found = await _look(admin, captured, cut_ms, now_ms)
     except LedgerUnusableError as error:  # a right is missing
         found = Lasting(how=How.UNKNOWN, why=error.message)
     return RestorableEntry(
@@ -69,10 +64,8 @@ def _iso(ms: int | None) -> str:
     return "" if ms is None else datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")
 
 
-async def _look(
-    admin: TopicAdmin, captured: Captured, tables: Mapping[str, Table], cut_ms: int, now_ms: int
-) -> Lasting:
-    wanted = list(needs(CutView(captured), tables))
+async def _look(admin: TopicAdmin, captured: Captured, cut_ms: int, now_ms: int) -> Lasting:
+    wanted = list(needs(CutView(captured)))
     bounds = await log_bounds(admin, [need.tp for need in wanted])
     recreated = CutView(captured, bounds).recreated
     for need in wanted:

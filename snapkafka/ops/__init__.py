@@ -11,6 +11,7 @@ from snapkafka.advice import Advice
 
 from .assembling import Assembled, assemble, verify
 from .checkpointing import Checkpointed, checkpoint
+from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .examining import Examined, verify_offline
 from .following import Progress
@@ -18,6 +19,7 @@ from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
 from .planning import Reading, plan_assembly
 from .pruning import Policy, Pruning, plan_pruning, prune
+from .querying import Queried, query
 from .reading import LedgerReading, find_snapshot, read_ledger
 from .rights import Right, Rights, rights
 from .switching import Switched, pause, resume, retire
@@ -29,6 +31,7 @@ __all__ = [
     "Checkpointed",
     "Checkup",
     "Details",
+    "Difference",
     "Examined",
     "LedgerReading",
     "Mended",
@@ -36,6 +39,7 @@ __all__ = [
     "Policy",
     "Progress",
     "Pruning",
+    "Queried",
     "Reading",
     "Right",
     "Rights",
@@ -43,6 +47,7 @@ __all__ = [
     "Switched",
     "assemble",
     "checkpoint",
+    "diff",
     "doctor",
     "find_snapshot",
     "list_snapshots",
@@ -52,6 +57,7 @@ __all__ = [
     "plan_mending",
     "plan_pruning",
     "prune",
+    "query",
     "read_ledger",
     "resume",
     "retire",

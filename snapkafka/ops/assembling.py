@@ -15,9 +15,9 @@ from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, DependencyMissingError, InternalError, SnapkafkaError, all_errors
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry
-from snapkafka.store import open_store
 
-from .reading import find_snapshot, read_ledger
+from .finding import manifest_paths
+from .reading import LATEST, captured, find_snapshot, read_ledger
 
 __all__ = ["Assembled", "assemble", "verify"]
 
@@ -59,7 +59,8 @@ async def assemble(
     """Make tables of captured snapshots, verify them, write their manifests.
 
     Args:
-        names: ids or epochs; all in one Spark session, in the order of their epochs.
+        names: ids, epochs or `latest`, the last one that was captured; all in one Spark session, in the order of
+            their epochs.
         storage: where tables go; empty: where the trigger said.
         invariants: SQL to check (V6): folders, files, or names of ready-made ones.
         parameters: `name=value`, for the invariants.
@@ -71,6 +72,9 @@ async def assemble(
     """
     if not names:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
+    if LATEST in names:
+        state = (await read_ledger(where, namespace)).state
+        names = [find_snapshot(state, name, usable=captured).trigger.id for name in names]
     arguments = ["--bootstrap", where.bootstrap, "--namespace", namespace]
     arguments += [part for name in names for part in ("--snapshot", name)]
     arguments += ["--storage", storage] if storage else []
@@ -93,30 +97,20 @@ async def verify(
     """Verify an assembled snapshot again, from its manifest and the log alone.
 
     Args:
-        name: id or epoch, where the ledger or `storage` is to say where the manifest lies.
+        name: id, epoch or `latest`, the last one assembled, where the ledger or `storage` is to say where the
+            manifest lies.
         manifest: the manifest itself: then neither namespace nor ledger is needed.
         record: write the verdict to the ledger.
 
     Raises:
         UnknownSnapshotError: there is no manifest of that snapshot.
     """
-    path = manifest or await _manifest_of(where, namespace, name, storage)
-    arguments = ["--bootstrap", where.bootstrap, "--verify-only", "--manifest", path]
+    if not (name or manifest):
+        raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
+    path = manifest or (await manifest_paths(where, namespace, [name], storage=storage))[0]
+    arguments = ["--bootstrap", where.bootstrap, "--verify-only", "--manifest", str(path)]
     arguments += ["--record"] if record else []
     return await _job([*arguments, *_options(invariants, parameters, isolation)], say)
-
-
-async def _manifest_of(where: Connection, namespace: str, name: str, storage: str) -> str:
-    if not name:
-        raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
-    if not storage:
-        view = find_snapshot((await read_ledger(where, namespace)).state, name)
-        if view.verdict is not None and view.verdict.manifest:
-            return view.verdict.manifest
-        name, storage = view.trigger.id, view.trigger.storage
-    store = open_store(storage)
-    store.read(name)  # says what is wrong with it before Spark takes its seconds to start
-    return str(store.manifest_path(name))
 
 
 def _options(invariants: Sequence[str], parameters: Sequence[str], isolation: str) -> list[str]:

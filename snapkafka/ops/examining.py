@@ -12,6 +12,8 @@ from snapkafka.manifest import LaterVersionError, Manifest, load
 from snapkafka.store import open_store
 from snapkafka.store.soundness import Damage, contradictions, file_damage, footer_reader
 
+from .finding import find_manifest
+
 __all__ = ["Examined", "verify_offline"]
 
 
@@ -38,7 +40,7 @@ async def verify_offline(name: str = "", *, manifest: str = "", storage: str = "
     """Compare a snapshot with its files, and its manifest with itself; damage is a result and no error.
 
     Args:
-        name: its id; it lies in `storage`.
+        name: its id, its epoch, or `latest`, the last one assembled; it lies in `storage`.
         manifest: its manifest, instead; its tables lie beside that.
 
     Raises:
@@ -48,7 +50,10 @@ async def verify_offline(name: str = "", *, manifest: str = "", storage: str = "
     if manifest:
         path = Path(manifest)
     elif name:
-        path = open_store(storage).manifest_path(name)
+        store = open_store(storage)
+        path = store.manifest_path(name)
+        if not path.is_file():
+            path = store.manifest_path(find_manifest(store, name).id)
     else:
         raise BadInputError("no snapshot is named", hint="give an id and --storage DIR, or --manifest PATH")
     return await asyncio.to_thread(_examined, path)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from snapkafka.errors import BadInputError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import restorable
 from snapkafka.manifest import RestorableEntry
@@ -15,7 +16,7 @@ from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.completion import SnapshotView, Status, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
 
-from .reading import LedgerReading, Opened, find_snapshot, opened, read_ledger
+from .reading import LedgerReading, Opened, find_captured_by, find_epoch, find_snapshot, opened, read_ledger
 
 __all__ = [
     "Details",
@@ -125,23 +126,42 @@ async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[S
     return tuple(summary(reading, view) for _, view in sorted(reading.state.snapshots.items()))
 
 
-async def show(where: Connection | Cluster, namespace: str, name: str, *, clock: Clock = wall_ms) -> Details:
-    """One snapshot, by its id or epoch.
+async def show(
+    where: Connection | Cluster,
+    namespace: str,
+    name: str = "",
+    *,
+    epoch: int | None = None,
+    at_ms: int | None = None,
+    clock: Clock = wall_ms,
+) -> Details:
+    """One snapshot.
+
+    Args:
+        name: its id, its epoch, or `latest`, the last one triggered, whatever became of it.
+        epoch: its epoch, and no id.
+        at_ms: a moment: the last one that was captured by then, in the ledger's time.
 
     Raises:
         UnknownSnapshotError: there is none such.
+        BadInputError: not one of the three is given.
     """
+    if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:
+        raise BadInputError("it takes one of: an id (or latest), --epoch, --at")
     async with opened(where, namespace) as work:
-        now_ms = clock()
-        found = details(work.reading, find_snapshot(work.reading.state, name), now_ms)
+        reading, now_ms = work.reading, clock()
+        if at_ms is not None:
+            view = find_captured_by(reading, at_ms)
+        else:
+            view = find_snapshot(reading.state, name) if epoch is None else find_epoch(reading.state, epoch)
+        found = details(reading, view, now_ms)
         return replace(found, restorable=await _restorable(work, found, now_ms))
 
 
 async def _restorable(work: Opened, found: Details, now_ms: int) -> RestorableEntry | None:
     if found.captured is None:
         return None
-    cut_ms = found.summary.triggered_ms
-    return await restorable(work.admin, work.reading.state, found.captured, cut_ms=cut_ms, now_ms=now_ms)
+    return await restorable(work.admin, found.captured, cut_ms=found.summary.triggered_ms, now_ms=now_ms)
 
 
 def summary(reading: LedgerReading, view: SnapshotView) -> Summary:

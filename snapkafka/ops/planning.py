@@ -15,7 +15,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 
-from .reading import Opened, opened
+from .reading import Opened, captured, find_snapshot, opened
 
 __all__ = ["Reading", "TopicReading", "plan_assembly"]
 
@@ -55,24 +55,29 @@ async def plan_assembly(
 ) -> tuple[Reading, ...]:
     """What `assemble` would read now, of each snapshot, with all of its state.
 
+    Args:
+        names: as for `assemble`.
+
     Raises:
         UnknownSnapshotError, SnapshotFailedError, TimedOutError, OffsetsGoneError: as `assemble`.
     """
     if not names:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
     async with opened(where, namespace) as work:
-        found = {find_captured(work.reading.state, namespace, name) for name in names}
+        state = work.reading.state
+        views = [find_snapshot(state, name, usable=captured) for name in names]
+        found = {find_captured(state, namespace, view.trigger.id) for view in views}
         return tuple([await _reading(work, item) for item in sorted(found, key=lambda item: item.epoch)])
 
 
-async def _reading(work: Opened, captured: Captured) -> Reading:
-    unbound = CutView(captured)
+async def _reading(work: Opened, snapshot: Captured) -> Reading:
+    unbound = CutView(snapshot)
     bounds = await log_bounds(work.admin, {*unbound.inputs, *unbound.changelogs})
-    view = CutView(captured, bounds)
+    view = CutView(snapshot, bounds)
     require_offsets(view)
     of_topics = groupby(reading_ranges(view), key=lambda item: item.topic)
     topics = [await _of_topic(work, view, topic, list(ranges)) for topic, ranges in of_topics]
-    return Reading(id=captured.id, epoch=captured.epoch, topics=tuple(topics))
+    return Reading(id=snapshot.id, epoch=snapshot.epoch, topics=tuple(topics))
 
 
 async def _of_topic(work: Opened, view: CutView, topic: str, ranges: list[ReadRange]) -> TopicReading:

@@ -1,10 +1,11 @@
-"""What the ledger says: its fold, when each record was appended, and how to find a snapshot in it."""
+"""What the ledger says: its fold, when each record was appended, and which snapshot of it is meant."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, UnknownSnapshotError
@@ -16,8 +17,13 @@ from snapkafka.protocol.completion import LedgerState, ProcessView, SnapshotView
 from snapkafka.protocol.records import Checkpoint
 
 __all__ = [
+    "LATEST",
     "LedgerReading",
     "Opened",
+    "captured",
+    "epoch_of",
+    "find_captured_by",
+    "find_epoch",
     "find_snapshot",
     "latest_of_apps",
     "opened",
@@ -118,20 +124,6 @@ async def read_ledger(where: Connection | Cluster, namespace: str) -> LedgerRead
         return work.reading
 
 
-def find_snapshot(state: LedgerState, name: str) -> SnapshotView:
-    """A snapshot by its id (of several attempts the last) or by its epoch.
-
-    Raises:
-        UnknownSnapshotError: the ledger has none such.
-    """
-    epochs = [epoch for (snapshot_id, _), epoch in state.by_id.items() if snapshot_id == name]
-    if not epochs and name.isdecimal() and int(name) in state.snapshots:
-        epochs = [int(name)]
-    if not epochs:
-        raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
-    return state.snapshots[max(epochs)]
-
-
 def latest_of_apps(state: LedgerState) -> list[ProcessView]:
     """Of each app that is not retired, the process that joined last."""
     latest = {view.hello.app: view for _, view in sorted(state.processes.items())}
@@ -148,3 +140,66 @@ def outputs_of(state: LedgerState) -> set[str]:
         for end in closed.sent
     }
     return written - changelogs
+
+
+# -- which snapshot is meant ----------------------------------------------------------------------------------
+
+#: The word for the last one. What it may mean depends on the verb: nobody who asks for tables wants a snapshot that has
+#: none. An id goes before an epoch, and both before this word: no snapshot is out of reach because of its name.
+LATEST: Final = "latest"
+
+
+def captured(view: SnapshotView) -> bool:
+    return view.captured_at is not None
+
+
+def find_snapshot(
+    state: LedgerState, name: str, *, usable: Callable[[SnapshotView], bool] = lambda view: True
+) -> SnapshotView:
+    """A snapshot of the ledger by its id (of several attempts the last), by its epoch, or as the `latest`.
+
+    Args:
+        usable: what `latest` may mean.
+
+    Raises:
+        UnknownSnapshotError: the ledger has none such.
+    """
+    known = [(snapshot_id, epoch) for (snapshot_id, _), epoch in state.by_id.items()]
+    epoch = epoch_of(name, known, (view.epoch for view in state.snapshots.values() if usable(view)))
+    if epoch is None:
+        raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
+    return state.snapshots[epoch]
+
+
+def find_epoch(state: LedgerState, epoch: int) -> SnapshotView:
+    """A snapshot of the ledger by its epoch, whatever ids there are.
+
+    Raises:
+        UnknownSnapshotError: the ledger has none such.
+    """
+    if epoch not in state.snapshots:
+        raise UnknownSnapshotError(f"no snapshot of epoch {epoch} in the ledger")
+    return state.snapshots[epoch]
+
+
+def find_captured_by(reading: LedgerReading, at_ms: int) -> SnapshotView:
+    """The last snapshot (by epoch) that was captured at or before a moment, in the ledger's time.
+
+    Raises:
+        UnknownSnapshotError: there is none such.
+    """
+    views = reading.state.snapshots.values()
+    found = [v for v in views if v.captured_at is not None and reading.times_ms[v.captured_at] <= at_ms]
+    if not found:
+        raise UnknownSnapshotError("no snapshot of the ledger was captured at or before that time")
+    return max(found, key=lambda view: view.epoch)
+
+
+def epoch_of(name: str, known: Sequence[tuple[str, int]], usable: Iterable[int]) -> int | None:
+    """The epoch that `name` means among the ids and epochs that are `known`; `latest`: among those that are usable."""
+    epochs = [epoch for snapshot_id, epoch in known if snapshot_id == name]
+    if not epochs and name.isdecimal():
+        epochs = [epoch for _, epoch in known if epoch == int(name)]
+    if not epochs and name == LATEST:
+        epochs = list(usable)
+    return max(epochs, default=None)

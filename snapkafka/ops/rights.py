@@ -187,8 +187,8 @@ def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
     yield from right(role, "topic", ledger, "Read Write", "the snapshot; its verdict")
     yield from right(role, "topic", (*taking_part, *names.outputs), "Read", "the records themselves")
     yield from right(
-        role, "topic", taking_part, "DescribeConfigs", "until when a snapshot is restorable",
-        "it says that nobody knows",
+        role, "topic", taking_part, "DescribeConfigs", "what compaction may have taken (V3), and may yet take",
+        "V3 is unverifiable where offsets are missing; until when a snapshot is restorable, nobody knows",
     )  # fmt: skip
     yield from right(
         role, "group", (names.own_groups,), "Read", "positions of the latest snapshot, for tools that show lag",

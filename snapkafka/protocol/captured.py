@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .records import ChannelRange, Heard, Position, Running, TopicPartition, TornEvent
+from .records import Heard, Position, Running, TopicPartition, TornEvent
 from .value import value
 
 if TYPE_CHECKING:
     from .completion import LedgerState
     from .snapshots import Part, SnapshotView
 
-__all__ = ["Captured", "ChangelogCut", "InputCut", "ProcessCut", "SenderEnd", "gather"]
+__all__ = ["Captured", "ChangelogCut", "InputCut", "ProcessCut", "Recorded", "SenderEnd", "gather"]
 
 
 @value
@@ -54,7 +54,8 @@ class InputCut:
     and those above it were. `low`: reading may start here: below it
     lies no red record (R1). `log_end`: log end that the receiver saw after the trigger (R8). `receiver`: the process
     that cut it. `torn`: events that were started, and count as not processed all the same (R6). `earlier`: who read it
-    before, -1 standing for those that nobody remembers: effects of theirs past the position are replays.
+    before, -1 standing for those that nobody remembers: effects of theirs past the position are replays. `steady`: the
+    receiver was given no inputs anew since it cut this one, so what it runs below the position it had started by then.
     """
 
     app: str
@@ -69,6 +70,7 @@ class InputCut:
     agents: tuple[Position, ...] = ()
     torn: tuple[TornEvent, ...] = ()
     earlier: tuple[int, ...] = ()
+    steady: bool = False
 
 
 @value
@@ -86,7 +88,10 @@ class SenderEnd:
 
 @value
 class ChangelogCut:
-    """The state of one table partition: the fold of the white records of `topic`[`partition`] below `end`."""
+    """The state of one table partition: the fold of the white records of `topic`[`partition`] below `end`.
+
+    `expires_ms`, `sets`: see `records.Table`.
+    """
 
     app: str
     table: str
@@ -97,6 +102,20 @@ class ChangelogCut:
     process: int
     key_codec: str = "json"
     value_codec: str = "json"
+    expires_ms: int = 0
+    sets: bool = False
+
+
+@value
+class Recorded:
+    """A channel as its receiver recorded it, an app of that name: see `records.ChannelRange`."""
+
+    app: str
+    sender: int
+    topic: str
+    partition: int
+    start: int
+    end: int
 
 
 @value
@@ -113,7 +132,7 @@ class Captured:
     inputs: tuple[InputCut, ...]
     senders: tuple[SenderEnd, ...]
     changelogs: tuple[ChangelogCut, ...]
-    recorded: tuple[ChannelRange, ...] = ()
+    recorded: tuple[Recorded, ...] = ()
     contaminated: str = ""
 
     @property
@@ -158,12 +177,7 @@ def gather(state: LedgerState, epoch: int) -> Captured:
             for sent in closed.sent
         ),
         changelogs=tuple(_changelog_cuts(state, snapshot, parts)),
-        recorded=tuple(
-            item
-            for part in parts
-            for item in part.closed.recorded
-            if snapshot.claims.get((_app(state, part), TopicPartition(item.topic, item.partition))) == part.at
-        ),
+        recorded=tuple(_recorded(state, snapshot, parts)),
         contaminated=snapshot.contaminated,
     )
 
@@ -220,9 +234,26 @@ def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -
                     agents=agents,
                     torn=torn,
                     earlier=snapshot.earlier.get((app, tp), ()),
+                    steady=state.processes[part.process].assigned == part.report.assigned,
                 )
             )
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
+
+
+def _recorded(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -> Iterator[Recorded]:
+    """What those recorded whose cuts of the inputs count."""
+    for part in parts:
+        app = _app(state, part)
+        for item in part.closed.recorded:
+            if snapshot.claims.get((app, TopicPartition(item.topic, item.partition))) == part.at:
+                yield Recorded(
+                    app=app,
+                    sender=item.sender,
+                    topic=item.topic,
+                    partition=item.partition,
+                    start=item.start,
+                    end=item.end,
+                )
 
 
 def _torn(part: Part, epoch: int) -> tuple[TornEvent, ...]:
@@ -271,4 +302,6 @@ def _changelog_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part
                 process=part.process,
                 key_codec=table.key_codec,
                 value_codec=table.value_codec,
+                expires_ms=table.expires_ms,
+                sets=table.sets,
             )

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -18,14 +19,15 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
 
-def take(observer: Observer, name: str, *, timeout_s: float = 20) -> int:
-    """Trigger and wait until the snapshot is decided; the epoch."""
-    trigger = observer.call(compose_trigger(observer.admin, observer.state, snapshot_id=name))
+def take(observer: Observer, name: str, *, timeout_s: float = 20, **options: Any) -> int:
+    """Trigger and wait until the snapshot is decided; the epoch. `options` are those of `compose_trigger`."""
+    trigger = observer.call(compose_trigger(observer.admin, observer.state, snapshot_id=name, **options))
     epoch = observer.call(observer.ledger.append(trigger)) + 1
     wait_until(
         f"snapshot {name} to be decided",
         lambda: epoch in observer.state.snapshots and not observer.state.snapshots[epoch].open,
         timeout_s=timeout_s,
+        period_s=0.02,
     )
     return epoch
 

@@ -91,6 +91,7 @@ def test_each_damage_is_found_by_the_right_check_at_the_very_offset(namespace: s
         assert {check: found["status"] for check, found in before[name].items() if found["run"]} == {
             "V1": "passed",
             "V2": "passed",
+            "V3": "passed",
             "V4": "passed",
             "V5": "passed",
             "V6 money": "passed",

@@ -17,7 +17,6 @@ from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import in_words, restorable
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, SenderEnd
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka
 from tests.kafka.waiting import until
@@ -72,7 +71,7 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(bro
     write(broker, "log", 0)
     written_ms = write(broker, "orders", 6_000, 4_000, 0)  # 0 was read; 1 is the first that is needed
     snapshot = captured(1, 3)
-    told = await restorable(admin, LedgerState(), snapshot, cut_ms=written_ms, now_ms=now_ms())
+    told = await restorable(admin, snapshot, cut_ms=written_ms, now_ms=now_ms())
     assert (told.how, told.topic) == ("until", "orders")
     until_ms = written_ms - 4_000 + RETENTION_MS
     assert datetime.fromisoformat(told.until).timestamp() * 1_000 == pytest.approx(until_ms, abs=1)
@@ -95,6 +94,6 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(bro
     view = await look(connection, snapshot, isolation="read_uncommitted")
     with pytest.raises(OffsetsGoneError, match=r"needs orders\[0\] from offset 1 to \d"):
         require_offsets(view)
-    again = await restorable(admin, LedgerState(), snapshot, cut_ms=written_ms, now_ms=now_ms())
+    again = await restorable(admin, snapshot, cut_ms=written_ms, now_ms=now_ms())
     assert in_words(again, now_ms()).startswith("no more: orders[0] its log starts at")
     await admin.close()

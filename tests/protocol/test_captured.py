@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import (
+    Assigned,
     Bye,
     ChangelogEnd,
     ChannelRange,
@@ -157,6 +158,7 @@ def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(w
             Position(agent="slow", topic="a", partition=0, offset=7),
         ),
         torn=CLOSED.torn,
+        steady=True,
     )
     assert second == InputCut(
         app="p",
@@ -169,7 +171,14 @@ def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(w
         log_end=3,
         receiver=2,
         agents=(Position(agent="fast", topic="a", partition=1, offset=3),),
+        steady=True,
     )
+
+
+def test_who_is_given_inputs_anew_after_its_cut_may_run_events_again() -> None:
+    again = Assigned(process=2, n=3, generation=2, inputs=(TopicPartition("a", 0),))
+    whole = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, CLOSED, again)
+    assert {cut.steady for cut in whole.inputs} == {False}
 
 
 def test_r6_a_torn_event_that_was_started_out_of_turn_counts_as_not_processed_too() -> None:
@@ -242,7 +251,7 @@ def test_r7_of_two_that_wrote_to_a_changelog_the_one_that_wrote_further_counts()
 
 
 def test_r8_ranges_that_the_receivers_recorded(whole: Captured) -> None:
-    assert whole.recorded == CLOSED.recorded
+    assert whole.recorded == (Recorded(app="p", sender=2, topic="a", partition=0, start=7, end=21),)
     elsewhere = replace(CLOSED, recorded=(replace(CLOSED.recorded[0], partition=7),))
     assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, elsewhere).recorded == ()
 

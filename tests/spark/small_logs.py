@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from snapkafka.checks import LogBounds, LogRecord, in_flight
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import NOBODY, ChannelRange, Position, TopicPartition, TornEvent
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.records import NOBODY, Position, TopicPartition, TornEvent
 
 __all__ = ["EPOCH", "World", "captured", "damage", "history", "together"]
 
@@ -29,7 +29,7 @@ class World:
     inputs: list[InputCut] = field(default_factory=list)
     senders: list[SenderEnd] = field(default_factory=list)
     changelogs: list[ChangelogCut] = field(default_factory=list)
-    recorded: list[ChannelRange] = field(default_factory=list)
+    recorded: list[Recorded] = field(default_factory=list)
 
 
 def captured(world: World) -> Captured:
@@ -72,10 +72,17 @@ def history(rng: random.Random, n: int) -> World:
 
 
 def _caused(rng: random.Random, world: World, record: LogRecord) -> LogRecord:
-    """As an effect of an event: in white of one that every agent had started at its cut, in red of any."""
+    """As an effect of an event: in white of one that every agent had started at its cut, in red of one that its
+    sender had not."""
     source = rng.choice(world.inputs)
     offset = rng.randint(0, source.log_end)
-    if record.process < 0 or record.marker or (record.epoch < EPOCH and in_flight(source, offset)):
+    by_receiver = source.steady and record.process == source.receiver
+    honest = (
+        not in_flight(source, offset)
+        if record.epoch < EPOCH
+        else in_flight(source, offset) or not by_receiver
+    )
+    if record.process < 0 or record.marker or not honest:
         return record
     return record._replace(cause=(TopicPartition(source.topic, source.partition), offset))
 
@@ -83,13 +90,16 @@ def _caused(rng: random.Random, world: World, record: LogRecord) -> LogRecord:
 def _write(
     rng: random.Random, tp: TopicPartition, living: list[int], left: list[int], size: int
 ) -> list[LogRecord]:
-    """A log as honest senders leave it: white, then from some point on red; a marker where each one turns."""
+    """A log as honest senders leave it: white, then from some point on red; a marker where each one turns. Its first
+    offset is 0; here and there one is missing."""
     seqs = dict.fromkeys([*living, *left], rng.randint(0, 5))
     turned: set[int] = set()
     lines: list[LogRecord] = []
-    offset = rng.randint(0, 3)
+    offset = -1
     for step in range(size):
-        offset += 1 if rng.random() < 0.95 else 2  # a control record of some transaction in between
+        offset += (
+            1 if step == 0 or rng.random() < 0.95 else 2
+        )  # a control record of some transaction in between
         if rng.random() < 0.1:
             lines.append(LogRecord(*tp, offset))  # external
             continue
@@ -144,13 +154,15 @@ def _input(
             receiver=living[0],
             agents=tuple(agents),
             earlier=rng.choice(((), (), (living[-1],), (NOBODY,))),
+            steady=rng.random() < 0.7,
         )
     )
     _ends(world, tp, lines, living)
     for sender in world.senders:
         if (sender.topic, sender.partition) == tp and sender.marker >= 0 and rng.random() < 0.7:
             world.recorded.append(
-                ChannelRange(
+                Recorded(
+                    app=f"app{n}",
                     sender=sender.process,
                     topic=tp.topic,
                     partition=tp.partition,
@@ -315,6 +327,19 @@ def _fail_a_send(rng: random.Random, world: World) -> None:
     ]
 
 
+def _cause_earlier(rng: random.Random, world: World) -> None:
+    """A red effect of an event that its process had started before it turned red."""
+    sources = [source for source in world.inputs if source.position > 0]
+    red = [
+        i for i, r in enumerate(world.records) if r.epoch >= EPOCH and r.process == world.processes[0].process
+    ]
+    if not sources or not red:
+        return
+    i, source = rng.choice(red), rng.choice(sources)
+    cause = (TopicPartition(source.topic, source.partition), rng.randrange(source.position))
+    world.records[i] = world.records[i]._replace(cause=cause)
+
+
 def _cause_later(rng: random.Random, world: World) -> None:
     """The effect of an event that was still to come; or it was torn, or had been run by somebody else."""
     if (i := _pick(rng, world)) is None or world.records[i].process < 0:
@@ -356,5 +381,6 @@ DAMAGES = (
     _lose_a_send,
     _fail_a_send,
     _cause_later,
+    _cause_earlier,
     _receive_what_was_late,
 )

@@ -124,7 +124,7 @@ def verified(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Verifie
 def test_what_was_not_damaged_passes(verified: Verified) -> None:
     assert verified.verdicts["sound"] == "VERIFIED"
     statuses = {name: check["status"] for name, check in verified.said["sound"].items() if check["run"]}
-    assert statuses == {"V1": "passed", "V2": "passed", "V4": "passed", "V5": "passed"}
+    assert statuses == dict.fromkeys(("V1", "V2", "V3", "V4", "V5"), "passed")
 
 
 def test_v1_a_white_record_after_the_marker(verified: Verified) -> None:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from snapkafka.checks import (
     LogRecord,
 )
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import ChannelRange, TopicPartition
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.records import TopicPartition
 
 EPOCH = 100
 TP, STATE, OUT = TopicPartition("in", 0), TopicPartition("table", 0), TopicPartition("out", 3)
@@ -35,7 +35,7 @@ CAPTURED = Captured(
     changelogs=(
         ChangelogCut(app="app", table="t", topic="table", topic_id="t2", partition=0, end=3, process=1),
     ),
-    recorded=(ChannelRange(sender=1, topic="in", partition=0, start=2, end=5),),
+    recorded=(Recorded(app="app", sender=1, topic="in", partition=0, start=2, end=5),),
 )
 WHITE = [LogRecord("in", 0, offset, 1, 0, offset) for offset in range(5)]
 RED = [LogRecord("in", 0, 5, 1, EPOCH, 5, marker=True), LogRecord("in", 0, 6, 1, EPOCH, 6)]

@@ -21,6 +21,9 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.connection import Connection
 from snapkafka.ops import assembling
+from snapkafka.store import LocalStore
+from tests.fakes import FakeCluster, Worker
+from tests.unit.on_disk import write_snapshot
 
 RUNNER = CliRunner()
 HERE = Connection(bootstrap="127.0.0.1:1")
@@ -160,6 +163,31 @@ async def test_verify_with_the_manifest_asks_nobody_else(job: Job) -> None:
         "read_committed",
         "--json",
     ]
+
+
+async def test_the_latest_is_the_last_one_that_a_verb_can_use(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To assemble: captured. To verify: assembled, also where it is not good."""
+    cluster = FakeCluster()
+
+    async def read_ledger(where: Connection, namespace: str) -> ops.LedgerReading:
+        return await ops.read_ledger(cluster, namespace)
+
+    monkeypatch.setattr(assembling, "read_ledger", read_ledger)
+    job.says({"snapshots": [RESULT]})
+    Worker(cluster.the_ledger, "shop", "orders")
+    await ops.trigger(cluster, "ns", snapshot_id="good", wait=True)
+    Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    await ops.trigger(cluster, "ns", snapshot_id="running")
+    await ops.assemble(HERE, "ns", ["latest"])
+    assert job.arguments[4:6] == ["--snapshot", "good"]
+    for number, verdict in enumerate(("VERIFIED", "INCONSISTENT")):
+        write_snapshot(LocalStore(tmp_path), verdict, number, verdict=verdict)
+    await ops.verify(HERE, "", "latest", storage=str(tmp_path))
+    assert job.arguments[3:5] == ["--manifest", str(tmp_path / "INCONSISTENT.json")]
+    await ops.verify(HERE, "", "0", storage=str(tmp_path))
+    assert job.arguments[3:5] == ["--manifest", str(tmp_path / "VERIFIED.json")]
 
 
 # -- the command ---------------------------------------------------------------------------------------------

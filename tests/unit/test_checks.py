@@ -32,8 +32,8 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.log_checks import left_late, v5
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.records import ChannelRange, Position, TopicPartition, TornEvent
+from snapkafka.protocol.captured import Captured, Recorded
+from snapkafka.protocol.records import Position, TopicPartition, TornEvent
 from tests.unit.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP
 
 BOUNDS = {
@@ -239,13 +239,17 @@ def test_v4_nothing_in_flight_nothing_missing() -> None:
 
 
 def test_v4_the_receiver_recorded_less() -> None:
-    short = replace(CAPTURED, recorded=(ChannelRange(sender=1, topic="in", partition=0, start=2, end=4),))
+    short = replace(
+        CAPTURED, recorded=(Recorded(app="app", sender=1, topic="in", partition=0, start=2, end=4),)
+    )
     assert found(LOG, short) == [("recorded-differs", 4)]
 
 
 def test_v4_the_recorded_range_may_end_behind_the_last_white_record() -> None:
     log = [*LOG[:5], LogRecord("in", 0, 5), *(r._replace(offset=r.offset + 1) for r in LOG[5:7])]
-    longer = replace(CAPTURED, recorded=(ChannelRange(sender=1, topic="in", partition=0, start=2, end=6),))
+    longer = replace(
+        CAPTURED, recorded=(Recorded(app="app", sender=1, topic="in", partition=0, start=2, end=6),)
+    )
     assert found(log, longer) == []
 
 

@@ -125,6 +125,26 @@ def test_show_of_a_failed_one_names_the_culprit(cluster: FakeCluster) -> None:
     assert "failed (ttl): not captured within 100 ms: waited for process 0 of app shop to close" in shown
 
 
+def test_show_by_epoch_by_time_and_as_latest(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    cluster.the_ledger.clock_ms = 1_777_638_600_000  # 12:30 in Greenwich
+    call("trigger", "--wait", "--id", "one")
+    cluster.the_ledger.clock_ms += 3_600_000
+    call("trigger", "--wait", "--id", "two")
+    for arguments, expected in (
+        (["latest"], "two"),
+        (["--epoch", "3"], "one"),
+        (["--at", "2026-05-01T12:31:00Z"], "one"),
+        (["--at", "2026-05-01T15:31:00+02:00"], "two"),
+        (["--at", "2026-05-03"], "two"),
+    ):
+        assert f"snapshot {expected}  attempt 1" in call("show", *arguments).stdout
+    said_in_one_line_with_advice(call("show", "--at", "2026-05-01T12:29:00Z"), 5, "at or before that time")
+    said_in_one_line_with_advice(call("show", "--at", "noon"), 2, "'noon' is no time")
+    said_in_one_line_with_advice(call("show", "--epoch", "3", "one"), 2, "one of: an id")
+    said_in_one_line_with_advice(call("show"), 2, "one of: an id")
+
+
 # -- errors --------------------------------------------------------------------------------------------------
 
 

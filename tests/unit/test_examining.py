@@ -86,6 +86,8 @@ async def damage(store: LocalStore) -> list[tuple[str, str]]:
     """What is found, through both ways in."""
     found = await ops.verify_offline(manifest=str(store.manifest_path("one")))
     assert found == await ops.verify_offline("one", storage=store.uri)
+    if found.id:
+        assert found == await ops.verify_offline("latest", storage=store.uri)
     assert found.good == (not found.damage)
     return [(item.file, item.what) for item in found.damage]
 

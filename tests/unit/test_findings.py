@@ -15,8 +15,8 @@ from snapkafka.checks import (
     log_checks,
 )
 from snapkafka.checks.view import EXTERNAL, in_flight, received
-from snapkafka.protocol.captured import Captured, ChangelogCut
-from snapkafka.protocol.records import ChannelRange, Position, TopicPartition, TornEvent
+from snapkafka.protocol.captured import Captured, ChangelogCut, Recorded
+from snapkafka.protocol.records import Position, TopicPartition, TornEvent
 from tests.unit.little_log import (
     CAPTURED,
     EPOCH,
@@ -274,7 +274,7 @@ def test_v4_of_those_that_left_nobody_knows_how_many_there_were() -> None:
 
 def test_v4_recorded_and_derived_hold_the_same() -> None:
     def recorded(start: int, end: int, **more: object) -> list[Finding]:
-        item = ChannelRange(sender=1, topic="in", partition=0, start=start, end=end)
+        item = Recorded(app="app", sender=1, topic="in", partition=0, start=start, end=end)
         return log_checks.v4(CutView(replace(CAPTURED, recorded=(item,), **more)), LOG)  # type: ignore[arg-type]
 
     assert recorded(2, 5) == []
@@ -288,15 +288,16 @@ def test_v4_recorded_and_derived_hold_the_same() -> None:
     assert recorded(2, 5, inputs=(torn,)) == [], "it was recorded before it was known that the event is torn"
 
 
-def test_v4_a_recorded_range_belongs_to_the_input_nearest_to_it() -> None:
+def test_v4_a_recorded_range_belongs_to_the_app_that_recorded_it() -> None:
+    """Two apps read the partition, and one of them stands as far from the range as the other."""
     behind, ahead = replace(INPUT, app="behind"), replace(INPUT, app="ahead", position=4, noted=4)
-    for start, app in ((2, "behind"), (4, "ahead"), (3, "ahead")):
-        item = ChannelRange(sender=1, topic="in", partition=0, start=start, end=5)
-        view = CutView(replace(CAPTURED, inputs=(behind, ahead), recorded=(item,)))
-        assert [source.app for _, source in view.recorded()] == [app]
+    item = Recorded(app="behind", sender=1, topic="in", partition=0, start=3, end=5)
+    view = CutView(replace(CAPTURED, inputs=(behind, ahead), recorded=(item,)))
+    assert [source.app for _, source in view.recorded()] == ["behind"]
     for item in (
-        ChannelRange(sender=2, topic="in", partition=0, start=2, end=5),
-        ChannelRange(sender=1, topic="out", partition=0, start=2, end=5),
+        Recorded(app="else", sender=1, topic="in", partition=0, start=2, end=5),
+        Recorded(app="app", sender=2, topic="in", partition=0, start=2, end=5),
+        Recorded(app="app", sender=1, topic="out", partition=0, start=2, end=5),
     ):
         assert [*CutView(replace(CAPTURED, recorded=(item,))).recorded()] == []
 
@@ -377,3 +378,59 @@ def test_v5_causes_of_an_earlier_owner_are_replays() -> None:
     ]
     before = CutView(replace(view.captured, inputs=(replace(view.captured.inputs[0], earlier=(2,)),)))
     assert [f.kind for f in log_checks.v5(before, [effect(9, process=2)])] == ["replayed"]
+
+
+STEADY = {"steady": True}
+
+
+def test_v5_a_red_effect_of_an_event_that_counts_as_done() -> None:
+    """V5: no red effect of an input below the cut. At the cut offset 1 was running, and 2 had yet to start."""
+    log = [effect(1, epoch=EPOCH, offset=1), effect(2, epoch=EPOCH, offset=2)]
+    found = log_checks.v5(CutView(with_input(**STEADY)), log)
+    assert found == [Finding("effect-missing", "table", 0, 1, 1, 1, "app", 1, 2)]
+    assert (
+        "that event counts as done, and this effect of it is not in the snapshot" in Witness.of(found[0]).what
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "source"),
+    [
+        (effect(1, epoch=EPOCH), {"steady": False}),
+        (effect(1, epoch=EPOCH), {**STEADY, "receiver": 9}),
+        (effect(1, epoch=EPOCH, marker=True), STEADY),
+        (effect(1, epoch=EPOCH, process=200), STEADY),
+        (effect(1, epoch=EPOCH, offset=3), STEADY),
+        (effect(1), STEADY),
+    ],
+    ids=["it may run again", "read by another", "marker", "born later", "after it was closed", "white"],
+)
+def test_v5_red_effects_that_accuse_nobody(record: LogRecord, source: dict[str, object]) -> None:
+    assert log_checks.v5(CutView(with_input(**source)), [record]) == []
+
+
+def test_v5_an_event_that_some_agent_had_yet_to_start_may_have_red_effects() -> None:
+    agents = (
+        Position(agent="fast", topic="in", partition=0, offset=5),
+        Position(agent="slow", topic="in", partition=0, offset=2),
+    )
+    log = [effect(offset, epoch=EPOCH, offset=nth) for nth, offset in enumerate((1, 2, 4))]
+    assert [f.a for f in log_checks.v5(CutView(with_input(agents=agents, **STEADY)), log)] == [1]
+
+
+def test_v5_effects_of_a_torn_event_are_listed_and_not_hidden_whatever_their_colour() -> None:
+    torn = TornEvent(agent="a", topic="in", partition=0, offset=1, was=0, met=EPOCH)
+    cut = replace(with_input(**STEADY), processes=(replace(CAPTURED.processes[0], torn=(torn,)),))
+    assert log_checks.v5(CutView(cut), [effect(1, epoch=EPOCH), effect(0, epoch=EPOCH, offset=1)]) == [
+        Finding("effect-missing", "table", 0, 1, 1, 1, "app", 0, 2)
+    ]
+
+
+def test_v5_what_a_process_sends_before_its_marker_may_be_of_a_running_event() -> None:
+    """Its white end is 5 and its marker stands at 7."""
+    snapshot = replace(with_sender(marker=7), inputs=(replace(INPUT, **STEADY),), recorded=())  # type: ignore[arg-type]
+    log = [
+        LogRecord("in", 0, offset, 1, EPOCH, offset, cause=(TopicPartition("in", 0), 1))
+        for offset in (6, 7, 8)
+    ]
+    assert [f.offset for f in log_checks.v5(CutView(snapshot), log)] == [6]

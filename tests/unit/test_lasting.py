@@ -16,8 +16,7 @@ from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
 from snapkafka.kafka.lasting import in_words, restorable
 from snapkafka.manifest import RestorableEntry
 from snapkafka.protocol.captured import ChangelogCut, InputCut, SenderEnd
-from snapkafka.protocol.completion import LedgerState
-from snapkafka.protocol.records import Hello, InputTopic, Table, TopicPartition
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore
 from tests.fakes import FakeAdmin, FakeCluster, FakeTopic, Worker
 from tests.unit.test_manifest import example
@@ -43,7 +42,9 @@ def test_of_an_input_what_was_unread_and_of_a_changelog_all_of_it() -> None:
         app="a", topic="orders", topic_id="", partition=0, position=10, noted=10, low=0, log_end=12, receiver=2
     )  # fmt: skip
     read = dataclasses.replace(source, partition=1, position=12)
-    changelog = ChangelogCut(app="a", table="t", topic="log", topic_id="", partition=0, end=50, process=2)
+    changelog = ChangelogCut(
+        app="a", table="t", topic="log", topic_id="", partition=0, end=50, process=2, expires_ms=5, sets=True
+    )
     empty = dataclasses.replace(changelog, partition=1, end=0)
     captured = dataclasses.replace(
         example().captured,
@@ -51,8 +52,7 @@ def test_of_an_input_what_was_unread_and_of_a_changelog_all_of_it() -> None:
         senders=(SenderEnd(process=2, topic="orders", partition=0, white_end=15, last_seq=1),),
         changelogs=(changelog, empty),
     )
-    table = Table(name="t", changelog="log", partitions=2, expires_ms=5, sets=True)
-    assert list(needs(CutView(captured), {"log": table})) == [
+    assert list(needs(CutView(captured))) == [
         Need(tp=TopicPartition("orders", 0), start=7, end=15),
         Need(tp=TopicPartition("log", 0), start=0, end=50, state=True, expires_ms=5, sets=True),
     ]
@@ -243,19 +243,18 @@ async def test_show_of_what_may_not_be_looked_at(cluster: FakeCluster) -> None:
     assert in_words(found, NOW) == "until nobody knows when: not allowed to look"
 
 
-async def test_windows_are_known_from_what_the_app_said_when_it_joined(cluster: FakeCluster) -> None:
+async def test_of_a_windowed_table_and_by_size() -> None:
     tp = TopicPartition("log", 0)
-    table = Table(name="t", changelog=tp.topic, partitions=1, expires_ms=HOUR)
-    state = LedgerState()
-    state.apply(0, Hello(n=1, app="a", inputs=(InputTopic(topic="x", partitions=1),), tables=(table,)))
-    cut = ChangelogCut(app="a", table="t", topic=tp.topic, topic_id="", partition=0, end=50, process=0)
+    cut = ChangelogCut(
+        app="a", table="t", topic=tp.topic, topic_id="", partition=0, end=50, process=0, expires_ms=HOUR
+    )
     captured = dataclasses.replace(example().captured, inputs=(), senders=(), changelogs=(cut,))
     admin = FakeAdmin(ends={tp: 100}, times={tp: 5}, settings={"log": {"retention.ms": str(3 * HOUR)}})
-    found = await restorable(admin, state, captured, cut_ms=CUT, now_ms=NOW)
+    found = await restorable(admin, captured, cut_ms=CUT, now_ms=NOW)
     assert (found.how, found.until) == ("until", "2027-01-15T10:00:00.000+00:00")
     admin.settings["log"] |= {"retention.ms": "-1", "retention.bytes": "1000"}
     admin.sizes["log"] = (1_001, 0)
-    found = await restorable(admin, state, captured, cut_ms=CUT, now_ms=NOW)
+    found = await restorable(admin, captured, cut_ms=CUT, now_ms=NOW)
     assert "and 1,001 have come since" in found.why
 
 

@@ -26,8 +26,8 @@ from snapkafka.manifest import (
     content_digest,
     file_stem,
 )
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import ChannelRange, Position, Running
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.records import Position, Running
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "schemas" / "manifest.schema.json").read_text(encoding="utf-8")
@@ -66,7 +66,7 @@ def example() -> Manifest:
         changelogs=(
             ChangelogCut(app="one", table="t", topic="c", topic_id="cd", partition=0, end=5, process=2),
         ),
-        recorded=(ChannelRange(sender=2, topic="in", partition=0, start=3, end=8),),
+        recorded=(Recorded(app="one", sender=2, topic="in", partition=0, start=3, end=8),),
     )
     table = TableEntry(
         name="state",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -223,7 +223,55 @@ async def test_a_snapshot_is_found_by_id_first_then_by_epoch(cluster: FakeCluste
     assert (await ops.show(cluster, "ns", str(first.epoch))).summary.epoch > first.epoch
 
 
-@pytest.mark.parametrize("name", ["nothing", "4711", ""])
+async def test_the_latest_is_shown_whatever_became_of_it(cluster: FakeCluster) -> None:
+    with pytest.raises(UnknownSnapshotError, match="no snapshot 'latest' in the ledger"):
+        await ops.show(cluster, "ns", "latest")
+    Worker(cluster.the_ledger, "shop", "orders")
+    await ops.trigger(cluster, "ns", snapshot_id="good", wait=True)
+    assert (await ops.show(cluster, "ns", "latest")).summary.id == "good"
+    Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    with pytest.raises(SnapshotFailedError):
+        await ops.trigger(cluster, "ns", snapshot_id="bad", ttl_ms=50, wait=True)
+    assert (await ops.show(cluster, "ns", "latest")).summary.id == "bad"
+    await ops.trigger(cluster, "ns", snapshot_id="latest")
+    await ops.trigger(cluster, "ns", snapshot_id="after")
+    assert (await ops.show(cluster, "ns", "latest")).summary.id == "latest", "an id is out of nobody's reach"
+
+
+async def test_shown_by_epoch_whatever_ids_there_are(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    first = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
+    await ops.trigger(cluster, "ns", snapshot_id=str(first.epoch), wait=True)
+    assert (await ops.show(cluster, "ns", epoch=first.epoch)).summary == first
+    with pytest.raises(UnknownSnapshotError, match="no snapshot of epoch 4711"):
+        await ops.show(cluster, "ns", epoch=4711)
+
+
+async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    one = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
+    two = await ops.trigger(cluster, "ns", snapshot_id="two", wait=True)
+    Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    running = await ops.trigger(cluster, "ns", snapshot_id="running")
+
+    async def shown(at_ms: int) -> str:
+        return (await ops.show(cluster, "ns", at_ms=at_ms)).summary.id
+
+    assert one.capture_ms is not None
+    captured_ms = one.triggered_ms + one.capture_ms
+    assert await shown(captured_ms) == await shown(two.triggered_ms) == "one"
+    assert await shown(running.triggered_ms + 60_000) == "two"
+    with pytest.raises(UnknownSnapshotError, match="captured at or before that time"):
+        await shown(captured_ms - 1)
+
+
+@pytest.mark.parametrize("asked", [{}, {"name": "s", "epoch": 1}, {"epoch": 0, "at_ms": 0}])
+async def test_shown_is_one_snapshot(cluster: FakeCluster, asked: dict[str, Any]) -> None:
+    with pytest.raises(BadInputError, match="one of: an id"):
+        await ops.show(cluster, "ns", **asked)
+
+
+@pytest.mark.parametrize("name", ["nothing", "4711"])
 async def test_an_unknown_snapshot_is_said(cluster: FakeCluster, name: str) -> None:
     with pytest.raises(UnknownSnapshotError, match="no snapshot"):
         await ops.show(cluster, "ns", name)

@@ -38,7 +38,7 @@ def call(*arguments: str) -> Result:
 async def test_records_and_bytes_of_each_topic(cluster: FakeCluster) -> None:
     """From the positions on: 90 of the 100 offsets of the first, and 30 of the 35 of the second."""
     taken = await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
-    (found,) = await ops.plan_assembly(cluster, "ns", ["mine", str(taken.epoch)])
+    (found,) = await ops.plan_assembly(cluster, "ns", ["mine", str(taken.epoch), "latest"])
     assert found.topics == (TopicReading(topic="orders", partitions=2, records=120, bytes=900_000_000),)
     assert (found.id, found.records, found.bytes) == ("mine", 120, 900_000_000)
 

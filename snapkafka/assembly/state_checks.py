@@ -1,0 +1,165 @@
+"""V3 in Spark: what the changelogs still hold, for `snapkafka.checks.state_checks` to judge.
+
+One look, without a key, settles most: a changelog from which nothing was taken. Only of the others keys are compared,
+with one shuffle of them by key.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from snapkafka.checks import WITNESSES_MAX, Finding, ReadRange
+from snapkafka.checks.state_checks import KeyFacts, StateFacts, doubtful, judge
+from snapkafka.protocol.records import TopicPartition
+
+from .lookups import Lookups, local_frame
+from .seqs import TP
+from .tables import is_white
+
+__all__ = ["StillThere", "facts", "findings", "key_facts"]
+
+#: Tells which of some records, one offset each, are in the log at this moment.
+StillThere = Callable[[Collection[ReadRange]], set[TopicPartition]]
+ENDS: Final = "topic string, partition int, state_end bigint, first_later bigint"
+
+
+def findings(
+    stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_there: StillThere
+) -> tuple[list[Finding], Counter[str]]:
+    """What V3 finds: the first findings of each kind, and how many there are of each.
+
+    Args:
+        read: what the stamps were read from.
+        still_there: asked once the stamps have been read.
+    """
+    view = lookups.view
+    seen = facts(stamps, lookups)
+    found, asked = judge(view, seen)
+    counts = Counter(finding.kind for finding in found)
+    if asked:
+        keys = key_facts(stamps, lookups, {tp: seen[tp] for tp in asked}, read, still_there)
+        for tp in asked:
+            of_keys = doubtful(view, tp, seen[tp], keys[tp])
+            found += of_keys
+            counts.update(finding.kind for finding in of_keys)
+            counts["state-overtaken"] += keys[tp].overtaken_found - len(keys[tp].overtaken) if of_keys else 0
+    return found, +counts
+
+
+def facts(stamps: DataFrame, lookups: Lookups) -> dict[TopicPartition, StateFacts]:
+    """Of each changelog partition that holds anything."""
+    offset = fn.col("offset")
+    rows = (
+        _of_changelogs(stamps, lookups, {})
+        .groupBy(*TP)
+        .agg(
+            fn.count(fn.when(offset < fn.col("state_end"), 1)).alias("held"),
+            fn.max(fn.when(fn.col("in_state"), offset)).alias("last_white"),
+            fn.min(fn.when(_later(), offset)).alias("first_later"),
+        )
+        .collect()
+    )
+    return {
+        TopicPartition(row.topic, row.partition): StateFacts(
+            held=row.held,
+            last_white=-1 if row.last_white is None else row.last_white,
+            first_later=row.first_later,
+        )
+        for row in rows
+    }
+
+
+def key_facts(
+    stamps: DataFrame,
+    lookups: Lookups,
+    asked: dict[TopicPartition, StateFacts],
+    read: Collection[ReadRange],
+    still_there: StillThere,
+) -> dict[TopicPartition, KeyFacts]:
+    """Of the changelog partitions that are asked about."""
+    view = lookups.view
+    offset, earlier = fn.col("offset"), fn.col("offset") < fn.coalesce("first_later", "state_end")
+    by_key = (
+        _of_changelogs(stamps, lookups, asked)
+        .where(fn.col("key_hash").isNotNull())
+        .groupBy(*TP, "key_hash")
+        .agg(
+            fn.min(fn.when(fn.col("in_state"), offset)).alias("first"),
+            fn.max(fn.when(fn.col("in_state") & earlier, offset)).alias("last"),
+            fn.min(fn.when(_later(), offset)).alias("later"),
+        )
+        .where((fn.col("first") < fn.col("last")) | fn.col("first").isNull())
+        .persist()
+    )
+    try:
+        pairs = by_key.groupBy(*TP).agg(fn.min("first").alias("superseded")).collect()
+        overtaken = _overtaken(by_key)
+    finally:
+        by_key.unpersist()
+    superseded = {
+        TopicPartition(row.topic, row.partition): row.superseded
+        for row in pairs
+        if row.superseded is not None
+    }
+    there = still_there([ReadRange(*tp, at, at + 1) for tp, at in superseded.items()])
+    ends = {TopicPartition(item.topic, item.partition): item.end for item in read}
+    assert view.bounds is not None, "reading a log needs to know its bounds"
+    return {
+        tp: KeyFacts(
+            superseded=superseded[tp] if tp in there else None,
+            overtaken=overtaken.get(tp, ((), 0))[0],
+            overtaken_found=overtaken.get(tp, ((), 0))[1],
+            to_the_end=ends.get(tp, 0) >= view.bounds[tp].end,
+        )
+        for tp in asked
+    }
+
+
+def _overtaken(by_key: DataFrame) -> dict[TopicPartition, tuple[tuple[int, ...], int]]:
+    """The first offsets of keys without a white value, and how many of these keys there are."""
+    of_partition = Window.partitionBy(*TP)
+    rows = (
+        by_key.where(fn.col("first").isNull() & fn.col("later").isNotNull())
+        .withColumn("found", fn.count("*").over(of_partition))
+        .withColumn("nth", fn.row_number().over(of_partition.orderBy("later")))
+        .where(fn.col("nth") <= WITNESSES_MAX)
+        .orderBy("later")
+        .collect()
+    )
+    found: dict[TopicPartition, tuple[tuple[int, ...], int]] = {}
+    for row in rows:
+        tp = TopicPartition(row.topic, row.partition)
+        found[tp] = (*found.get(tp, ((), 0))[0], row.later), row.found
+    return found
+
+
+def _of_changelogs(stamps: DataFrame, lookups: Lookups, asked: dict[TopicPartition, StateFacts]) -> DataFrame:
+    """Records of changelogs (of those `asked`, if any are), with `state_end`, `first_later` and `in_state`."""
+    view = lookups.view
+    rows: list[dict[str, Any]] = [
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "state_end": view.state_end(tp),
+            "first_later": asked[tp].first_later if tp in asked else None,
+        }
+        for tp in sorted(asked or view.changelogs.keys() - view.recreated)
+    ]
+    return (
+        stamps.join(fn.broadcast(local_frame(lookups.spark, ENDS, rows)), list(TP))
+        .join(fn.broadcast(lookups.processes), "process", "left")
+        .withColumn(
+            "in_state",
+            ~fn.col("marker") & (fn.col("offset") < fn.col("state_end")) & is_white(view.epoch),
+        )
+    )
+
+
+def _later() -> Column:
+    """Written after the cut: none of its state, and no marker."""
+    return ~fn.col("marker") & ~fn.col("in_state")

@@ -1,0 +1,205 @@
+"""`snapkafka query` and `snapkafka diff`: what is in the tables, for a person, as JSON, as CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from snapkafka import ops
+from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
+from snapkafka.ops.reading import LATEST
+
+from .options import AsJson, Bootstrap, Namespace
+from .running import connect, console, print_json, run
+from .tables import coloured, table
+
+__all__ = ["diff", "query"]
+
+#: Where a table ends that a person reads.
+ROWS_SHOWN: Final = 40
+
+Storage = Annotated[
+    str,
+    typer.Option(
+        "--storage", help="Where the tables lie: no broker is asked. Default: where the ledger says they lie."
+    ),
+]
+
+
+# -- query ----------------------------------------------------------------------------------------------------
+
+
+def query(
+    sql: Annotated[
+        str,
+        typer.Argument(
+            metavar="SQL",
+            help="A SELECT on state, messages, channels, processes, positions; "
+            'those of another snapshot in the same storage are "ID".state and so on.',
+        ),
+    ],
+    snapshot: Annotated[
+        str,
+        typer.Option(
+            "--snapshot", metavar="ID", help="Its id, its epoch, or latest, the last one that is good."
+        ),
+    ] = LATEST,
+    storage: Storage = "",
+    manifest: Annotated[
+        str, typer.Option("--manifest", metavar="PATH", help="The manifest itself: nothing else is needed.")
+    ] = "",
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    as_csv: Annotated[bool, typer.Option("--csv", help="Say the result as CSV.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask an assembled snapshot with SQL (DuckDB). Reads its files, and can change nothing."""
+    found = run(
+        lambda: ops.query(
+            connect(bootstrap) if bootstrap else None,
+            namespace,
+            sql,
+            name=snapshot,
+            manifest=manifest,
+            storage=storage,
+            rows_max=None if as_json or as_csv else ROWS_SHOWN,
+        ),
+        as_json=as_json,
+    )
+    if as_json:
+        print_json(found)
+    elif as_csv:
+        lines = csv.writer(sys.stdout, lineterminator="\n")
+        lines.writerow(found.columns)
+        lines.writerows([_cell(value) for value in row.values()] for row in found.rows)
+    else:
+        _print_queried(found)
+
+
+def _print_queried(found: ops.Queried) -> None:
+    console.print(f"snapshot [bold]{escape(found.id)}[/]  epoch {found.epoch}  {coloured(found.verdict)}")
+    numbers = {
+        escape(name)
+        for name in found.columns
+        if all(isinstance(row[name], int | float | None) for row in found.rows)
+    }
+    rows = table(*map(escape, found.columns), right=numbers)
+    for row in found.rows:
+        rows.add_row(*(escape(_printable(_cell(value))) for value in row.values()))
+    console.print(rows)
+    if found.more:
+        console.print(f"... and more rows than {len(found.rows)}: --json and --csv have them all")
+
+
+def _cell(value: Any) -> str:
+    """A value as text; what has parts, as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _printable(text: str) -> str:
+    """What anybody may have written into a topic is not for a terminal to obey."""
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+# -- diff -----------------------------------------------------------------------------------------------------
+
+
+def diff(
+    before: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="A snapshot: its id, its epoch, or latest, the last one that is good."
+        ),
+    ],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another one, as a rule a later one.")],
+    storage: Storage = "",
+    keys: Annotated[
+        int,
+        typer.Option("--keys", metavar="N", min=0, help="Name so many keys of each change of each table."),
+    ] = 0,
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say what changed from one assembled snapshot to another: keys, what was in flight, how far everybody read."""
+    found = run(
+        lambda: ops.diff(
+            connect(bootstrap) if bootstrap else None, namespace, before, after, storage=storage, keys=keys
+        ),
+        as_json=as_json,
+    )
+    if as_json:
+        print_json(found)
+    else:
+        _print_difference(found)
+
+
+def _print_difference(found: ops.Difference) -> None:
+    for side in (found.before, found.after):
+        console.print(f"snapshot [bold]{escape(side.id)}[/]  epoch {side.epoch}  {coloured(side.verdict)}")
+    shown = (_tables(found.tables), _keys(found.keys), _channels(found.channels), _progress(found.progress))
+    for rows in shown:
+        if rows.row_count:
+            console.print(rows)
+    if (more := len(found.progress) - ROWS_SHOWN) > 0:
+        console.print(f"... and {more} more inputs: --json has them all")
+
+
+def _tables(tables: tuple[TableChange, ...]) -> Table:
+    counts = ("added", "changed", "removed", "unchanged")
+    rows = table("app", "table", *counts, right=counts)
+    for row in tables:
+        numbers = (row.added, row.changed, row.removed, row.unchanged)
+        rows.add_row(escape(row.app), escape(row.table), *(f"{number:,}" for number in numbers))
+    return rows
+
+
+def _keys(keys: tuple[KeyChange, ...]) -> Table:
+    rows = table("app", "table", "change", "partition", "key", right=("partition",))
+    for row in keys:
+        key = f"0x{row.key_raw}" if row.key is None else _printable(row.key)
+        rows.add_row(escape(row.app), escape(row.table), row.change, str(row.partition), escape(key))
+    return rows
+
+
+def _channels(channels: tuple[ChannelChange, ...]) -> Table:
+    rows = table("sender", "receiver", "topic", "in flight", "bytes", right=("in flight", "bytes"))
+    for row in channels:
+        rows.add_row(
+            escape(row.sender_app),
+            escape(row.receiver_app),
+            escape(row.topic),
+            f"{row.messages_before:,} -> {row.messages_after:,}",
+            f"{row.bytes_before:,} -> {row.bytes_after:,}",
+        )
+    return rows
+
+
+def _progress(progress: tuple[Progressed, ...]) -> Table:
+    rows = table("app", "input", "position", "processed", right=("position", "processed"))
+    for row in progress[:ROWS_SHOWN]:
+        rows.add_row(
+            escape(row.app),
+            escape(f"{row.topic}[{row.partition}]"),
+            f"{_position(row.before)} -> {_position(row.after)}",
+            _processed(row),
+        )
+    return rows
+
+
+def _processed(row: Progressed) -> str:
+    if row.processed is not None:
+        return f"{row.processed:,}"
+    return "" if None in (row.before, row.after) else "the topic was made anew"
+
+
+def _position(position: int | None) -> str:
+    return "none" if position is None else str(position)

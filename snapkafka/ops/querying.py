@@ -1,0 +1,256 @@
+"""`query`: SQL on the tables of assembled snapshots, by DuckDB on their Parquet files, without broker or Spark.
+
+The engine sees the files that manifests name and nothing else of this machine or any other, and only reads them: it
+runs one SELECT at a time. Its settings are locked before it meets SQL of a user's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from snapkafka.errors import BadInputError, DependencyMissingError, StorageError
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.ports import Cluster
+from snapkafka.store import LocalStore
+
+from .finding import manifest_paths, read_manifest
+from .reading import LATEST
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+__all__ = ["Placed", "Queried", "engine", "in_thread", "one_line", "query"]
+
+#: What a name of a schema looks like in SQL: it stands before a dot, in quotes or without.
+SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|(\w+))\s*\.')
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queried:
+    """What a query found, in values that JSON has: bytes as hex digits, times as ISO 8601, in UTC.
+
+    `id`, `epoch`, `verdict` are those of the snapshot whose tables need no schema. `more`: there are more `rows`.
+    """
+
+    id: str
+    epoch: int
+    verdict: str
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    more: bool
+
+
+async def query(
+    where: Connection | Cluster | None,
+    namespace: str,
+    sql: str,
+    *,
+    name: str = LATEST,
+    manifest: str = "",
+    storage: str = "",
+    rows_max: int | None = None,
+) -> Queried:
+    """Run a SELECT. The tables of the snapshot are views `state`, `messages` and so on; those of every other one in the
+    same storage are there as well, with its id for a schema: `"friday".state`.
+
+    Args:
+        where: not needed with `storage` or `manifest`.
+        name: id, epoch or `latest`, the last one that is good.
+        manifest: the manifest itself.
+        rows_max: no more rows than these; None: all.
+
+    Raises:
+        BadInputError: the SQL is none, or no SELECT, or fails.
+        StorageError: files are missing, or cannot be read.
+        DependencyMissingError: DuckDB is not installed.
+    """
+    if manifest:
+        path = Path(manifest)
+    else:
+        (path,) = await manifest_paths(where, namespace, [name], storage=storage, good=True)
+    found = read_manifest(path)
+    store = LocalStore(path.parent)
+    with engine(_named_in(sql, store) | {"main": Placed(store.root, found)}) as database:
+        columns, rows = await in_thread(database, lambda: _select(database, sql, rows_max))
+    return Queried(
+        id=found.id,
+        epoch=found.epoch,
+        verdict=found.verdict,
+        columns=columns,
+        rows=tuple(rows[:rows_max]),
+        more=rows_max is not None and len(rows) > rows_max,
+    )
+
+
+def _named_in(sql: str, store: LocalStore) -> dict[str, Placed]:
+    """The snapshots of a storage whose ids stand in a query as schemas. All others are left alone: there may be
+    thousands."""
+    names = {quoted.replace('""', '"') or plain for quoted, plain in SCHEMA_NAME.findall(sql)}
+    there = [name for name in sorted(names) if store.manifest_path(name).is_file()]
+    return {name: Placed(store.root, store.read(name)) for name in there}
+
+
+def _select(
+    database: DuckDBPyConnection, sql: str, rows_max: int | None
+) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
+    """The columns and rows of a SELECT; one row more than `rows_max`, where there is one."""
+    import duckdb
+
+    try:
+        statements = database.extract_statements(sql)
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            raise BadInputError(
+                "that is not one SELECT", hint="nothing is ever changed here; ask one thing at a time"
+            )
+        done = database.execute(statements[0])
+        columns = _unique(column[0] for column in done.description)
+        rows = done.fetchall() if rows_max is None else done.fetchmany(rows_max + 1)
+    except duckdb.IOException as error:
+        raise StorageError(f"the tables cannot be read: {one_line(error)}") from error
+    except duckdb.Error as error:
+        raise _refused(error) from error
+    return columns, [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    """A join may give the same name to several columns: `key`, `key_1`."""
+    found: list[str] = []
+    for name in names:
+        more = (f"{name}_{number}" for number in itertools.count(1))
+        found.append(next(unique for unique in itertools.chain([name], more) if unique not in found))
+    return tuple(found)
+
+
+def _plain(value: Any) -> Any:
+    """A value of DuckDB's as JSON has it."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case bytes():
+            return value.hex()
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case dict():
+            return {str(_plain(key)): _plain(item) for key, item in value.items()}
+        case _ if hasattr(value, "isoformat"):
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
+# -- the engine -----------------------------------------------------------------------------------------------
+
+
+class Placed(NamedTuple):
+    """A snapshot, and the folder that its paths start from."""
+
+    root: Path
+    manifest: Manifest
+
+    @property
+    def files(self) -> list[Path]:
+        return [self.root / file.path for table in self.manifest.tables for file in table.files]
+
+
+@contextmanager
+def engine(snapshots: Mapping[str, Placed]) -> Iterator[DuckDBPyConnection]:
+    """DuckDB with the tables of snapshots as views.
+
+    Args:
+        snapshots: schema -> the snapshot whose tables it has.
+
+    Raises:
+        DependencyMissingError: DuckDB is not installed.
+        StorageError: files are missing, or cannot be read.
+    """
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise DependencyMissingError(
+            "queries need DuckDB", hint="pip install 'snapkafka[cli,query]'"
+        ) from error
+    with tempfile.TemporaryDirectory(prefix="snapkafka-") as spill:
+        settings = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+            "temp_directory": spill,
+        }
+        with duckdb.connect(config=settings) as database:
+            for schema, snapshot in snapshots.items():
+                _make_views(database, schema, snapshot)
+            paths = [_text(str(path)) for snapshot in snapshots.values() for path in snapshot.files]
+            database.execute("SET TimeZone = 'UTC'")
+            database.execute(f"SET allowed_paths = [{', '.join(paths)}]")
+            database.execute("SET enable_external_access = false")
+            database.execute("SET lock_configuration = true")
+            yield database
+
+
+def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> None:
+    import duckdb
+
+    manifest = snapshot.manifest
+    gone = next((path for path in snapshot.files if not path.is_file()), None)
+    if gone is not None:
+        raise StorageError(f"snapshot {manifest.id} lacks a file: {gone} is not there")
+    if schema != "main":
+        try:
+            database.execute(f"CREATE SCHEMA {_name(schema)}")
+        except duckdb.Error as error:  # DuckDB's own, or the same but for its case
+            raise _refused(error) from error
+    for table in manifest.tables:
+        files = ", ".join(_text(str(snapshot.root / file.path)) for file in table.files)
+        try:
+            database.execute(
+                f"CREATE VIEW {_name(schema)}.{_name(table.name)} AS"
+                f" SELECT * FROM read_parquet([{files}], hive_partitioning = false)"
+            )
+        except duckdb.Error as error:
+            raise StorageError(
+                f"table {table.name} of snapshot {manifest.id} cannot be read: {one_line(error)}"
+            ) from error
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _refused(error: Exception) -> BadInputError:
+    return BadInputError(
+        f"the query failed: {one_line(error)}", hint="SHOW TABLES and DESCRIBE state say what there is"
+    )
+
+
+def one_line(error: Exception) -> str:
+    """What DuckDB says, without the piece of SQL that it draws below."""
+    return " ".join(re.split(r"\n\s*LINE \d+:", str(error))[0].split())
+
+
+async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:
+    """Do it where Ctrl-C does not wait for it: who gives up ends the query."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        database.interrupt()
+        await asyncio.wait([task])
+        raise

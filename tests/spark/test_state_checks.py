@@ -1,0 +1,212 @@
+"""V3 in Spark: the same findings as on lists, and those of a log that the broker's own cleaner has been through."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly import facts, job, state_checks
+from snapkafka.assembly.decode import STAMPS_SCHEMA
+from snapkafka.assembly.lookups import Lookups, local_frame
+from snapkafka.checks import CheckOutcome, CutView, ReadRange, Status, reading_ranges
+from snapkafka.checks.state_checks import v3
+from snapkafka.demo.system import wait_until
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import LedgerEntry
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import EmbeddedKafka
+from snapkafka.wire import headers as wire
+from tests.unit.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
+
+pytestmark = pytest.mark.spark
+
+WORLDS = 500
+LEDGER = LedgerEntry(topic="_snapkafka.cleaned", topic_id="ab" * 16)
+
+
+def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
+    seed = random.randrange(10**9)
+    tables = [changelog(random.Random(f"{seed} {n}"), n) for n in range(1, WORLDS + 1)]
+    view = CutView(captured(tables), {table.tp: table.bounds for table in tables})
+    read = reading_ranges(view)
+    upto = {item[:2]: item for item in read}
+    records = [
+        record
+        for table in tables
+        for record in table.log
+        if (item := upto.get(record[:2])) is not None and item.start <= record.offset < item.end
+    ]
+    rows = [
+        record._asdict() | dict.fromkeys(("cause_check", "cause_partition", "cause_offset"))
+        for record in records
+    ]
+    for row in rows:
+        del row["cause"]
+    stamps = local_frame(spark, STAMPS_SCHEMA, rows)
+    expected = Counter(v3(view, records))
+
+    found, counts = state_checks.findings(stamps, Lookups(spark, view), read, _all_of)
+    assert Counter(found) == expected, f"seed {seed}"
+    assert counts == Counter(finding.kind for finding in expected.elements())
+    assert counts.keys() == {"state-last-missing", "state-overtaken", "state-unproven", "state-gone"}
+
+    moved_on, _ = state_checks.findings(stamps, Lookups(spark, view), read, lambda wanted: set())
+    assert set(moved_on) > set(found), "what has gone since it was read shows nothing"
+
+
+def _all_of(wanted: Collection[ReadRange]) -> set[TopicPartition]:
+    return {TopicPartition(item.topic, item.partition) for item in wanted}
+
+
+# -- The broker's own cleaner ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Topic:
+    """A compacted topic of one partition, each of whose records closes the segment before it."""
+
+    bootstrap: str
+    name: str
+    written: list[int] = field(default_factory=list)
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.name, 0)
+
+    def write(self, key: int, value: str, *, epoch: int = 0) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "log_level": 0})
+        n = len(self.written)
+        ledger = wire.ledger_id(bytes.fromhex(LEDGER.topic_id))
+        header = wire.stamp(ledger, wire.tp_check(*self.tp), epoch, 1, n)
+        at_ms = time.time_ns() // 1_000_000 - HOUR + n * 60_000
+        producer.produce(
+            self.name, value.encode(), b"%d" % key, 0, timestamp=at_ms, headers=[(wire.HEADER, header)]
+        )
+        assert producer.flush(20) == 0
+        self.written.append(key)
+
+    def offsets(self) -> list[int]:
+        """Those that are there."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "looks",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "log_level": 0,
+            }
+        )
+        consumer.assign([KafkaPartition(self.name, 0, 0)])
+        found = []
+        try:
+            while (message := consumer.poll(20)) is not None and message.error() is None:
+                found.append(message.offset())
+        finally:
+            consumer.close()
+        return found
+
+    def await_cleaner(self, *left: int) -> None:
+        wait_until(
+            f"the cleaner to leave {left} of {self.name}: {self.offsets()}",
+            lambda: self.offsets() == list(left),
+            timeout_s=60,
+        )
+
+    def captured(self, end: int) -> Captured:
+        """A snapshot that ends before the record `end`."""
+        cut = captured([Changelog(self.tp, process=1)])
+        return replace(
+            cut,
+            senders=(replace(cut.senders[0], white_end=end, last_seq=end - 1),),
+            changelogs=(replace(cut.changelogs[0], end=end),),
+        )
+
+
+@pytest.fixture(scope="module")
+def topics() -> Iterator[dict[str, Topic]]:
+    """One whose cleaner went past the cut, one where it took only what was superseded before."""
+    settings = {"cleanup.policy": "compact", "segment.ms": "30000", "min.cleanable.dirty.ratio": "0.001"}
+    with EmbeddedKafka(properties={"log.cleaner.backoff.ms": "200"}) as broker:
+
+        async def prepare() -> None:
+            admin = KafkaTopicAdmin(Connection(bootstrap=broker.bootstrap))
+            for name in ("past", "short-of-it", "last"):
+                await admin.create_topic(name, settings=settings)
+            await admin.close()
+
+        async def stop_cleaning(name: str) -> None:
+            admin = KafkaTopicAdmin(Connection(bootstrap=broker.bootstrap))
+            await admin.alter_settings(name, {"min.cleanable.dirty.ratio": "1"})
+            await admin.close()
+
+        asyncio.run(prepare())
+        found = {name: Topic(broker.bootstrap, name) for name in ("past", "short-of-it", "last")}
+        past, short, last = found.values()
+        for key, value, epoch in ((1, "a", 0), (2, "b", 0), (1, "red", EPOCH), (9, "red", EPOCH)):
+            past.write(key, value, epoch=epoch)
+        for key, value, epoch in ((2, "b", 0), (1, "a", 0), (1, "red", EPOCH), (9, "red", EPOCH)):
+            last.write(key, value, epoch=epoch)
+        for key in (1, 1, 2, 2):
+            short.write(key, "white")
+        past.await_cleaner(1, 2, 3)
+        last.await_cleaner(0, 2, 3)
+        short.await_cleaner(1, 2, 3)
+        asyncio.run(stop_cleaning("short-of-it"))
+        short.write(3, "red", epoch=EPOCH)
+        yield found
+
+
+def verified(spark: SparkSession, topic: Topic, end: int) -> CheckOutcome:
+    """V3 of a snapshot that was triggered an hour ago, from the log alone."""
+    connection, an_hour_ago = Connection(bootstrap=topic.bootstrap), time.time_ns() // 1_000_000 - HOUR
+    view = asyncio.run(
+        facts.look(connection, topic.captured(end), isolation="read_committed", triggered_ms=an_hour_ago)
+    )
+    outcomes = job.verify(spark, view, job.Settings(bootstrap=topic.bootstrap, ledger=LEDGER))
+    (of_state,) = [outcome for outcome in outcomes if outcome.check == "V3"]
+    return of_state
+
+
+@pytest.mark.kafka
+def test_compacted_past_the_cut(spark: SparkSession, topics: dict[str, Topic]) -> None:
+    found = verified(spark, topics["past"], 2)
+    assert found.status is Status.UNVERIFIABLE
+    assert [(w.topic, w.offset) for w in found.witnesses] == [("past", 2), ("past", 3)]
+    assert "no white value of its key is left" in found.witnesses[0].what
+
+
+@pytest.mark.kafka
+def test_the_last_white_record_was_compacted(spark: SparkSession, topics: dict[str, Topic]) -> None:
+    found = verified(spark, topics["last"], 2)
+    assert found.status is Status.UNVERIFIABLE
+    assert [(w.topic, w.offset, w.process, w.seq) for w in found.witnesses] == [("last", 1, 1, 1)]
+
+
+@pytest.mark.kafka
+def test_compacted_short_of_the_cut(
+    spark: SparkSession, topics: dict[str, Topic], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offset 2 is superseded by 3 and stands: the cleaner cannot have come to what was written after the cut."""
+    assert topics["short-of-it"].offsets() == [1, 2, 3, 4]
+    assert verified(spark, topics["short-of-it"], 4).status is Status.PASSED
+    looked: list[ReadRange] = []
+
+    def gone(spark: SparkSession, ranges: list[ReadRange], settings: job.Settings) -> object:
+        looked.extend(ranges)
+        return original(spark, [] if len(looked) > 1 else ranges, settings)
+
+    original = job._source
+    monkeypatch.setattr(job, "_source", gone)
+    assert verified(spark, topics["short-of-it"], 4).status is Status.UNVERIFIABLE, "it is looked at again"
+    assert looked[1:] == [ReadRange("short-of-it", 0, 2, 3)]

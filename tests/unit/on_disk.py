@@ -1,0 +1,118 @@
+"""Assembled snapshots on disk without Spark: Parquet in the very columns that the job writes, and a manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from snapkafka.assembly.tables import SCHEMAS
+from snapkafka.manifest import FileEntry, Manifest, TableEntry, file_stem
+from snapkafka.protocol.captured import InputCut
+from snapkafka.store import LocalStore
+from tests.unit.test_manifest import example
+
+Row = Mapping[str, Any]
+
+#: Spark's times are in UTC, and do not say so in Parquet.
+TYPES = {"string": "VARCHAR", "binary": "BLOB", "timestamp": "TIMESTAMP"}
+
+
+def duck_type(kind: str) -> str:
+    """A type in DuckDB's words."""
+    if found := re.fullmatch(r"array<(.*)>", kind):
+        return f"{duck_type(found[1])}[]"
+    if found := re.fullmatch(r"map<(\w+),(\w+)>", kind):
+        return f"MAP({duck_type(found[1])}, {duck_type(found[2])})"
+    if found := re.fullmatch(r"struct<(.*)>", kind):
+        fields = (field.split(":", 1) for field in found[1].split(","))
+        return "STRUCT({})".format(", ".join(f'"{name}" {duck_type(of)}' for name, of in fields))
+    return TYPES.get(kind, kind)
+
+
+def write_table(folder: Path, name: str, rows: Sequence[Row]) -> TableEntry:
+    """A table as one file; columns that a row does not name are null."""
+    file = folder / name / "part-00000.parquet"
+    file.parent.mkdir(parents=True)
+    with duckdb.connect() as database:
+        columns = [column.split(" ", 1) for column in SCHEMAS[name].split(", ")]
+        declared = ", ".join(f'"{column}" {duck_type(kind)}' for column, kind in columns)
+        database.execute(f"CREATE TABLE rows ({declared})")
+        for row in rows:
+            names = ", ".join(f'"{column}"' for column in row)
+            marks = ", ".join("?" for _ in row)
+            database.execute(f"INSERT INTO rows ({names}) VALUES ({marks})", list(row.values()))
+        database.table("rows").write_parquet(str(file))
+    entry = FileEntry(path=str(file), bytes=file.stat().st_size, sha256="0" * 64)
+    return TableEntry(name=name, path=name, rows=len(rows), digest="0", schema=(), files=(entry,))
+
+
+def write_snapshot(
+    store: LocalStore,
+    snapshot_id: str,
+    epoch: int,
+    *,
+    namespace: str = "shop",
+    verdict: str = "VERIFIED",
+    inputs: Sequence[InputCut] = (),
+    **rows: Sequence[Row],
+) -> Manifest:
+    """Write a snapshot; tables of which no rows are given are empty."""
+    with store.staging(snapshot_id) as folder:
+        tables = []
+        for name in SCHEMAS:
+            table = write_table(folder, name, rows.get(name, ()))
+            path = f"{file_stem(snapshot_id)}/{name}"
+            files = [dataclasses.replace(file, path=f"{path}/{Path(file.path).name}") for file in table.files]
+            tables.append(dataclasses.replace(table, path=path, files=tuple(files)))
+        manifest = dataclasses.replace(
+            example(),
+            id=snapshot_id,
+            epoch=epoch,
+            namespace=namespace,
+            verdict=verdict,
+            content=f"{snapshot_id} {epoch}",
+            tables=tuple(tables),
+            captured=dataclasses.replace(
+                example().captured, id=snapshot_id, epoch=epoch, inputs=tuple(inputs)
+            ),
+        )
+        return store.publish(manifest, folder)
+
+
+def in_state(key: str, value: str, *, app: str = "bank", table: str = "balances", partition: int = 0) -> Row:
+    """A row of `state`."""
+    raw = {"key_raw": key.encode(), "value_raw": value.encode()}
+    return {"app": app, "table": table, "partition": partition, "key": key, "value": value, **raw}
+
+
+def in_channel(topic: str, messages: int, size: int, *, sender: int = 0, partition: int = 0) -> Row:
+    """A row of `channels`."""
+    return {
+        "sender": sender,
+        "sender_app": "bank",
+        "receiver_app": "audit",
+        "topic": topic,
+        "partition": partition,
+        "messages": messages,
+        "bytes": size,
+    }
+
+
+def read_up_to(topic: str, partition: int, position: int, *, topic_id: str = "ab") -> InputCut:
+    """How far app `bank` had read an input."""
+    return InputCut(
+        app="bank",
+        topic=topic,
+        topic_id=topic_id,
+        partition=partition,
+        position=position,
+        noted=position,
+        low=0,
+        log_end=position,
+        receiver=1,
+    )

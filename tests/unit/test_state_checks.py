@@ -1,0 +1,169 @@
+"""V3: it never passes a state that is short, and finds what compaction took."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, Witness, state_checks
+from snapkafka.checks.state_checks import facts_of, key_facts_of, v3
+from snapkafka.protocol.records import TopicPartition
+from tests.unit.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
+
+TP = TopicPartition("table", 0)
+SEEDS = 4000
+
+
+def passes(table: Changelog) -> bool:
+    return not [f for f in v3(table.view, table.log) if KINDS[f.kind].weight is not Weight.NOTE]
+
+
+def short(table: Changelog) -> bool:
+    return table.state(table.log) != table.state(table.written)
+
+
+def tables() -> list[Changelog]:
+    return [changelog(random.Random(seed), 1) for seed in range(SEEDS)]
+
+
+def test_what_passes_is_whole() -> None:
+    seen: Counter[str] = Counter()
+    for seed, table in enumerate(tables()):
+        if passes(table):
+            assert not short(table), f"seed {seed}: it passes, and state is missing"
+            seen["passed, cleaned" if len(table.log) < len(table.written) else "passed"] += 1
+        else:
+            seen["short" if short(table) else "doubted, whole"] += 1
+    assert min(seen.values()) > SEEDS / 50, seen
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize(
+    "rule", ["nothing is missing", "deletions stay", "superseded", "overtaken", "first of the later"]
+)
+def test_each_rule_is_needed(monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    """With one switched off, a state that is short passes."""
+    name, broken = {
+        "nothing is missing": ("_holes", lambda *given: 0),
+        "deletions stay": ("_deletions_stay", lambda *given: True),
+        "superseded": ("key_facts_of", _changed(key_facts_of, superseded=0)),
+        "overtaken": ("key_facts_of", _changed(key_facts_of, overtaken=())),
+        "first of the later": ("facts_of", _changed(facts_of, first_later=None)),
+    }[rule]
+    monkeypatch.setattr(state_checks, name, broken)
+    assert any(passes(table) and short(table) for table in tables())
+
+
+def _changed(gather: Callable[..., Any], **changes: object) -> Callable[..., Any]:
+    return lambda *given: gather(*given)._replace(**changes)
+
+
+# -- each by itself --------------------------------------------------------------------------------------------------
+
+
+def table_of(*writes: tuple[int, str | None, int]) -> Changelog:
+    table = Changelog(TP, process=1, keeping=Keeping(age_ms=HOUR, tombstones_ms=24 * HOUR))
+    for key, value, epoch in writes:
+        table.write(key, value, epoch=epoch)
+    return table
+
+
+def test_nothing_is_missing() -> None:
+    table = table_of((1, "a", 0), (1, "b", 0), (1, "c", EPOCH))
+    table.keeping = None
+    assert v3(table.view, table.log) == [], "settings are asked only where something is missing"
+
+
+def test_the_last_white_record_is_gone() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", EPOCH))
+    table.compact(3, drop=False)
+    found = v3(table.view, table.log)
+    assert found == [Finding("state-last-missing", *TP, 1, 1, 1)]
+    assert "should be here" in Witness.of(found[0]).what
+
+
+def test_a_key_of_which_only_red_is_left() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
+    table.compact(3, drop=False)
+    assert v3(table.view, table.log) == [Finding("state-overtaken", *TP, 2, a=1)]
+
+
+def test_a_superseded_value_shows_that_the_cleaner_has_not_come_so_far() -> None:
+    """Key 1 is new after the cut; that nothing of it was taken shows key 2."""
+    table = table_of((2, "a", 0), (2, "b", 0), (2, "c", 0), (2, "d", 0), (1, "e", EPOCH))
+    table.compact(2, drop=False)
+    assert [record.offset for record in table.log] == [1, 2, 3, 4]
+    assert v3(table.view, table.log) == []
+    table.compact(4, drop=False)
+    assert v3(table.view, table.log) == [Finding("state-overtaken", *TP, 4, a=3)], "nor does anything else"
+
+
+def test_red_ones_below_the_end_count_as_later() -> None:
+    """A white event that ran at the cut wrote behind a red one: two values of a key behind it show nothing."""
+    table = table_of((1, "a", 0), (1, "b", EPOCH), (2, "c", 0), (2, "d", 0))
+    table.compact(2, drop=False)
+    assert v3(table.view, table.log) == [Finding("state-overtaken", *TP, 1, a=1)]
+
+
+def test_deletions_that_may_have_gone_leave_it_open() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", 0))
+    table.compact(3, drop=False)
+    assert v3(table.view, table.log) == []
+    for keeping in (None, Keeping(age_ms=HOUR, tombstones_ms=HOUR)):
+        table.keeping = keeping
+        assert v3(table.view, table.log) == [Finding("state-unproven", *TP, 3, a=1)]
+
+
+def test_what_is_too_young_to_be_compacted() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
+    del table.log[0]
+    table.keeping = Keeping(age_ms=HOUR, uncompacted_ms=2 * HOUR)
+    assert v3(table.view, table.log) == []
+
+
+def test_of_a_set_every_record_counts() -> None:
+    table = table_of((1, "a", 0), (1, "b", 0), (2, "c", 0), (2, "d", 0))
+    del table.log[0]
+    assert v3(table.view, table.log) == []
+    sets = captured([table])
+    sets = replace(sets, changelogs=(replace(sets.changelogs[0], sets=True),))
+    assert v3(CutView(sets, {TP: table.bounds}), table.log) == [Finding("state-unproven", *TP, 4, a=1)]
+
+
+def test_a_log_that_was_cut_off_at_its_beginning() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0))
+    table.start = 1
+    del table.log[0]
+    assert v3(table.view, table.log) == [Finding("state-gone", *TP, 1, a=1)]
+
+
+@pytest.mark.parametrize(("retained_ms", "kind"), [(3 * HOUR, "state-expired"), (3 * HOUR - 1, "state-gone")])
+def test_windows_that_had_expired(retained_ms: int, kind: str) -> None:
+    """A window that lives for two hours; what is gone now was older than that an hour ago, at the cut."""
+    table = table_of((1, "a", 0), (2, "b", 0))
+    table.start = 1
+    del table.log[0]
+    windows = captured([table])
+    windows = replace(windows, changelogs=(replace(windows.changelogs[0], expires_ms=2 * HOUR),))
+    table.keeping = Keeping(age_ms=HOUR, retained_ms=retained_ms)
+    assert [finding.kind for finding in v3(CutView(windows, {TP: table.bounds}), table.log)] == [kind]
+
+
+def test_a_log_that_was_not_read_to_its_end() -> None:
+    """Whoever overtook may stand further on."""
+    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", 0))
+    table.compact(3, drop=False)
+    fact = state_checks.facts_of(table.view, table.log)
+    keys = state_checks.key_facts_of(table.view, table.log)
+    assert state_checks.doubtful(table.view, TP, fact, keys) == []
+    found = state_checks.doubtful(table.view, TP, fact, keys._replace(to_the_end=False))
+    assert found == [Finding("state-unproven", *TP, 3, a=1)]
+
+
+def test_a_changelog_that_nobody_wrote_to() -> None:
+    assert v3(table_of().view, []) == []
