@@ -15,7 +15,7 @@ from aiokafka.errors import ProducerFenced
 from faust import Event
 from faust.assignor.client_assignment import CopartitionedAssignment
 from faust.assignor.copartitioned_assignor import CopartitionedAssignor
-from faust.exceptions import ConsistencyError, PartitionsMismatch
+from faust.exceptions import ConsistencyError, PartitionsMismatch, ValueDecodeError
 from faust.transport.consumer import TransactionManager
 from faust.types import TP, ConsumerMessage, FutureMessage
 
@@ -189,6 +189,25 @@ async def test_385_plain_faust_never_expires_a_window_that_it_recovered(app: Any
     )
     await recovered._del_old_keys()
     assert recovered[old] == 1
+
+
+class Order(faust.Record):
+    id: int
+
+
+@pytest.mark.parametrize(("value_type", "fails"), [(Order, True), (int, False), (bytes, False)])
+async def test_plain_faust_fails_at_a_null_where_values_are_models(
+    app: Any, value_type: type, fails: bool
+) -> None:
+    """What a marker would be to an agent that does not know it: a record without a value. Other agents get a None."""
+    topic = app.topic(REQUESTS.topic, value_type=value_type)
+    message = message_at(0)
+    message.value = None
+    event = await topic.decode(message)
+    assert (event is None) == fails
+    if fails:  # the error comes out where the agent waits for the next record
+        with pytest.raises(ValueDecodeError):
+            await topic.get()
 
 
 class Log:
