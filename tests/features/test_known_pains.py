@@ -62,7 +62,7 @@ def test_604_a_snapshot_waits_for_an_event_that_was_never_acknowledged(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     """Faust commits past it in both runs. With snapkafka it counts as running, so no snapshot takes it for done: they
-    fail, and name the process."""
+    fail, and name the process. Whoever starts after that does not see it again."""
     with harness.running(
         kafka.bootstrap,
         namespace,
@@ -86,6 +86,14 @@ def test_604_a_snapshot_waits_for_an_event_that_was_never_acknowledged(
         assert failure is not None
         assert failure.code == "ttl"
         assert "its white events" in failure.culprit
+
+        for side in pair.sides:
+            side.system.kill(side.system.workers[0])
+            pair.start(side)
+        pair.send({"by-hand": [("k", b'"acknowledge"', None)]}, seconds=0.1)
+        pair.wait_for({"by-hand-out": len(values)})
+        for side in pair.sides:
+            assert "ValueError" not in side.system.workers[0].last_lines(200), "it has come again"
 
 
 def has_committed(observer: Observer, group: str, tp: TopicPartition, position: int) -> bool:
