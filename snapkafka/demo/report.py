@@ -36,9 +36,11 @@ def print_report(console: Console, taken: list[Taken]) -> None:
     console.print(f"Manifest [bold]{_short(first.manifest_path)}[/bold]")
     console.print()
     console.print("Next:")
-    python = ".venv/bin/python -c"
-    query = f"import duckdb; print(duckdb.sql(\\\"FROM '{_short(first.tables_path)}/messages/*.parquet'\\\"))"
-    console.print(f'  {python} "{query}"', soft_wrap=True)
+    command = ".venv/bin/snapkafka"
+    storage = f"--storage {_short(str(Path(first.manifest_path).parent))}"
+    sql = f"'SELECT topic, key, value FROM messages' --snapshot {first.id}"
+    console.print(f"  {command} query {sql} {storage}", soft_wrap=True)
+    console.print(f"  {command} diff {first.id} {taken[-1].id} {storage}", soft_wrap=True)
     console.print(
         "  make demo ARGS=--keep    leaves the system running, and says how to use the command on it"
     )

@@ -34,6 +34,9 @@ __all__ = ["Placed", "Queried", "engine", "in_thread", "one_line", "query"]
 #: What a name of a schema looks like in SQL: it stands before a dot, in quotes or without.
 SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|(\w+))\s*\.')
 
+#: How often a query is told to end, until it has.
+INTERRUPT_EVERY_S: Final = 0.1
+
 T = TypeVar("T")
 
 
@@ -251,6 +254,7 @@ async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        database.interrupt()
-        await asyncio.wait([task])
+        while not task.done():  # one that comes before the query has started is not heard
+            database.interrupt()
+            await asyncio.wait([task], timeout=INTERRUPT_EVERY_S)
         raise

@@ -15,7 +15,7 @@ from aiokafka.errors import ProducerFenced
 from faust import Event
 from faust.assignor.client_assignment import CopartitionedAssignment
 from faust.assignor.copartitioned_assignor import CopartitionedAssignor
-from faust.exceptions import ConsistencyError, PartitionsMismatch
+from faust.exceptions import ConsistencyError, PartitionsMismatch, ValueDecodeError
 from faust.transport.consumer import TransactionManager
 from faust.types import TP, ConsumerMessage, FutureMessage
 
@@ -62,7 +62,7 @@ def test_604_a_snapshot_waits_for_an_event_that_was_never_acknowledged(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     """Faust commits past it in both runs. With snapkafka it counts as running, so no snapshot takes it for done: they
-    fail, and name the process."""
+    fail, and name the process. Whoever starts after that does not see it again."""
     with harness.running(
         kafka.bootstrap,
         namespace,
@@ -86,6 +86,14 @@ def test_604_a_snapshot_waits_for_an_event_that_was_never_acknowledged(
         assert failure is not None
         assert failure.code == "ttl"
         assert "its white events" in failure.culprit
+
+        for side in pair.sides:
+            side.system.kill(side.system.workers[0])
+            pair.start(side)
+        pair.send({"by-hand": [("k", b'"acknowledge"', None)]}, seconds=0.1)
+        pair.wait_for({"by-hand-out": len(values)})
+        for side in pair.sides:
+            assert "ValueError" not in side.system.workers[0].last_lines(200), "it has come again"
 
 
 def has_committed(observer: Observer, group: str, tp: TopicPartition, position: int) -> bool:
@@ -189,6 +197,25 @@ async def test_385_plain_faust_never_expires_a_window_that_it_recovered(app: Any
     )
     await recovered._del_old_keys()
     assert recovered[old] == 1
+
+
+class Order(faust.Record):
+    id: int
+
+
+@pytest.mark.parametrize(("value_type", "fails"), [(Order, True), (int, False), (bytes, False)])
+async def test_plain_faust_fails_at_a_null_where_values_are_models(
+    app: Any, value_type: type, fails: bool
+) -> None:
+    """What a marker would be to an agent that does not know it: a record without a value. Other agents get a None."""
+    topic = app.topic(REQUESTS.topic, value_type=value_type)
+    message = message_at(0)
+    message.value = None
+    event = await topic.decode(message)
+    assert (event is None) == fails
+    if fails:  # the error comes out where the agent waits for the next record
+        with pytest.raises(ValueDecodeError):
+            await topic.get()
 
 
 class Log:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.features.apps.common import new_app, source, target
 
-app = new_app(broker_commit_interval=0.3)
+app = new_app(broker_commit_interval=0.3, broker_session_timeout=3.0, broker_heartbeat_interval=1.0)
 
 out = target(app, "by-hand-out")
 
