@@ -64,6 +64,7 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path) -> None:
     assert [(check.name, check.status) for check in view.verdict.checks] == [
         ("V1", "passed"),
         ("V2", "passed"),
+        ("V3", "passed"),
         ("V4", "passed"),
         ("V5", "passed"),
     ]
