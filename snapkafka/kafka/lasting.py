@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.checks.lasting import UNBOUNDED, How, Lasting, LogNow, Need, bound, first_to_go, lasting, needs
-from snapkafka.errors import LedgerUnusableError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured import Captured
@@ -25,13 +25,13 @@ async def restorable(admin: TopicAdmin, captured: Captured, *, cut_ms: int, now_
 
     Args:
         cut_ms: when it was triggered.
-
-    Raises:
-        BrokerUnavailableError: nobody answers.
     """
     try:
         found = await _look(admin, captured, cut_ms, now_ms)
-    except LedgerUnusableError as error:  # a right is missing
+    except (
+        LedgerUnusableError,
+        BrokerUnavailableError,
+    ) as error:  # a right is missing; a topic has no leader
         found = Lasting(how=How.UNKNOWN, why=error.message)
     return RestorableEntry(
         how=found.how,

@@ -12,7 +12,7 @@ from snapkafka import ops
 from snapkafka.assembly.failures import told_when_it_was_lost
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.checks.lasting import FOR_EVER_MS, How, Lasting, LogNow, Need, first_to_go, lasting, needs
-from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
 from snapkafka.kafka.lasting import in_words, restorable
 from snapkafka.manifest import RestorableEntry
 from snapkafka.protocol.captured import ChangelogCut, InputCut, SenderEnd
@@ -235,9 +235,10 @@ async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
     assert again.why == "it was deleted, or made anew, since the cut"
 
 
-async def test_show_of_what_may_not_be_looked_at(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize("error", [LedgerUnusableError, BrokerUnavailableError])
+async def test_show_of_what_cannot_be_looked_at(cluster: FakeCluster, error: type[SnapkafkaError]) -> None:
     await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
-    cluster.the_admin.failure = LedgerUnusableError("not allowed to look")
+    cluster.the_admin.failure = error("not allowed to look")
     found = (await ops.show(cluster, "ns", "mine")).restorable
     assert found is not None
     assert in_words(found, NOW) == "until nobody knows when: not allowed to look"
