@@ -61,6 +61,7 @@ class Kept:
     epoch: int
     namespace: str
     verdict: str
+    assembled_at: str
     why: str
 
 
@@ -236,5 +237,6 @@ def _kept(manifest: Manifest, why: str) -> Kept:
         epoch=manifest.epoch,
         namespace=manifest.namespace,
         verdict=manifest.verdict,
+        assembled_at=manifest.times.assembled_at,
         why=why,
     )
