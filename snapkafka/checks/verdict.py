@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 from .witness import CheckOutcome, Status
 
-__all__ = ["Verdict", "decide"]
+__all__ = ["GOOD", "Verdict", "decide"]
 
 
 class Verdict(StrEnum):
@@ -27,6 +28,10 @@ class Verdict(StrEnum):
     @property
     def good(self) -> bool:
         return self in (Verdict.VERIFIED, Verdict.VERIFIED_WITH_REPLAYS, Verdict.VERIFIED_OPEN)
+
+
+#: Those that mean that a snapshot may be relied on; words of a later release are not among them.
+GOOD: Final = frozenset(verdict for verdict in Verdict if verdict.good)
 
 
 def decide(

@@ -13,6 +13,7 @@ from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.connection import Connection
 from snapkafka.ops.mending import said_bytes
+from snapkafka.ops.pruning import Kept, Prunable
 
 from .options import AsJson
 from .running import console, print_json, run
@@ -69,37 +70,28 @@ def _nobody_to_ask() -> NoReturn:
 
 
 def _print_plan(planned: ops.Pruning) -> None:
-    rows = table("snapshot", "namespace", "verdict", "assembled", "", "", right=("",))
+    rows = table("snapshot", "namespace", "verdict", "assembled", "", "", "bytes", right=("bytes",))
     for kept in planned.kept:
-        rows.add_row(escape(kept.id), escape(kept.namespace), kept.verdict, "", "stays", escape(kept.why))
+        rows.add_row(*_told(kept), "stays", escape(kept.why), "")
     for item in planned.removed:
-        left = f"{len(item.foreign)} other files stay: {item.foreign[0]}, ..." if item.foreign else ""
-        rows.add_row(
-            escape(item.id),
-            escape(item.namespace),
-            item.verdict,
-            escape(item.assembled_at[:19]),
-            f"[bold]goes[/], {said_bytes(item.bytes)}",
-            escape(left),
-        )
-    for leftover in planned.leftovers:
-        rows.add_row(
-            escape(leftover.name),
-            "",
-            "",
-            "",
-            f"[bold]goes[/], {said_bytes(leftover.bytes)}",
-            "never finished",
-        )
+        others = f"but not {', '.join(item.foreign[:2])}" if item.foreign else ""
+        more = f" and {len(item.foreign) - 2} more" if len(item.foreign) > 2 else ""
+        rows.add_row(*_told(item), "[bold]goes[/]", escape(others + more), said_bytes(item.bytes))
+    for left in planned.leftovers:
+        rows.add_row(escape(left.name), "", "", "", "[bold]goes[/]", "never finished", said_bytes(left.bytes))
     if rows.row_count:
         console.print(rows)
     if not (planned.removed or planned.leftovers):
         console.print("[green]nothing has to go[/]")
 
 
+def _told(item: Kept | Prunable) -> tuple[str, ...]:
+    return escape(item.id), escape(item.namespace), escape(item.verdict), escape(item.assembled_at[:19])
+
+
 def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
     console.print(
-        f"removed {len(done.removed)} snapshots and {len(done.leftovers)} leftovers, {said_bytes(done.bytes)}"
+        f"snapshots removed: {len(done.removed)}, leftovers: {len(done.leftovers)}, {said_bytes(done.bytes)}"
     )
     for item in planned.removed:
         if item not in done.removed:

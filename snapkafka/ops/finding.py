@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from snapkafka import manifest as manifests
-from snapkafka.checks.verdict import Verdict
+from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
@@ -23,7 +23,6 @@ __all__ = ["find_manifest", "manifest_paths", "read_manifest"]
 
 #: A manifest begins with its id, epoch, namespace and verdict, of a few hundred characters at most.
 HEAD_CHARS: Final = 4_096
-GOOD: Final = frozenset(verdict for verdict in Verdict if verdict.good)
 
 
 def _assembled(view: SnapshotView) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from snapkafka.checks.verdict import Verdict
+from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.store import LocalStore, open_store
@@ -28,7 +28,6 @@ __all__ = ["Kept", "Policy", "Prunable", "Pruning", "plan_pruning", "prune"]
 DAY_MS: Final = 86_400_000
 #: No assembly works on its tables for so long without writing any of them.
 LEFTOVER_AFTER_S: Final = 86_400.0
-GOOD: Final = frozenset(verdict for verdict in Verdict if verdict.good)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +60,7 @@ class Kept:
     epoch: int
     namespace: str
     verdict: str
+    assembled_at: str
     why: str
 
 
@@ -236,5 +236,6 @@ def _kept(manifest: Manifest, why: str) -> Kept:
         epoch=manifest.epoch,
         namespace=manifest.namespace,
         verdict=manifest.verdict,
+        assembled_at=manifest.times.assembled_at,
         why=why,
     )
