@@ -90,7 +90,7 @@ class SenderEnd:
 class ChangelogCut:
     """The state of one table partition: the fold of the white records of `topic`[`partition`] below `end`.
 
-    `expires_ms`, `sets`: see `records.Table`.
+    `expires_ms`, `sets`, `windowed`: see `records.Table`.
     """
 
     app: str
@@ -104,6 +104,7 @@ class ChangelogCut:
     value_codec: str = "json"
     expires_ms: int = 0
     sets: bool = False
+    windowed: bool = False
 
 
 @value
@@ -304,4 +305,6 @@ def _changelog_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part
                 value_codec=table.value_codec,
                 expires_ms=table.expires_ms,
                 sets=table.sets,
+                # Releases before this field tell of windows only that they expire.
+                windowed=table.windowed or table.expires_ms > 0,
             )

@@ -79,7 +79,8 @@ class Table:
     """A table of an app and the changelog that it is the fold of. Codecs are Faust's names ("json", "raw", ...).
 
     `expires_ms`: how long its windows live, 0 where it has none or they live for ever. `sets`: its values are sets, so
-    every record of the changelog counts, not only the last of a key.
+    every record of the changelog counts, not only the last of a key. `windowed`: its keys are pairs of a key and a
+    window.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Table:
     topic_id: str = ""
     expires_ms: int = 0
     sets: bool = False
+    windowed: bool = False
 
 
 @value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import faust
+from faust.serializers import codecs
 
 import snapkafka
 
@@ -27,6 +28,29 @@ snapkafka.install(partly, namespace="looked")
 clicks = partly.topic("clicks", value_serializer="json")
 windows = partly.Table("windows", default=int).tumbling(10.0, expires=60.0)
 groups = partly.SetTable("groups")
+for_ever = partly.Table("for_ever", default=int).tumbling(10.0)
+
+
+class Reversed(codecs.Codec):
+    """A codec of the app's own."""
+
+    def _loads(self, s: bytes) -> bytes:
+        return s[::-1]
+
+    def _dumps(self, s: bytes) -> bytes:
+        return s[::-1]
+
+
+codecs.register("reversed", Reversed())
+
+
+class Odd(faust.Record, serializer=codecs.get_codec("json") | Reversed()):  # type: ignore[call-arg]
+    """A model with codecs given as objects."""
+
+    n: int
+
+
+odd = partly.Table("odd", key_type=bytes, value_type=Odd)
 
 
 @partly.agent(clicks, name="click")

@@ -23,6 +23,7 @@ __all__ = [
     "AppLook",
     "TableLook",
     "TopicLook",
+    "codec_name",
     "expires_ms",
     "look",
     "look_at",
@@ -177,6 +178,17 @@ def expires_ms(table: Any) -> int:
 def of_sets(table: Any) -> bool:
     """Are its values sets, which change by records of their own?"""
     return hasattr(table.data, "send_changelog_event")
+
+
+def codec_name(codec: Any) -> str:
+    """Faust's name of a codec; of one that is given as an object, the names under which its parts are registered."""
+    from faust.serializers.codecs import codecs
+
+    if codec is None or isinstance(codec, str):
+        return codec or "json"
+    names = {tuple(map(type, known.nodes)): name for name, known in codecs.items()}
+    parts = tuple(map(type, codec.nodes))
+    return names.get(parts) or "|".join(names.get((part,), part.__name__) for part in parts)
 
 
 def _imported(path: str) -> Any:

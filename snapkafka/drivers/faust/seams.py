@@ -39,7 +39,7 @@ from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
 from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Table, TopicPartition
 
 from .incoming import Incoming
-from .looking import expires_ms, of_sets, uncaptured
+from .looking import codec_name, expires_ms, of_sets, uncaptured
 from .outgoing import Outgoing
 from .recorder import Recorder
 from .streams import watch_streams
@@ -257,11 +257,12 @@ def _table(table: Any, described: Any) -> Table:
         name=table.name,
         changelog=topic,
         partitions=known.partitions if known else 0,
-        key_codec=str(table.key_serializer or "json"),
-        value_codec=str(table.value_serializer or "json"),
+        key_codec=codec_name(table.key_serializer),
+        value_codec=codec_name(table.value_serializer),
         topic_id=known.topic_id if known else "",
         expires_ms=expires_ms(table),
         sets=of_sets(table),
+        windowed=table.window is not None,
     )
 
 
