@@ -67,11 +67,16 @@ class TopicPartition(NamedTuple):
 
 @value
 class InputTopic:
-    """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it tells a recreated topic."""
+    """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it tells a recreated topic.
+
+    Codecs are Faust's names of those that the app reads it with, empty where it has several or a schema of its own.
+    """
 
     topic: str
     partitions: int
     topic_id: str = ""
+    key_codec: str = ""
+    value_codec: str = ""
 
 
 @value

@@ -193,7 +193,7 @@ def _columns(manifest: Manifest) -> dict[str, tuple[Column, ...]]:
 def _locked(place: Path, *, wait: bool = True) -> Iterator[None]:
     """The lock on a file or folder, for the length of the block; it ends with the process as well.
 
-    Where the file system has no locks nobody is kept out; without `wait` that is an `OSError`, like the lock of another.
+    Where the file system has no locks nobody is kept out; without `wait` that is an `OSError`, as another's lock is.
     """
     opened = os.open(place, os.O_RDONLY)
     try:

@@ -242,6 +242,14 @@ def test_what_a_table_is_goes_with_its_changelog(told: dict[str, Any], sets: boo
     assert (cut.sets, cut.windowed) == (sets, windowed)
 
 
+def test_how_an_input_is_read_goes_with_it() -> None:
+    source = replace(HELLO.inputs[0], value_codec="json|binary")
+    cuts = captured(
+        LEFT, Bye(process=0, n=1), replace(HELLO, inputs=(source,)), TRIGGER, REPORT, CLOSED
+    ).inputs
+    assert {(cut.key_codec, cut.value_codec, cut.topic_id) for cut in cuts} == {("", "json|binary", "id-a")}
+
+
 def test_r7_a_changelog_that_nobody_has_written_ends_at_the_beginning() -> None:
     empty = (replace(CLOSED.changelogs[0], end=0),)
     for sent in ((), (SentEnd(topic="changelog", partition=0, white_end=0, last_seq=-1),)):

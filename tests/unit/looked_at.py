@@ -59,6 +59,18 @@ async def click(stream: Any) -> None:
         pass
 
 
+@partly.agent(partly.topic("views", key_serializer="json", value_serializer="reversed"), name="view")
+async def view(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+@partly.agent(partly.topic("views", value_serializer="reversed"), name="view-too")
+async def view_too(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
 @partly.agent(partly.channel(), name="in-memory")
 async def in_memory(stream: Any) -> None:
     async for _ in stream:

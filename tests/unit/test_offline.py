@@ -92,11 +92,13 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
         "from snapkafka.drivers.faust.seams import hello_of\n"
         "app = looked_at.partly\n"
         "app.finalize()\n"
-        "async def nothing(topics): return {}\n"
+        "known = types.SimpleNamespace(partitions=1, topic_id='')\n"
+        "async def described(topics): return dict.fromkeys(topics, known)\n"
         "driver = app.snapkafka\n"
-        "driver.admin = types.SimpleNamespace(describe_topics=nothing)\n"
-        "hello = asyncio.run(hello_of(driver, ['clicks']))\n"
+        "driver.admin = types.SimpleNamespace(describe_topics=described)\n"
+        "hello = asyncio.run(hello_of(driver, ['clicks', 'views']))\n"
         "print([(t.name, t.expires_ms, t.sets, t.windowed) for t in hello.tables], hello.uncaptured)\n"
+        "print({t.topic: (t.key_codec, t.value_codec) for t in hello.inputs})\n"
         "print({t.name: (t.key_codec, t.value_codec) for t in hello.tables})\n"
     )
     done = subprocess.run(
@@ -111,6 +113,7 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
         "('windows', 60000, False, True), ('groups', 0, True, False), ('for_ever', 0, False, True)"
         in done.stdout
     )
+    assert "{'clicks': ('raw', 'json'), 'views': ('', 'reversed')}" in done.stdout
     assert "'groups': ('json', 'json')" in done.stdout
     assert "'odd': ('raw', 'json|reversed')" in done.stdout
     assert "agent in-memory reads a channel in memory" in done.stdout

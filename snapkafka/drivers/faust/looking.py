@@ -24,6 +24,7 @@ __all__ = [
     "TableLook",
     "TopicLook",
     "codec_name",
+    "codecs_of",
     "expires_ms",
     "look",
     "look_at",
@@ -189,6 +190,19 @@ def codec_name(codec: Any) -> str:
     names = {tuple(map(type, known.nodes)): name for name, known in codecs.items()}
     parts = tuple(map(type, codec.nodes))
     return names.get(parts) or "|".join(names.get((part,), part.__name__) for part in parts)
+
+
+def codecs_of(app: Any, topic: str) -> tuple[str, str]:
+    """The codecs of keys and of values that agents read a topic with; empty where they differ, or nobody can say."""
+    from faust import Schema
+
+    channels = [agent.channel for agent in app.agents.values()]
+    schemas = [channel.schema for channel in channels if topic in (getattr(channel, "topics", None) or ())]
+    if any(type(schema) is not Schema for schema in schemas):
+        return "", ""
+    keys = {codec_name(schema.key_serializer or app.conf.key_serializer or "raw") for schema in schemas}
+    values = {codec_name(schema.value_serializer or app.conf.value_serializer) for schema in schemas}
+    return keys.pop() if len(keys) == 1 else "", values.pop() if len(values) == 1 else ""
 
 
 def _imported(path: str) -> Any:

@@ -39,7 +39,7 @@ from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
 from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Table, TopicPartition
 
 from .incoming import Incoming
-from .looking import codec_name, expires_ms, of_sets, uncaptured
+from .looking import codec_name, codecs_of, expires_ms, of_sets, uncaptured
 from .outgoing import Outgoing
 from .recorder import Recorder
 from .streams import watch_streams
@@ -227,13 +227,7 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         pid=os.getpid(),
         release=__version__,
         mode=driver.config.mode,
-        inputs=tuple(
-            InputTopic(
-                topic=topic, partitions=described[topic].partitions, topic_id=described[topic].topic_id
-            )
-            for topic in inputs
-            if topic in described
-        ),
+        inputs=tuple(_input(app, topic, described[topic]) for topic in inputs if topic in described),
         tables=tuple(_table(table, described) for table in tables),
         uncaptured=tuple(uncaptured(app, driver.recorder.agent)),
     )
@@ -248,6 +242,17 @@ async def _described(driver: FaustDriver, topics: list[str]) -> dict[str, Any]:
         if len(described) == len(topics) or loop.time() > deadline:
             return described
         await asyncio.sleep(LOOK_AGAIN_S)
+
+
+def _input(app: Any, topic: str, described: Any) -> InputTopic:
+    key_codec, value_codec = codecs_of(app, topic)
+    return InputTopic(
+        topic=topic,
+        partitions=described.partitions,
+        topic_id=described.topic_id,
+        key_codec=key_codec,
+        value_codec=value_codec,
+    )
 
 
 def _table(table: Any, described: Any) -> Table:
