@@ -209,9 +209,9 @@ def _loading(decoding: Decoding) -> Any:
         def one(name: str, value: bytes) -> tuple[str | None, str | None]:
             try:
                 codec = get_codec(name)
-                nodes = codec.nodes
             except Exception:
                 return None, f"codec {name} is not registered with Faust"
+            nodes = getattr(codec, "nodes", ())
             if not unpickle and any(type(node).__name__ == "raw_pickle" for node in nodes):
                 return None, f"codec {name}{refused}"
             try:

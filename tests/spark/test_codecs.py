@@ -13,7 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly.codecs import PLAIN, Decoding, decoded, key_and_value, normal_name
+from snapkafka.assembly.failures import translate
 from snapkafka.assembly.lookups import local_frame
+from snapkafka.errors import DependencyMissingError
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
 
@@ -185,6 +187,13 @@ def test_avro_by_the_topic_and_by_the_number_in_a_registry(spark: SparkSession) 
         ('{"id":"a","n":1}', None),
         ("text", None),
     ]
+
+
+def test_a_session_without_avro_is_said() -> None:
+    said = translate(
+        RuntimeError("[AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE] Cannot call the FROM_AVRO SQL function")
+    )
+    assert isinstance(said, DependencyMissingError)
 
 
 def test_an_avro_string_is_its_content(spark: SparkSession) -> None:

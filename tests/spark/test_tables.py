@@ -10,19 +10,24 @@ from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly import tables, writing
 from snapkafka.assembly.codecs import PLAIN
 from snapkafka.assembly.decode import stamped
+from snapkafka.assembly.failures import translate
 from snapkafka.assembly.job import _unwritten
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.session import sized
-from snapkafka.assembly.source import SOURCE_SCHEMA
-from snapkafka.checks import CutView
+from snapkafka.assembly.source import SOURCE_SCHEMA, read_ranges
+from snapkafka.checks import CutView, ReadRange
+from snapkafka.errors import BadInputError
 from snapkafka.protocol.captured import Captured, ChangelogCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Position
+from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
 from tests.unit.little_log import CAPTURED, EPOCH, INPUT
 
@@ -145,15 +150,14 @@ def test_traces_would_be_seen(
     """Markers taken for records, in each kind of table; our headers left where they were."""
     white = records.withColumn("epoch", fn.when(fn.col("marker"), 0).otherwise(fn.col("epoch")))
     blind = white.withColumn("marker", fn.lit(False)).withColumn("value", fn.coalesce("value", fn.lit(b"1")))
-    found = traces(made(spark, blind))
-    assert {"state.key_raw", "state.changelog_offset"} <= set(found)
-    assert found.count("state.key_raw") == 3, "a plain table, sets, windows"
 
     def all_headers() -> Column:
         return fn.map_from_entries("headers")
 
     monkeypatch.setattr(tables, "other_headers", all_headers)
-    assert set(traces(made(spark, records))) == {"messages.headers"}
+    found = traces(made(spark, blind))
+    assert {"state.key_raw", "state.changelog_offset", "messages.headers"} <= set(found)
+    assert found.count("state.key_raw") == 3, "a plain table, sets, windows"
 
 
 def test_times_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
@@ -184,6 +188,27 @@ def test_times_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
     assert {name: None if at is None else round(at.timestamp() * 1000) for name, at in found.items()} == {
         name: ms if name in ("now", "the last") else None for name, ms in TIMES.items()
     }
+
+
+@pytest.mark.kafka
+def test_a_time_that_spark_cannot_hold_is_said(spark: SparkSession, kafka: Broker, topic_prefix: str) -> None:
+    """A topic takes one only where it is set so; the job ends, in our words. Others of that kind are read."""
+    topic = f"{topic_prefix}times"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    anything = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    admin.create_topics([NewTopic(topic, 1, 1, config=anything)])[topic].result()
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    for ms in (TIMES["absurd"], 2**62):
+        producer.produce(topic, b"v", timestamp=ms)
+    assert producer.flush(10) == 0
+
+    def read(start: int) -> DataFrame:
+        return read_ranges(spark, [ReadRange(topic, 0, start, start + 1)], bootstrap=kafka.bootstrap)
+
+    assert read(0).select(fn.unix_millis("timestamp")).first() == (TIMES["absurd"],)
+    with pytest.raises(Exception, match="long overflow") as raised:
+        read(1).collect()
+    assert isinstance(translate(raised.value), BadInputError)
 
 
 def test_messages_in_the_codec_that_their_reader_has(spark: SparkSession) -> None:

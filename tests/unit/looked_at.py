@@ -41,7 +41,12 @@ class Reversed(codecs.Codec):
         return s[::-1]
 
 
+class Foreign:
+    """A codec that is none of Faust's kind."""
+
+
 codecs.register("reversed", Reversed())
+codecs.register("foreign", Foreign())
 
 
 class Odd(faust.Record, serializer=codecs.get_codec("json") | Reversed()):  # type: ignore[call-arg]
@@ -50,7 +55,14 @@ class Odd(faust.Record, serializer=codecs.get_codec("json") | Reversed()):  # ty
     n: int
 
 
+class Odder(faust.Record, serializer=Foreign()):  # type: ignore[call-arg]
+    """A model with that one."""
+
+    n: int
+
+
 odd = partly.Table("odd", key_type=bytes, value_type=Odd)
+odder = partly.Table("odder", value_type=Odder)
 
 
 @partly.agent(clicks, name="click")

@@ -56,6 +56,7 @@ def test_what_no_snapshot_holds_is_named() -> None:
         "groups": ("SetTable", 0),
         "for_ever": ("Table", 0),
         "odd": ("Table", 0),
+        "odder": ("Table", 0),
     }
 
 
@@ -115,5 +116,5 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
     )
     assert "{'clicks': ('raw', 'json'), 'views': ('', 'reversed')}" in done.stdout
     assert "'groups': ('json', 'json')" in done.stdout
-    assert "'odd': ('raw', 'json|reversed')" in done.stdout
+    assert "'odd': ('raw', 'json|reversed'), 'odder': ('json', 'foreign')" in done.stdout
     assert "agent in-memory reads a channel in memory" in done.stdout

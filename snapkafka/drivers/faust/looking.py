@@ -187,8 +187,12 @@ def codec_name(codec: Any) -> str:
 
     if codec is None or isinstance(codec, str):
         return codec or "json"
-    names = {tuple(map(type, known.nodes)): name for name, known in codecs.items()}
-    parts = tuple(map(type, codec.nodes))
+
+    def parts_of(known: Any) -> tuple[type, ...]:
+        return tuple(map(type, getattr(known, "nodes", (known,))))
+
+    names = {parts_of(known): name for name, known in codecs.items()}
+    parts = parts_of(codec)
     return names.get(parts) or "|".join(names.get((part,), part.__name__) for part in parts)
 
 
