@@ -109,6 +109,21 @@ def _parser() -> argparse.ArgumentParser:
         help="read_uncommitted takes what was aborted for sent",
     )
     add(
+        "--codecs",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import it where the data is, for the codecs that it registers with Faust; repeat it",
+    )
+    add("--unpickle", action="store_true", help="load pickles, which executes whatever they hold")
+    add(
+        "--avro",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="a schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it",
+    )
+    add(
         "--tail-max",
         type=int,
         default=TAIL_MAX,
@@ -138,6 +153,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
     if not options.snapshot:
         raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
     wanted, connection = _invariants(options), _connection(options.bootstrap)
+    schemas = _schemas(options)
     given = _store(options.storage) if options.storage else None
     with Desk(connection, options.namespace) as desk:
         # What can be refused is refused before Spark takes its seconds to start.
@@ -154,7 +170,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             from . import job
 
             for captured, store in work:
-                settings = _settings(options, desk.ledger(captured))
+                settings = _settings(options, desk.ledger(captured), schemas)
                 view = desk.look(captured, options.isolation)  # as it is by now
                 manifest = job.assemble(
                     spark,
@@ -191,7 +207,7 @@ def _assembled(manifest: Manifest, path: Path, not_committed: str) -> dict[str, 
 def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     if not options.manifest:
         raise BadInputError("no manifest is named", hint="add --manifest PATH")
-    connection, given = _connection(options.bootstrap), _invariants(options)
+    connection, given, schemas = _connection(options.bootstrap), _invariants(options), _schemas(options)
     work = []
     for path in options.manifest:
         manifest = _manifest(Path(path))
@@ -207,7 +223,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
         for path, manifest, view in work:
             # Without others named, the invariants are those of the manifest, as they were run then.
             wanted = given or tuple(Invariant(name=item.name, sql=item.sql) for item in manifest.invariants)
-            settings = _settings(options, manifest.ledger)
+            settings = _settings(options, manifest.ledger, schemas)
             outcomes = job.verify(spark, view, settings, wanted=wanted, say=options.say)
             cut = manifest.captured
             verdict = decide(outcomes, replays=cut.replays, contaminated=cut.contaminated)
@@ -247,13 +263,36 @@ def _invariants(options: argparse.Namespace) -> tuple[Invariant, ...]:
     return load(options.invariants, parameters)
 
 
+def _schemas(options: argparse.Namespace) -> dict[str, str]:
+    """Avro schemas by what they are for."""
+    import avro.schema
+
+    schemas = {}
+    for item in options.avro:
+        name, equals, path = item.rpartition("=")
+        if not equals or not (name.isdecimal() or name.endswith(("-key", "-value"))):
+            raise BadInputError(
+                f"--avro {item} is not NAME=FILE",
+                hint="NAME is TOPIC-key, TOPIC-value, or the number of a schema in a registry",
+            )
+        try:
+            schemas[name] = Path(path).read_text(encoding="utf-8")
+            avro.schema.parse(schemas[name])
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInputError(f"schema {path} cannot be read: {error}", hint="check --avro") from error
+        except Exception as error:  # the library's own have no common base
+            raise BadInputError(f"{path} is no Avro schema: {error}", hint="check --avro") from error
+    return schemas
+
+
 def _store(uri: str) -> LocalStore:
     store = open_store(uri)
     store.check_writable()
     return store
 
 
-def _settings(options: argparse.Namespace, ledger: LedgerEntry) -> Any:
+def _settings(options: argparse.Namespace, ledger: LedgerEntry, schemas: dict[str, str]) -> Any:
+    from .codecs import Decoding
     from .job import Settings
 
     return Settings(
@@ -262,6 +301,7 @@ def _settings(options: argparse.Namespace, ledger: LedgerEntry) -> Any:
         isolation=options.isolation,
         tail_max=options.tail_max,
         options=kafka_options(os.environ),
+        decoding=Decoding(codecs=tuple(options.codecs), unpickle=options.unpickle, avro=schemas),
     )
 
 

@@ -1,4 +1,4 @@
-"""Bytes to columns: our header, and keys and values as people wrote them. Expressions only, no Python per record.
+"""Bytes to columns: headers, ours and others. Expressions only, no Python per record.
 
 The layout of the `_sk` header is told in `snapkafka.wire.headers`. What does not fit it, or belongs to another ledger
 or partition, is no header of ours: the record is external.
@@ -6,7 +6,6 @@ or partition, is no header of ours: the record is external.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -15,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from snapkafka.wire import headers as wire
 
-__all__ = ["STAMPS_SCHEMA", "key_and_value", "other_headers", "stamped", "stamps"]
+__all__ = ["STAMPS_SCHEMA", "other_headers", "stamped", "stamps"]
 
 #: First byte (version and flags) and length of each kind of header.
 PLAIN: Final = (wire.VERSION << 4, wire.PLAIN_BYTES)
@@ -28,9 +27,6 @@ STAMPS_SCHEMA: Final = (
     "topic string, partition int, offset bigint, process bigint, epoch bigint, seq bigint, marker boolean, "
     "cause_check bigint, cause_partition bigint, cause_offset bigint, key_hash bigint"
 )
-#: Codecs (Faust's names) whose bytes are text; of any other, bytes stay bytes.
-JSON_CODECS: Final = ("json",)
-TEXT_CODECS: Final = ("raw", "text", "")
 
 
 def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
@@ -87,49 +83,3 @@ def other_headers() -> Column:
         return ~fn.exists(rest, lambda later: later["key"] == header["key"])
 
     return fn.map_from_entries(fn.filter(others, last))
-
-
-def key_and_value(codecs: Mapping[str, Column | None]) -> list[Column]:
-    """Columns `key`, `value`, `key_raw`, `value_raw` and `why_undecoded` from binary `key` and `value`.
-
-    A JSON string becomes its content, any other JSON stays JSON, text stays text. What is not what its codec says is
-    null as a text, with the reason; its bytes are always kept.
-
-    Args:
-        codecs: for "key" and "value" the codec (a text column), None where it is not known: then text that may be JSON.
-    """
-    texts, reasons = [], []
-    for name in ("key", "value"):
-        text, reason = _text(name, codecs[name])
-        texts.append(text.alias(name))
-        reasons.append(fn.when(fn.col(name).isNotNull(), reason))
-    why = fn.concat_ws("; ", *reasons)
-    return [
-        *texts,
-        fn.col("key").alias("key_raw"),
-        fn.col("value").alias("value_raw"),
-        fn.when(fn.length(why) > 0, why).alias("why_undecoded"),
-    ]
-
-
-def _text(name: str, codec: Column | None) -> tuple[Column, Column]:
-    """(the text, why there is none) of a binary column."""
-    raw = fn.col(name)
-    utf8 = fn.try_validate_utf8(raw.cast("string"))
-    parsed = fn.try_parse_json(utf8)
-    # A JSON text that begins with a quote is a string; the parser takes care of its escapes.
-    from_json = fn.when(fn.ltrim(utf8).startswith('"'), fn.try_variant_get(parsed, "$", "string")).otherwise(
-        utf8
-    )
-    if codec is None:
-        return fn.when(parsed.isNotNull(), from_json).otherwise(utf8), fn.when(
-            utf8.isNull(), fn.lit(f"{name}: not UTF-8")
-        )
-    is_json, is_text = codec.isin(*JSON_CODECS), codec.isin(*TEXT_CODECS)
-    text = fn.when(is_json & parsed.isNotNull(), from_json).when(is_text, utf8)
-    reason = (
-        fn.when(~is_json & ~is_text, fn.concat(fn.lit(f"{name}: codec "), codec, fn.lit(" is not decoded")))
-        .when(utf8.isNull(), fn.lit(f"{name}: not UTF-8"))
-        .when(is_json & parsed.isNull(), fn.lit(f"{name}: not JSON"))
-    )
-    return text, reason

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from snapkafka.errors import BrokerUnavailableError, OffsetsGoneError, SnapkafkaError, StorageError
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    DependencyMissingError,
+    OffsetsGoneError,
+    SnapkafkaError,
+    StorageError,
+)
 from snapkafka.manifest import RestorableEntry
 from snapkafka.protocol.captured import Captured
 from snapkafka.store import LocalStore
@@ -21,6 +28,12 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
     ("No space left on device", StorageError, "the disk is full"),
     ("Permission denied", StorageError, "tables cannot be written"),
     ("Mkdirs failed", StorageError, "tables cannot be written"),
+    (
+        "ArithmeticException: long overflow",
+        BadInputError,
+        "a record's time is past what Spark's Kafka source can read",
+    ),
+    ("AVRO_NOT_LOADED", DependencyMissingError, "this Spark session has no Avro (spark-avro among its jars)"),
     ("TimeoutException", BrokerUnavailableError, "the broker stopped answering while it was read"),
     ("DisconnectException", BrokerUnavailableError, "the broker stopped answering while it was read"),
 )

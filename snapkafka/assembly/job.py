@@ -48,6 +48,7 @@ from snapkafka.store import LocalStore
 from snapkafka.wire.headers import ledger_id
 
 from . import checks, invariants, tables, writing
+from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
 from .lookups import Lookups
 from .session import sized
@@ -71,6 +72,7 @@ class Settings:
         isolation: "read_committed": without what was aborted.
         tail_max: how many offsets past the snapshot's ends are looked at, per partition.
         options: more options of Spark's Kafka source (credentials).
+        decoding: how keys and values are read.
     """
 
     bootstrap: str
@@ -78,6 +80,7 @@ class Settings:
     isolation: str = "read_uncommitted"
     tail_max: int = TAIL_MAX
     options: Mapping[str, str] = field(default_factory=dict)
+    decoding: Decoding = PLAIN
 
 
 def assemble(
@@ -127,7 +130,7 @@ def assemble(
             looked = pool.submit(
                 clock.timed, "checks", lambda: _check(spark, records, lookups, ranges, settings)
             )
-            written = _write(pool, records, lookups, folder, ranges)
+            written = _write(pool, records, lookups, settings.decoding, folder, ranges)
             sums = clock.timed("digests", lambda: writing.digests(written))
             outcomes = looked.result()
         outcomes += clock.timed("invariants", lambda: invariants.check(spark, wanted, written))
@@ -168,7 +171,7 @@ def verify(
     with sized(spark, _offsets(ranges)), _read(spark, ranges, settings, light=not wanted) as records:
         outcomes = _check(spark, records, lookups, ranges, settings)
         if wanted:
-            outcomes += invariants.check(spark, wanted, _unwritten(records, lookups))
+            outcomes += invariants.check(spark, wanted, _unwritten(records, lookups, settings.decoding))
     return outcomes
 
 
@@ -184,11 +187,11 @@ def _check(
     return checks.run(stamps(records), lookups, ranges, still_there)
 
 
-def _unwritten(records: DataFrame, lookups: Lookups) -> dict[str, DataFrame]:
+def _unwritten(records: DataFrame, lookups: Lookups, decoding: Decoding) -> dict[str, DataFrame]:
     """Every table, made from the log as it is asked."""
-    messages = tables.messages(records, lookups)
+    messages = tables.messages(records, lookups, decoding)
     return {
-        "state": tables.state(records, lookups),
+        "state": tables.state(records, lookups, decoding),
         "messages": messages,
         "channels": tables.channels(messages, lookups),
         "processes": tables.processes(lookups),
@@ -225,7 +228,12 @@ def _source(spark: SparkSession, ranges: list[ReadRange], settings: Settings) ->
 
 
 def _write(
-    pool: Executor, records: DataFrame, lookups: Lookups, folder: Path, ranges: list[ReadRange]
+    pool: Executor,
+    records: DataFrame,
+    lookups: Lookups,
+    decoding: Decoding,
+    folder: Path,
+    ranges: list[ReadRange],
 ) -> dict[str, DataFrame]:
     """Write every table; returns them as they were written."""
 
@@ -235,10 +243,10 @@ def _write(
         return writing.read_back(lookups.spark, name, folder)
 
     view = lookups.view
-    state = pool.submit(lambda: write("state", tables.state(records, lookups), view.changelogs))
+    state = pool.submit(lambda: write("state", tables.state(records, lookups, decoding), view.changelogs))
     processes = pool.submit(lambda: write("processes", tables.processes(lookups)))
     positions = pool.submit(lambda: write("positions", tables.positions(lookups)))
-    messages = write("messages", tables.messages(records, lookups), view.inputs)
+    messages = write("messages", tables.messages(records, lookups, decoding), view.inputs)
     channels = write("channels", tables.channels(messages, lookups))
     return {
         "state": state.result(),

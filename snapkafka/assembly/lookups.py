@@ -20,13 +20,16 @@ from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
 
+from .codecs import JSON_CODECS, TEXT_CODECS, normal_name
+
 __all__ = ["Lookups", "local_frame"]
 
 #: `position` is the least of the agents', `reach` the highest; `above` has the offsets past them that some agent has
-#: started, `done` those of them that every agent has.
+#: started, `done` those of them that every agent has. Codecs are those that say more than what JSON or text would show
+#: by themselves: others than ours write to an input, as they like.
 INPUTS: Final = (
     "app string, topic string, partition int, position bigint, reach bigint, above array<bigint>, "
-    "done array<bigint>, log_end bigint, receiver bigint"
+    "done array<bigint>, log_end bigint, receiver bigint, key_codec string, value_codec string"
 )
 PROCESSES: Final = "process bigint, sender_app string, left boolean"
 #: Below `sent_end` lies what a process sent of the events that were running at its cut.
@@ -44,7 +47,8 @@ CAUSES: Final = (
 #: Causes of torn events, by who ran them.
 TORN: Final = "process bigint, cause_check bigint, cause_partition bigint, cause_offset bigint"
 CHANGELOGS: Final = (
-    "app string, table string, topic string, partition int, end bigint, key_codec string, value_codec string"
+    "app string, table string, topic string, partition int, end bigint, key_codec string, value_codec string, "
+    "sets boolean, windowed boolean"
 )
 #: A range that a receiver recorded, and the one that follows from its position and the sender's white end.
 RECORDED: Final = (
@@ -79,6 +83,10 @@ def _started(source: InputCut) -> dict[str, Any]:
     }
 
 
+def _needed(codec: str) -> str | None:
+    return None if codec in (*JSON_CODECS, *TEXT_CODECS) else normal_name(codec)
+
+
 class Lookups:
     """Makes them as they are asked for, and once."""
 
@@ -95,6 +103,8 @@ class Lookups:
                 "partition": source.partition,
                 "log_end": source.log_end,
                 "receiver": source.receiver,
+                "key_codec": _needed(source.key_codec),
+                "value_codec": _needed(source.value_codec),
                 **_started(source),
             }
             for source in self.view.captured.inputs
@@ -173,12 +183,24 @@ class Lookups:
                 "topic": cut.topic,
                 "partition": cut.partition,
                 "end": cut.end,
-                "key_codec": cut.key_codec,
-                "value_codec": cut.value_codec,
+                "key_codec": normal_name(cut.key_codec),
+                "value_codec": normal_name(cut.value_codec),
+                "sets": cut.sets,
+                "windowed": cut.windowed,
             }
             for cut in cuts.values()
         ]
         return self._readable(CHANGELOGS, rows)
+
+    @property
+    def any_sets(self) -> bool:
+        """Is there a table of sets?"""
+        return any(cut.sets for cut in self.view.captured.changelogs)
+
+    @property
+    def any_windows(self) -> bool:
+        """Is there a table with windows?"""
+        return any(cut.windowed for cut in self.view.captured.changelogs)
 
     @cached_property
     def channels(self) -> DataFrame:

@@ -52,6 +52,8 @@ SMALL: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
 }
+#: The older form of times in Parquet ends, for many readers, in the year 2262.
+ALWAYS: Final[Mapping[str, str]] = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 #: Java's second compiler makes code faster that runs for long, and halves the speed of what does not, on two cores.
 JAVA_SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -92,7 +94,7 @@ def sized(spark: SparkSession, offsets: int) -> Iterator[None]:
     Adaptive planning makes a query again from what its stages have shown. That is what large data needs, and a third
     of the time of small data.
     """
-    fitting = SMALL if offsets <= SMALL_MAX else {}
+    fitting = {**ALWAYS, **(SMALL if offsets <= SMALL_MAX else {})}
     before = {name: spark.conf.get(name) for name in fitting}
     for name, value in fitting.items():
         spark.conf.set(name, value)

@@ -15,8 +15,10 @@ from pyspark.sql import functions as fn
 
 from snapkafka.protocol.records import Position
 
-from .decode import key_and_value, other_headers
+from .codecs import PLAIN, Decoding, decoded, key_and_value
+from .decode import other_headers
 from .lookups import Lookups, local_frame
+from .state import STATE_SCHEMA, fold
 
 __all__ = [
     "SCHEMAS",
@@ -25,6 +27,7 @@ __all__ = [
     "columns",
     "is_white",
     "messages",
+    "of_changelogs",
     "positions",
     "processes",
     "state",
@@ -32,10 +35,7 @@ __all__ = [
 
 #: The columns of each table, in order. Offsets, positions and ids are Kafka's; `*_raw` are the bytes as they were.
 SCHEMAS: Final[Mapping[str, str]] = {
-    "state": (
-        "app string, table string, partition int, key string, value string, key_raw binary, value_raw binary, "
-        "changelog_topic string, changelog_offset bigint, why_undecoded string"
-    ),
+    "state": STATE_SCHEMA,
     "messages": (
         "sender bigint, sender_app string, receiver_app string, topic string, partition int, offset bigint, "
         "seq bigint, key string, value string, key_raw binary, value_raw binary, headers map<string,binary>, "
@@ -55,6 +55,8 @@ SCHEMAS: Final[Mapping[str, str]] = {
         "process bigint"
     ),
 }
+#: The times that are some: Kafka says -1 for none, and past the year 9999 hardly any reader of a file can follow.
+TIMES: Final = ("1970-01-01 00:00:00 UTC", "9999-12-31 23:59:59.999 UTC")
 #: Rows lie in this order within a file: what is looked up together lies together.
 SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "state": ("app", "table", "partition", "key_raw"),
@@ -73,42 +75,20 @@ def columns(table: str) -> list[str]:
 # --- State ----------------------------------------------------------------------------------------------------------
 
 
-def state(records: DataFrame, lookups: Lookups) -> DataFrame:
-    """The tables of the apps at the cut: per key the last white value below the changelog's end (R8's fold).
+def state(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
+    """The tables of the apps at the cut: what the white changes below the ends of the changelogs make (R8's fold)."""
+    white = of_changelogs(records, lookups).where("white")
+    return fold(white, decoding, sets=lookups.any_sets, windows=lookups.any_windows).select(*columns("state"))
 
-    A null value deletes.
-    """
-    latest = (
+
+def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:
+    """Records of changelogs below their ends, each with its table, and whether it is `white`."""
+    return (
         records.where(~fn.col("marker"))
         .join(fn.broadcast(lookups.changelogs), ["topic", "partition"])
         .where(fn.col("offset") < fn.col("end"))
         .join(fn.broadcast(lookups.processes), "process", "left")
-        .where(is_white(lookups.view.epoch))
-        .groupBy("app", "table", "topic", "partition", "key", "key_codec", "value_codec")
-        .agg(fn.max_by(fn.struct("value", "offset"), "offset").alias("last"))
-    )
-    return (
-        latest.where(fn.col("last.value").isNotNull())
-        .select(
-            "app",
-            "table",
-            "partition",
-            "key",
-            fn.col("last.value").alias("value"),
-            "key_codec",
-            "value_codec",
-            fn.col("topic").alias("changelog_topic"),
-            fn.col("last.offset").alias("changelog_offset"),
-        )
-        .select(
-            "app",
-            "table",
-            "partition",
-            *key_and_value({"key": fn.col("key_codec"), "value": fn.col("value_codec")}),
-            "changelog_topic",
-            "changelog_offset",
-        )
-        .select(*columns("state"))
+        .withColumn("white", is_white(lookups.view.epoch))
     )
 
 
@@ -125,7 +105,7 @@ def is_white(epoch: int) -> Column:
 # --- Channels -------------------------------------------------------------------------------------------------------
 
 
-def messages(records: DataFrame, lookups: Lookups) -> DataFrame:
+def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
     """What was in flight, decoded: one row per message and app that had still to start it (R8).
 
     A sender that is alive ends at its white end; one that left before the trigger, at the log end that the receiver
@@ -134,13 +114,16 @@ def messages(records: DataFrame, lookups: Lookups) -> DataFrame:
     epoch = lookups.view.epoch
     offset, left = fn.col("offset"), fn.col("left")
     end = fn.when(left, fn.col("log_end")).otherwise(fn.coalesce(fn.col("white_end"), fn.lit(0)))
-    return (
+    in_flight = (
         records.where(fn.col("process").isNotNull() & (fn.col("process") < epoch) & ~fn.col("marker"))
         .join(fn.broadcast(lookups.inputs), ["topic", "partition"])
         .where(still_to_start(offset))
         .join(fn.broadcast(lookups.processes), "process")
         .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
         .where((offset < end) & (left | (fn.col("epoch") < epoch)))
+    )
+    return (
+        decoded(in_flight, decoding)
         .select(
             fn.col("process").alias("sender"),
             "sender_app",
@@ -149,12 +132,18 @@ def messages(records: DataFrame, lookups: Lookups) -> DataFrame:
             "partition",
             "offset",
             "seq",
-            *key_and_value({"key": None, "value": None}),
+            *key_and_value(),
             other_headers().alias("headers"),
-            "timestamp",
+            fn.when(fn.col("timestamp").between(*map(_instant, TIMES)), fn.col("timestamp")).alias(
+                "timestamp"
+            ),
         )
         .select(*columns("messages"))
     )
+
+
+def _instant(text: str) -> Column:
+    return fn.lit(text).cast("timestamp")
 
 
 def still_to_start(offset: Column, *, of: str = "") -> Column:

@@ -160,6 +160,25 @@ Parameters = Annotated[
 Isolation = Annotated[
     str, typer.Option("--isolation", help="read_uncommitted takes what was aborted for sent.")
 ]
+Codecs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--codecs",
+        metavar="MODULE",
+        help="Import it where the data is, for the codecs that it registers with Faust; repeat it.",
+    ),
+]
+Unpickle = Annotated[
+    bool, typer.Option("--unpickle", help="Load pickles, which executes whatever they hold.")
+]
+Avro = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--avro",
+        metavar="NAME=FILE",
+        help="A schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it.",
+    ),
+]
 
 
 @app.command(epilog=EXIT_STATUSES)
@@ -176,6 +195,9 @@ def assemble(
     invariants: Invariants = None,
     parameters: Parameters = None,
     isolation: Isolation = "",
+    codecs: Codecs = None,
+    unpickle: Unpickle = False,
+    avro: Avro = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say how much would be read; starts no Spark, writes nothing.")
     ] = False,
@@ -195,6 +217,9 @@ def assemble(
                 invariants=invariants or (),
                 parameters=parameters or (),
                 isolation=isolation,
+                codecs=codecs or (),
+                unpickle=unpickle,
+                avro=avro or (),
                 say=say,
             ),
             as_json=as_json,
@@ -219,6 +244,9 @@ def verify(
     invariants: Invariants = None,
     parameters: Parameters = None,
     isolation: Isolation = "",
+    codecs: Codecs = None,
+    unpickle: Unpickle = False,
+    avro: Avro = None,
     record: Annotated[bool, typer.Option("--record", help="Write the verdict to the ledger.")] = False,
     offline: Annotated[
         bool, typer.Option("--offline", help="Compare the manifest with its files; no broker is needed.")
@@ -242,6 +270,9 @@ def verify(
                 invariants=invariants or (),
                 parameters=parameters or (),
                 isolation=isolation,
+                codecs=codecs or (),
+                unpickle=unpickle,
+                avro=avro or (),
                 record=record,
                 say=say,
             ),

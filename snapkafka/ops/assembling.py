@@ -54,6 +54,9 @@ async def assemble(
     invariants: Sequence[str] = (),
     parameters: Sequence[str] = (),
     isolation: str = "",
+    codecs: Sequence[str] = (),
+    unpickle: bool = False,
+    avro: Sequence[str] = (),
     say: Callable[[str], None] | None = None,
 ) -> tuple[Assembled, ...]:
     """Make tables of captured snapshots, verify them, write their manifests.
@@ -65,6 +68,9 @@ async def assemble(
         invariants: SQL to check (V6): folders, files, or names of ready-made ones.
         parameters: `name=value`, for the invariants.
         isolation: "read_uncommitted" takes what was aborted for sent; empty: committed.
+        codecs: modules to import where the data is, for the codecs that they register with Faust.
+        unpickle: load pickles, which executes whatever they hold.
+        avro: `name=file`: schemas by `TOPIC-key`, `TOPIC-value`, or their number in a schema registry.
         say: hears each line of progress.
 
     Raises:
@@ -78,7 +84,9 @@ async def assemble(
     arguments = ["--bootstrap", where.bootstrap, "--namespace", namespace]
     arguments += [part for name in names for part in ("--snapshot", name)]
     arguments += ["--storage", storage] if storage else []
-    return await _job([*arguments, *_options(invariants, parameters, isolation)], say)
+    return await _job(
+        [*arguments, *_options(invariants, parameters, isolation), *_decoding(codecs, unpickle, avro)], say
+    )
 
 
 async def verify(
@@ -91,6 +99,9 @@ async def verify(
     invariants: Sequence[str] = (),
     parameters: Sequence[str] = (),
     isolation: str = "",
+    codecs: Sequence[str] = (),
+    unpickle: bool = False,
+    avro: Sequence[str] = (),
     record: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> tuple[Assembled, ...]:
@@ -101,6 +112,7 @@ async def verify(
             manifest lies.
         manifest: the manifest itself: then neither namespace nor ledger is needed.
         record: write the verdict to the ledger.
+        codecs, unpickle, avro: as for `assemble`, where invariants look at what they decode.
 
     Raises:
         UnknownSnapshotError: there is no manifest of that snapshot.
@@ -110,13 +122,21 @@ async def verify(
     path = manifest or (await manifest_paths(where, namespace, [name], storage=storage))[0]
     arguments = ["--bootstrap", where.bootstrap, "--verify-only", "--manifest", str(path)]
     arguments += ["--record"] if record else []
-    return await _job([*arguments, *_options(invariants, parameters, isolation)], say)
+    return await _job(
+        [*arguments, *_options(invariants, parameters, isolation), *_decoding(codecs, unpickle, avro)], say
+    )
 
 
 def _options(invariants: Sequence[str], parameters: Sequence[str], isolation: str) -> list[str]:
     options = [part for item in invariants for part in ("--invariants", item)]
     options += [part for item in parameters for part in ("--set", item)]
     return options + (["--isolation", isolation] if isolation else [])
+
+
+def _decoding(codecs: Sequence[str], unpickle: bool, avro: Sequence[str]) -> list[str]:
+    options = [part for item in codecs for part in ("--codecs", item)]
+    options += [part for item in avro for part in ("--avro", item)]
+    return options + (["--unpickle"] if unpickle else [])
 
 
 async def _job(arguments: list[str], say: Callable[[str], None] | None) -> tuple[Assembled, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .records import Heard, Position, Running, TopicPartition, TornEvent
+from .records import Heard, InputTopic, Position, Running, TopicPartition, TornEvent
 from .value import value
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class InputCut:
     that cut it. `torn`: events that were started, and count as not processed all the same (R6). `earlier`: who read it
     before, -1 standing for those that nobody remembers: effects of theirs past the position are replays. `steady`: the
     receiver was given no inputs anew since it cut this one, so what it runs below the position it had started by then.
+    Codecs: see `records.InputTopic`.
     """
 
     app: str
@@ -71,6 +72,8 @@ class InputCut:
     torn: tuple[TornEvent, ...] = ()
     earlier: tuple[int, ...] = ()
     steady: bool = False
+    key_codec: str = ""
+    value_codec: str = ""
 
 
 @value
@@ -90,7 +93,7 @@ class SenderEnd:
 class ChangelogCut:
     """The state of one table partition: the fold of the white records of `topic`[`partition`] below `end`.
 
-    `expires_ms`, `sets`: see `records.Table`.
+    `expires_ms`, `sets`, `windowed`: see `records.Table`.
     """
 
     app: str
@@ -104,6 +107,7 @@ class ChangelogCut:
     value_codec: str = "json"
     expires_ms: int = 0
     sets: bool = False
+    windowed: bool = False
 
 
 @value
@@ -212,6 +216,7 @@ def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -
     cuts = []
     for part in parts:
         app = _app(state, part)
+        topics = _topics(state, app)
         log_end = {(end.topic, end.partition): end.end for end in part.closed.input_ends}
         for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
             if snapshot.claims.get((app, tp)) != part.at:
@@ -220,11 +225,12 @@ def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -
             noted = [p for p in part.report.positions if (p.topic, p.partition) == tp]
             agents = tuple(_without(p, {t.offset for t in torn if t.agent == p.agent}) for p in noted)
             position = min(p.offset for p in agents)
+            topic = topics.get(tp.topic, InputTopic(topic=tp.topic, partitions=0))
             cuts.append(
                 InputCut(
                     app=app,
                     topic=tp.topic,
-                    topic_id=_topic_ids(state, app).get(tp.topic, ""),
+                    topic_id=topic.topic_id,
                     partition=tp.partition,
                     position=position,
                     noted=min(p.offset for p in noted),
@@ -235,6 +241,8 @@ def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -
                     torn=torn,
                     earlier=snapshot.earlier.get((app, tp), ()),
                     steady=state.processes[part.process].assigned == part.report.assigned,
+                    key_codec=topic.key_codec,
+                    value_codec=topic.value_codec,
                 )
             )
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
@@ -271,10 +279,10 @@ def _without(position: Position, torn: set[int]) -> Position:
     return replace(position, offset=first, started_above=tuple(sorted(above)))
 
 
-def _topic_ids(state: LedgerState, app: str) -> dict[str, str]:
-    """Kafka's ids of the input topics of an app, as its latest process knew them."""
+def _topics(state: LedgerState, app: str) -> dict[str, InputTopic]:
+    """The input topics of an app, as its latest process knew them."""
     hellos = (view.hello for view in state.processes.values() if view.hello.app == app)
-    return {source.topic: source.topic_id for hello in hellos for source in hello.inputs}
+    return {source.topic: source for hello in hellos for source in hello.inputs}
 
 
 def _changelog_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -> Iterator[ChangelogCut]:
@@ -304,4 +312,6 @@ def _changelog_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part
                 value_codec=table.value_codec,
                 expires_ms=table.expires_ms,
                 sets=table.sets,
+                # Releases before this field tell of windows only that they expire.
+                windowed=table.windowed or table.expires_ms > 0,
             )

@@ -67,11 +67,16 @@ class TopicPartition(NamedTuple):
 
 @value
 class InputTopic:
-    """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it tells a recreated topic."""
+    """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it tells a recreated topic.
+
+    Codecs are Faust's names of those that the app reads it with, empty where it has several or a schema of its own.
+    """
 
     topic: str
     partitions: int
     topic_id: str = ""
+    key_codec: str = ""
+    value_codec: str = ""
 
 
 @value
@@ -79,7 +84,8 @@ class Table:
     """A table of an app and the changelog that it is the fold of. Codecs are Faust's names ("json", "raw", ...).
 
     `expires_ms`: how long its windows live, 0 where it has none or they live for ever. `sets`: its values are sets, so
-    every record of the changelog counts, not only the last of a key.
+    every record of the changelog counts, not only the last of a key. `windowed`: its keys are pairs of a key and a
+    window.
     """
 
     name: str
@@ -90,6 +96,7 @@ class Table:
     topic_id: str = ""
     expires_ms: int = 0
     sets: bool = False
+    windowed: bool = False
 
 
 @value

@@ -1,13 +1,15 @@
 """Snapshots in a local directory (or one that is mounted on all machines that need it).
 
 The manifest is what makes a snapshot: it is written last and appears whole, by a rename. Tables are written beside
-their place and moved there before it, so whoever is killed half-way leaves a folder that no manifest names.
+their place and moved there before it, so whoever is killed half-way leaves a folder that no manifest names. The next
+one of the same snapshot takes it away: a folder in use is locked by its writer, and a lock ends with its process.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import os
 import shutil
 import uuid
@@ -111,22 +113,37 @@ class LocalStore:
     def staging(self, snapshot_id: str) -> Iterator[Path]:
         """A folder to write tables into. It is gone after the block, unless `publish` has moved it to its place.
 
+        What others have left behind who were killed at the same snapshot is taken away.
+
         Raises:
             StorageError: it cannot be made.
         """
         folder = self.root / f"{file_stem(snapshot_id)}{UNFINISHED}{uuid.uuid4().hex}"
-        with self._errors("written"):
-            folder.mkdir(parents=True)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.ExitStack() as held:
+            with self._errors("written"):
+                self.root.mkdir(parents=True, exist_ok=True)
+                with _locked(self.root):
+                    self._clear_away(file_stem(snapshot_id))
+                    folder.mkdir()
+                    held.enter_context(_locked(folder))
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _clear_away(self, stem: str) -> None:
+        """Remove what nobody writes any more."""
+        for left in self.root.iterdir():
+            if left.name.startswith((f"{stem}{UNFINISHED}", f"{stem}.json{UNFINISHED}")):
+                with contextlib.suppress(OSError), _locked(left, wait=False):
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     def publish(self, manifest: Manifest, staged: Path) -> Manifest:
         """Move tables to their place, then write the manifest that names them.
 
         Assembled again with the same rows, the tables that are there stay, for whoever reads them right now. With
-        other rows, the old manifest goes first: at no time does a manifest name tables that are not its own.
+        other rows, the old manifest goes first: at no time does a manifest name tables that are not its own. Two who
+        publish at once do so one after the other.
 
         Returns:
             the manifest as it was written.
@@ -135,7 +152,7 @@ class LocalStore:
             StorageError: the directory cannot be written.
         """
         path, tables = self.manifest_path(manifest.id), self.root / file_stem(manifest.id)
-        with self._errors("written"):
+        with self._errors("written"), _locked(self.root):
             there = self._same_rows(path, manifest)
             if there is not None:
                 manifest = dataclasses.replace(manifest, tables=there.tables)
@@ -170,6 +187,24 @@ class LocalStore:
 
 def _columns(manifest: Manifest) -> dict[str, tuple[Column, ...]]:
     return {table.name: table.schema for table in manifest.tables}
+
+
+@contextlib.contextmanager
+def _locked(place: Path, *, wait: bool = True) -> Iterator[None]:
+    """The lock on a file or folder, for the length of the block; it ends with the process as well.
+
+    Where the file system has no locks nobody is kept out; without `wait` that is an `OSError`, as another's lock is.
+    """
+    opened = os.open(place, os.O_RDONLY)
+    try:
+        if wait:
+            with contextlib.suppress(OSError):
+                fcntl.flock(opened, fcntl.LOCK_EX)
+        else:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)
 
 
 def _write_whole(path: Path, text: str) -> None:

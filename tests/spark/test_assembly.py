@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly import invariants, job, writing
+from snapkafka.assembly import invariants, job, session, source, writing
 from snapkafka.assembly.desk import Desk
 from snapkafka.assembly.lookups import local_frame
 from snapkafka.assembly.tables import SCHEMAS
@@ -235,6 +235,21 @@ def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> No
     assert [t.digest for t in elsewhere.tables] == [t.digest for t in assembled.manifest.tables]
     assert assembled.again().tables == assembled.manifest.tables
     assert {path: path.stat().st_mtime_ns for path in assembled.store.root.glob("*/*/*.parquet")} == before
+
+
+def test_parallelism_changes_no_row(
+    spark: SparkSession, assembled: Assembled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other partitions of a shuffle, other tasks, other files: the same digests."""
+    monkeypatch.setattr(session, "SMALL", {"spark.sql.shuffle.partitions": "7"})
+    monkeypatch.setattr(source, "RECORDS_PER_TASK", 2)
+    monkeypatch.setattr(writing, "ROWS_PER_FILE", 3)
+    elsewhere = assembled.again(LocalStore(tmp_path))
+    assert [len(table.files) for table in elsewhere.tables] != [
+        len(t.files) for t in assembled.manifest.tables
+    ]
+    assert [t.digest for t in elsewhere.tables] == [t.digest for t in assembled.manifest.tables]
+    assert elsewhere.content == assembled.manifest.content
 
 
 def outcomes(spark: SparkSession, assembled: Assembled, *wanted: Invariant) -> dict[str, CheckOutcome]:

@@ -1,4 +1,4 @@
-"""Bytes to columns: Spark reads our header as `wire.headers` does, and keys and values as people wrote them."""
+"""Bytes to columns: Spark reads our header as `wire.headers` does."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as fn
 
-from snapkafka.assembly.decode import key_and_value, other_headers, stamped, stamps
+from snapkafka.assembly.decode import other_headers, stamped, stamps
 from snapkafka.assembly.lookups import local_frame
 from snapkafka.assembly.source import SOURCE_SCHEMA, read_ranges
 from snapkafka.wire import headers as wire
@@ -90,45 +89,6 @@ def test_other_headers_stay_the_last_of_each_name(spark: SparkSession) -> None:
     ]
     found = local_frame(spark, SOURCE_SCHEMA, rows).select("offset", other_headers().alias("rest")).collect()
     assert {row.offset: row.rest for row in found} == {0: {"a": b"2", "b": None}, 1: {}, 2: {}}
-
-
-@pytest.mark.parametrize(
-    ("codec", "raw", "text", "why"),
-    [
-        ("json", b'"a \\u00e4 text"', "a ä text", None),
-        ("json", b"12.50", "12.50", None),
-        ("json", b"null", "null", None),
-        ("json", b' {"b": 1, "a": [2]}', ' {"b": 1, "a": [2]}', None),
-        ("json", b"not json", None, "value: not JSON"),
-        ("json", b"", None, "value: not JSON"),
-        ("json", b"\xff", None, "value: not UTF-8"),
-        ("json", None, None, None),
-        ("raw", b'"as it is"', '"as it is"', None),
-        ("raw", b"\xc3\x28", None, "value: not UTF-8"),
-        ("text", "ä".encode(), "ä", None),
-        ("", b"x", "x", None),
-        ("pickle", b"x", None, "value: codec pickle is not decoded"),
-        ("pickle", None, None, None),
-        (None, b'"a text"', "a text", None),
-        (None, b"left as it is", "left as it is", None),
-        (None, b'"unfinished', '"unfinished', None),
-        (None, b"\x00\x01\xfe", None, "value: not UTF-8"),
-        (None, b"", "", None),
-    ],
-)
-def test_texts(
-    spark: SparkSession, codec: str | None, raw: bytes | None, text: str | None, why: str | None
-) -> None:
-    row = local_frame(spark, "key binary, value binary", [{"key": None, "value": raw}])
-    column = fn.lit(codec) if codec is not None else None
-    (found,) = row.select(*key_and_value({"key": column, "value": column})).collect()
-    assert (found.key, found.value, found.value_raw, found.why_undecoded) == (None, text, raw, why)
-
-
-def test_both_reasons_are_given(spark: SparkSession) -> None:
-    row = local_frame(spark, "key binary, value binary", [{"key": b"\xff", "value": b"{"}])
-    (found,) = row.select(*key_and_value({"key": fn.lit("json"), "value": fn.lit("json")})).collect()
-    assert found.why_undecoded == "key: not UTF-8; value: not JSON"
 
 
 def test_nothing_to_read_is_no_rows(spark: SparkSession) -> None:

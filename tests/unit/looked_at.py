@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import faust
+from faust.serializers import codecs
 
 import snapkafka
 
@@ -27,10 +28,57 @@ snapkafka.install(partly, namespace="looked")
 clicks = partly.topic("clicks", value_serializer="json")
 windows = partly.Table("windows", default=int).tumbling(10.0, expires=60.0)
 groups = partly.SetTable("groups")
+for_ever = partly.Table("for_ever", default=int).tumbling(10.0)
+
+
+class Reversed(codecs.Codec):
+    """A codec of the app's own."""
+
+    def _loads(self, s: bytes) -> bytes:
+        return s[::-1]
+
+    def _dumps(self, s: bytes) -> bytes:
+        return s[::-1]
+
+
+class Foreign:
+    """A codec that is none of Faust's kind."""
+
+
+codecs.register("reversed", Reversed())
+codecs.register("foreign", Foreign())
+
+
+class Odd(faust.Record, serializer=codecs.get_codec("json") | Reversed()):  # type: ignore[call-arg]
+    """A model with codecs given as objects."""
+
+    n: int
+
+
+class Odder(faust.Record, serializer=Foreign()):  # type: ignore[call-arg]
+    """A model with that one."""
+
+    n: int
+
+
+odd = partly.Table("odd", key_type=bytes, value_type=Odd)
+odder = partly.Table("odder", value_type=Odder)
 
 
 @partly.agent(clicks, name="click")
 async def click(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+@partly.agent(partly.topic("views", key_serializer="json", value_serializer="reversed"), name="view")
+async def view(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+@partly.agent(partly.topic("views", value_serializer="reversed"), name="view-too")
+async def view_too(stream: Any) -> None:
     async for _ in stream:
         pass
 

@@ -229,3 +229,14 @@ def test_unwritable_storage_has_its_status(job: Job) -> None:
     result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
     assert result.exit_code == 8
     assert "error: storage /snaps cannot be written" in result.stderr
+
+
+def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
+    from snapkafka.cli.app import app
+
+    job.says({"snapshots": [RESULT]})
+    decoding = ["--codecs", "shop.codecs", "--avro", "7=order.avsc", "--unpickle"]
+    for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
+        result = RUNNER.invoke(app, [*command, *decoding])
+        assert result.exit_code == 0, result.output
+        assert job.arguments[-6:] == [*decoding, "--json"]

@@ -51,7 +51,13 @@ def test_what_no_snapshot_holds_is_named() -> None:
     assert set(said) == {"not-captured", "windows", "sets"}
     assert said["not-captured"].startswith("agent in-memory reads a channel in memory")
     tables = {table["name"]: (table["kind"], table["expires_ms"]) for table in found["tables"]}
-    assert tables == {"windows": ("Table", 60_000), "groups": ("SetTable", 0)}
+    assert tables == {
+        "windows": ("Table", 60_000),
+        "groups": ("SetTable", 0),
+        "for_ever": ("Table", 0),
+        "odd": ("Table", 0),
+        "odder": ("Table", 0),
+    }
 
 
 def test_an_app_that_takes_no_part() -> None:
@@ -80,18 +86,21 @@ def test_what_is_no_app_is_one_line_and_status_2(app: str, said: str) -> None:
 
 
 def test_a_worker_tells_the_ledger_the_same() -> None:
-    """`Hello` names what no snapshot holds, and how long windows live: `doctor` needs no app for it."""
+    """`Hello` names what no snapshot holds, how long windows live, and what reads its tables: nobody needs the app."""
     code = (
         "import asyncio, types\n"
         "from tests.unit import looked_at\n"
         "from snapkafka.drivers.faust.seams import hello_of\n"
         "app = looked_at.partly\n"
         "app.finalize()\n"
-        "async def nothing(topics): return {}\n"
+        "known = types.SimpleNamespace(partitions=1, topic_id='')\n"
+        "async def described(topics): return dict.fromkeys(topics, known)\n"
         "driver = app.snapkafka\n"
-        "driver.admin = types.SimpleNamespace(describe_topics=nothing)\n"
-        "hello = asyncio.run(hello_of(driver, ['clicks']))\n"
-        "print([(t.name, t.expires_ms, t.sets) for t in hello.tables], hello.uncaptured)\n"
+        "driver.admin = types.SimpleNamespace(describe_topics=described)\n"
+        "hello = asyncio.run(hello_of(driver, ['clicks', 'views']))\n"
+        "print([(t.name, t.expires_ms, t.sets, t.windowed) for t in hello.tables], hello.uncaptured)\n"
+        "print({t.topic: (t.key_codec, t.value_codec) for t in hello.inputs})\n"
+        "print({t.name: (t.key_codec, t.value_codec) for t in hello.tables})\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -101,5 +110,11 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
         cwd=Path(__file__).parents[2],
     )
     assert done.returncode == 0, done.stderr
-    assert "('windows', 60000, False), ('groups', 0, True)" in done.stdout
+    assert (
+        "('windows', 60000, False, True), ('groups', 0, True, False), ('for_ever', 0, False, True)"
+        in done.stdout
+    )
+    assert "{'clicks': ('raw', 'json'), 'views': ('', 'reversed')}" in done.stdout
+    assert "'groups': ('json', 'json')" in done.stdout
+    assert "'odd': ('raw', 'json|reversed'), 'odder': ('json', 'foreign')" in done.stdout
     assert "agent in-memory reads a channel in memory" in done.stdout

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ import pytest
 from snapkafka import manifest as manifests
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest
-from snapkafka.store import LocalStore, open_store
+from snapkafka.store import LocalStore, local, open_store
 from tests.unit.test_manifest import example
 
 
@@ -76,8 +79,70 @@ def test_what_a_killed_assembly_leaves_is_not_listed(tmp_path: Path) -> None:
     assert store.list() == []
     with pytest.raises(UnknownSnapshotError):
         store.read("one")
-    publish(store)  # and the next one is not hindered
+    (tmp_path / "one-more.tmp-ef").mkdir()
+    publish(store)  # and the next one is not hindered, and takes it away
     assert [manifest.id for manifest in store.list()] == ["one"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one-more.tmp-ef", "one.json"]
+
+
+def test_what_a_living_assembly_writes_is_left_alone(tmp_path: Path) -> None:
+    """Of the same snapshot: the one that ends first publishes, and so does the other."""
+    store = LocalStore(tmp_path)
+    with store.staging("one") as folder:
+        (folder / "state").mkdir()
+        publish(store, text="the quick one's")
+        assert (folder / "state").is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one.json"]
+    assert (tmp_path / "one" / "state" / "part-00000.parquet").read_text() == "the quick one's"
+
+
+def test_a_killed_process_gives_its_folder_up(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, sys\n"
+        "from snapkafka.store import LocalStore\n"
+        "with LocalStore(pathlib.Path(sys.argv[1])).staging('one') as folder:\n"
+        "    print(folder.name, flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [killed.stdout.strip()]
+    publish(LocalStore(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one.json"]
+
+
+def test_two_at_once_do_not_spoil_each_other(tmp_path: Path) -> None:
+    """Whoever comes last, the manifest that stays names the files that stay."""
+    store = LocalStore(tmp_path)
+
+    def many(name: str) -> None:
+        for n in range(40):
+            publish(store, content=f"{name}{n}", text=name * (n + 1))
+
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(many, name) for name in "abc"]:
+            done.result()
+    (file,) = store.read("one").tables[0].files
+    text = (tmp_path / file.path).read_text()
+    assert (len(text), len(set(text))) == (file.bytes, 1)
+    assert store.read("one").content == f"{text[0]}{len(text) - 1}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one.json"]
+
+
+def test_the_place_is_locked_until_the_manifest_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def write(path: Path, text: str) -> None:
+        with pytest.raises(BlockingIOError), local._locked(tmp_path, wait=False):
+            pass
+        tried.append(path.name)
+
+    monkeypatch.setattr(local, "_write_whole", write)
+    publish(LocalStore(tmp_path))
+    assert tried == ["one.json"]
 
 
 def test_the_same_rows_again_leave_the_files_alone(tmp_path: Path) -> None:

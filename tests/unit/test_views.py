@@ -230,6 +230,16 @@ def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
     )
 
 
+def test_partitions_that_were_added_after_the_snapshot_are_none_of_its() -> None:
+    """Nothing of them is read, and nothing is missing."""
+    now = bounds(start=0)
+    added = {TopicPartition(tp.topic, 7): LogBounds(start=0, end=99, topic_id=now[tp].topic_id) for tp in now}
+    view = CutView(CAPTURED, {**now, **added})
+    require_offsets(view)
+    assert reading_ranges(view) == reading_ranges(CutView(CAPTURED, now))
+    assert not view.recreated
+
+
 def test_a_witness_without_a_place_does_not_name_one() -> None:
     assert str(Witness(check="V6", topic="", partition=-1, offset=-1, what="no money")) == "V6: no money"
     assert (

@@ -23,6 +23,8 @@ __all__ = [
     "AppLook",
     "TableLook",
     "TopicLook",
+    "codec_name",
+    "codecs_of",
     "expires_ms",
     "look",
     "look_at",
@@ -177,6 +179,34 @@ def expires_ms(table: Any) -> int:
 def of_sets(table: Any) -> bool:
     """Are its values sets, which change by records of their own?"""
     return hasattr(table.data, "send_changelog_event")
+
+
+def codec_name(codec: Any) -> str:
+    """Faust's name of a codec; of one that is given as an object, the names under which its parts are registered."""
+    from faust.serializers.codecs import codecs
+
+    if codec is None or isinstance(codec, str):
+        return codec or "json"
+
+    def parts_of(known: Any) -> tuple[type, ...]:
+        return tuple(map(type, getattr(known, "nodes", (known,))))
+
+    names = {parts_of(known): name for name, known in codecs.items()}
+    parts = parts_of(codec)
+    return names.get(parts) or "|".join(names.get((part,), part.__name__) for part in parts)
+
+
+def codecs_of(app: Any, topic: str) -> tuple[str, str]:
+    """The codecs of keys and of values that agents read a topic with; empty where they differ, or nobody can say."""
+    from faust import Schema
+
+    channels = [agent.channel for agent in app.agents.values()]
+    schemas = [channel.schema for channel in channels if topic in (getattr(channel, "topics", None) or ())]
+    if any(type(schema) is not Schema for schema in schemas):
+        return "", ""
+    keys = {codec_name(schema.key_serializer or app.conf.key_serializer or "raw") for schema in schemas}
+    values = {codec_name(schema.value_serializer or app.conf.value_serializer) for schema in schemas}
+    return keys.pop() if len(keys) == 1 else "", values.pop() if len(values) == 1 else ""
 
 
 def _imported(path: str) -> Any:

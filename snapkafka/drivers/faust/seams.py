@@ -39,7 +39,7 @@ from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
 from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Table, TopicPartition
 
 from .incoming import Incoming
-from .looking import expires_ms, of_sets, uncaptured
+from .looking import codec_name, codecs_of, expires_ms, of_sets, uncaptured
 from .outgoing import Outgoing
 from .recorder import Recorder
 from .streams import watch_streams
@@ -227,13 +227,7 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         pid=os.getpid(),
         release=__version__,
         mode=driver.config.mode,
-        inputs=tuple(
-            InputTopic(
-                topic=topic, partitions=described[topic].partitions, topic_id=described[topic].topic_id
-            )
-            for topic in inputs
-            if topic in described
-        ),
+        inputs=tuple(_input(app, topic, described[topic]) for topic in inputs if topic in described),
         tables=tuple(_table(table, described) for table in tables),
         uncaptured=tuple(uncaptured(app, driver.recorder.agent)),
     )
@@ -250,6 +244,17 @@ async def _described(driver: FaustDriver, topics: list[str]) -> dict[str, Any]:
         await asyncio.sleep(LOOK_AGAIN_S)
 
 
+def _input(app: Any, topic: str, described: Any) -> InputTopic:
+    key_codec, value_codec = codecs_of(app, topic)
+    return InputTopic(
+        topic=topic,
+        partitions=described.partitions,
+        topic_id=described.topic_id,
+        key_codec=key_codec,
+        value_codec=value_codec,
+    )
+
+
 def _table(table: Any, described: Any) -> Table:
     topic = table.changelog_topic_name
     known = described.get(topic)
@@ -257,11 +262,12 @@ def _table(table: Any, described: Any) -> Table:
         name=table.name,
         changelog=topic,
         partitions=known.partitions if known else 0,
-        key_codec=str(table.key_serializer or "json"),
-        value_codec=str(table.value_serializer or "json"),
+        key_codec=codec_name(table.key_serializer),
+        value_codec=codec_name(table.value_serializer),
         topic_id=known.topic_id if known else "",
         expires_ms=expires_ms(table),
         sets=of_sets(table),
+        windowed=table.window is not None,
     )
 
 

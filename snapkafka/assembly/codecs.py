@@ -1,0 +1,248 @@
+"""Keys and values as people wrote them: bytes to text, by the codec that their table has.
+
+JSON, text, base64 of either and Avro are Spark expressions. Any other codec is the app's own: it is loaded where the
+data is, by a function over batches (Arrow), and only if the user names the module that registers it. What cannot be
+decoded stays bytes, with the reason; nothing undecodable ends a job.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql.avro.functions import from_avro
+
+__all__ = [
+    "JSON_CODECS",
+    "PLAIN",
+    "TEXT_CODECS",
+    "Decoding",
+    "decoded",
+    "form",
+    "key_and_value",
+    "normal_name",
+]
+
+#: Codecs (Faust's names) that are expressions here; each may have `|binary` behind it, Faust's name for base64.
+JSON_CODECS: Final = ("json",)
+TEXT_CODECS: Final = ("raw", "text", "")
+BASE64: Final = "|binary"
+#: Codecs that execute what they read.
+PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
+REFUSED: Final = " is not decoded: pickles execute what they hold"
+#: Before the number of a schema in a registry (4 bytes) and the Avro that it describes.
+REGISTRY_MAGIC: Final = b"\x00"
+REGISTRY_PREFIX: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How keys and values are read that are neither JSON nor text.
+
+    Args:
+        codecs: modules that are imported where the data is, so that they register their codecs with Faust.
+        unpickle: whether pickles are loaded, which executes whatever they hold.
+        avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number that a schema registry gave it: of
+            these the bytes begin with a zero byte and that number.
+    """
+
+    codecs: tuple[str, ...] = ()
+    unpickle: bool = False
+    avro: Mapping[str, str] = field(default_factory=dict)
+
+
+PLAIN: Final = Decoding()
+
+
+def normal_name(codec: str) -> str:
+    """A codec's name with the base64 last: `binary` alone is text in it."""
+    return f"raw{BASE64}" if codec == "binary" else codec
+
+
+def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
+    """Adds `_key` and `_value`, of type `struct<json string, text string, why string>`, for binary `key` and `value`.
+
+    `json` is the content as JSON, `text` the same with a JSON string as its content and other text as it is; both are
+    null where there is nothing or it cannot be decoded, and then `why` says the reason.
+
+    Args:
+        table: with the `topic`, that Avro schemas go by, and `key_codec` and `value_codec`, null where nobody knows
+            it: then text that may be JSON.
+    """
+    return table.withColumns({f"_{name}": _form(name, decoding) for name in ("key", "value")})
+
+
+def key_and_value() -> list[Column]:
+    """Columns `key`, `value`, `key_raw`, `value_raw` and `why_undecoded` of what was `decoded`."""
+    sides = ("key", "value")
+    why = fn.concat_ws("; ", *(fn.concat(fn.lit(f"{side}: "), f"_{side}.why") for side in sides))
+    return [
+        *(fn.col(f"_{side}.text").alias(side) for side in sides),
+        *(fn.col(side).alias(f"{side}_raw") for side in sides),
+        fn.when(fn.length(why) > 0, why).alias("why_undecoded"),
+    ]
+
+
+def form(content: Column) -> Column:
+    """What is JSON, in the form that `decoded` gives."""
+    return _struct(content, _text_of(content))
+
+
+def _text_of(content: Column) -> Column:
+    """JSON as people read it: a string is its content; the parser takes care of its escapes."""
+    string = fn.try_variant_get(fn.try_parse_json(content), "$", "string")
+    return fn.when(fn.ltrim(content).startswith('"'), string).otherwise(content)
+
+
+# --- One side -------------------------------------------------------------------------------------------------------
+
+
+def _form(name: str, decoding: Decoding) -> Column:
+    raw, codec = fn.col(name), fn.col(f"{name}_codec")
+    in_base64 = fn.coalesce(codec.endswith(BASE64), fn.lit(False))
+    inner = fn.when(in_base64, fn.regexp_replace(codec, r"\|binary$", "")).otherwise(codec)
+    is_json, is_text = inner.isin(*JSON_CODECS), inner.isin(*TEXT_CODECS)
+    data = fn.when(in_base64, fn.try_to_binary(_utf8(raw), fn.lit("base64"))).otherwise(raw)
+    by_the_app = _by_the_app(raw, codec, ~is_json & ~is_text, decoding)
+    found = fn.when(codec.isNull() | is_json | is_text, _plain(data, is_json, is_text)).otherwise(by_the_app)
+    return fn.when(raw.isNotNull(), _by_schema(found, name, decoding)).otherwise(_struct())
+
+
+def _plain(data: Column, is_json: Column, is_text: Column) -> Column:
+    """JSON, text, or where it is neither of them what looks like JSON and otherwise text."""
+    utf8 = _utf8(data)
+    parsed = fn.when(fn.try_parse_json(utf8).isNotNull(), utf8)
+    content = fn.when(is_text, _quoted(utf8)).otherwise(parsed)
+    text = (
+        fn.when(is_text, utf8).when(parsed.isNotNull(), _text_of(parsed)).when(is_json, None).otherwise(utf8)
+    )
+    why = (
+        fn.when(data.isNull(), "not base64")
+        .when(utf8.isNull(), "not UTF-8")
+        .when(is_json & parsed.isNull(), "not JSON")
+    )
+    return _struct(content, text, why)
+
+
+def _struct(content: Column | None = None, text: Column | None = None, why: Column | None = None) -> Column:
+    parts = {"json": content, "text": text, "why": why}
+    return fn.struct(
+        *((fn.lit(None) if part is None else part).cast("string").alias(name) for name, part in parts.items())
+    )
+
+
+def _by_the_app(raw: Column, codec: Column, others: Column, decoding: Decoding) -> Column:
+    pickled = codec.rlike(PICKLES) if not decoding.unpickle else fn.lit(False)
+    reason = fn.concat(
+        fn.lit("codec "),
+        codec,
+        fn.when(pickled, REFUSED).otherwise(" is not decoded"),
+    )
+    if not decoding.codecs and not decoding.unpickle:
+        return _struct(why=reason)
+    loaded = _loading(decoding)(codec, fn.when(others & ~pickled, raw))
+    return fn.when(pickled, _struct(why=reason)).otherwise(
+        _struct(loaded["json"], _text_of(loaded["json"]), loaded["why"])
+    )
+
+
+def _utf8(data: Column) -> Column:
+    return fn.try_validate_utf8(data.cast("string"))
+
+
+def _quoted(text: Column) -> Column:
+    """Anything as JSON."""
+    wrapped = fn.to_json(fn.struct(text.alias("v")), {"ignoreNullFields": "false"})
+    return wrapped.substr(fn.lit(len('{"v":') + 1), fn.length(wrapped) - len('{"v":}'))
+
+
+# --- Avro -----------------------------------------------------------------------------------------------------------
+
+
+def _by_schema(found: Column, name: str, decoding: Decoding) -> Column:
+    """`found`, but Avro where a schema is known by the topic, or by the number in front of what is no text."""
+    raw, codec = fn.col(name), fn.col(f"{name}_codec")
+    for known, schema in sorted(decoding.avro.items()):
+        if known.isdecimal():
+            prefix = REGISTRY_MAGIC + int(known).to_bytes(REGISTRY_PREFIX - 1, "big")
+            of_number = fn.substring(raw, 1, REGISTRY_PREFIX) == fn.lit(prefix)
+            applies = of_number & (codec.isNull() | ~codec.isin(*TEXT_CODECS))
+            data = raw.substr(fn.lit(REGISTRY_PREFIX + 1), fn.length(raw))
+        elif known.endswith(f"-{name}"):
+            applies, data = fn.col("topic") == known.removesuffix(f"-{name}"), raw
+        else:
+            continue
+        found = fn.when(applies, _avro(data, schema, f"not Avro by the schema {known}")).otherwise(found)
+    return found
+
+
+def _avro(data: Column, schema: str, reason: str) -> Column:
+    # A record of one field is encoded as the field: around any schema it tells what cannot be read from empty values.
+    around = {"type": "record", "name": "Around", "fields": [{"name": "v", "type": json.loads(schema)}]}
+    value = from_avro(data, json.dumps(around), {"mode": "PERMISSIVE"})["v"]
+    content = fn.when(value.isNotNull(), _quoted(value))
+    return _struct(content, _text_of(content), fn.when(content.isNull(), reason))
+
+
+# --- Codecs of the app ----------------------------------------------------------------------------------------------
+
+
+def _loading(decoding: Decoding) -> Any:
+    """A function of (codec, bytes) over batches. It needs nothing of this package where it runs."""
+    modules, unpickle, refused = decoding.codecs, decoding.unpickle, REFUSED
+
+    def load(codecs: pa.Array, values: pa.Array) -> pa.Array:
+        import importlib
+        import json
+        import warnings
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, set | frozenset):
+                return sorted(value, key=repr)
+            return value.decode() if isinstance(value, bytes) else on_default(value)
+
+        def one(name: str, value: bytes) -> tuple[str | None, str | None]:
+            try:
+                codec = get_codec(name)
+            except Exception:
+                return None, f"codec {name} is not registered with Faust"
+            nodes = getattr(codec, "nodes", ())
+            if not unpickle and any(type(node).__name__ == "raw_pickle" for node in nodes):
+                return None, f"codec {name}{refused}"
+            try:
+                found = codec.loads(value)
+                text = json.dumps(
+                    found, default=plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+                )
+                text.encode()
+            except (Exception, SystemExit) as error:
+                return None, f"codec {name}: {type(error).__name__}"
+            return text, None
+
+        missing = ""
+        try:
+            from faust.serializers.codecs import get_codec
+            from faust.utils.json import on_default
+
+            for module in modules:
+                importlib.import_module(module)
+        except ImportError as error:
+            missing = f"no module {error.name} on a worker"
+        except (Exception, SystemExit) as error:
+            missing = f"a module fails on a worker: {type(error).__name__}"
+        rows: list[tuple[str | None, str | None]] = []
+        with warnings.catch_warnings(action="ignore"):  # Faust's of pickles: whoever asked for them knows
+            for name, value in zip(codecs.to_pylist(), values.to_pylist(), strict=True):
+                if value is None:
+                    rows.append((None, None))
+                else:
+                    rows.append((None, f"codec {name}: {missing}") if missing else one(name, value))
+        columns = [pa.array([row[side] for row in rows], pa.string()) for side in (0, 1)]
+        return pa.StructArray.from_arrays(columns, names=["json", "why"])
+
+    return fn.arrow_udf(load, "json string, why string")

@@ -1,0 +1,191 @@
+"""State at the cut: changes of tables folded, and their keys and values decoded.
+
+A change is a record of a changelog, or a row of `state` of an earlier snapshot: its bytes (`key_raw`, `value_raw`) are
+those of one record that makes what the row says, so folding a state with the changes since gives the state after them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from .codecs import Decoding, decoded, form, key_and_value
+
+__all__ = ["CHANGES", "STATE_SCHEMA", "fold"]
+
+#: A change, and what has to be known of its table. `sets`, `windowed`: see `protocol.records.Table`.
+CHANGES: Final = (
+    "app string, table string, topic string, partition int, key binary, value binary, offset bigint, "
+    "key_codec string, value_codec string, sets boolean, windowed boolean"
+)
+#: The table `state`. A window is the key's, in seconds since 1970 as Faust has it: its last instant belongs to it.
+STATE_SCHEMA: Final = (
+    "app string, table string, partition int, key string, value string, key_raw binary, value_raw binary, "
+    "changelog_topic string, changelog_offset bigint, why_undecoded string, window_start double, "
+    "window_end double"
+)
+#: What changes of one key share, besides the key.
+TABLE: Final = ("app", "table", "topic", "partition", "windowed")
+CODECS: Final = ("key_codec", "value_codec")
+#: The first part of the keys in the changelog of a table of sets (`faust.tables.sets`).
+ADD: Final = 1
+DISCARD: Final = 2
+UPDATE: Final = 15
+
+
+def fold(changes: DataFrame, decoding: Decoding, *, sets: bool, windows: bool) -> DataFrame:
+    """The table `state` (`STATE_SCHEMA`) from all changes up to the cut (`CHANGES`), in any order.
+
+    Args:
+        decoding: how keys and values are read.
+        sets, windows: whether such tables can be among them; without them there is less to do.
+    """
+    plain = changes.where(~fn.col("sets")) if sets else changes
+    rows = decoded(_last_values(plain), decoding)
+    if sets:
+        rows = rows.unionByName(_sets(decoded(changes.where("sets"), decoding)))
+    none = fn.lit(None).cast("double")
+    rows = _without_windows(rows) if windows else rows.withColumns({"window_start": none, "window_end": none})
+    return rows.select(
+        "app",
+        "table",
+        "partition",
+        *key_and_value(),
+        fn.col("topic").alias("changelog_topic"),
+        fn.col("offset").alias("changelog_offset"),
+        "window_start",
+        "window_end",
+    )
+
+
+def _last_values(changes: DataFrame) -> DataFrame:
+    """Per key the last value; null deletes."""
+    return (
+        changes.groupBy(*TABLE, *CODECS, "key")
+        .agg(fn.max_by(fn.struct("value", "offset"), "offset").alias("last"))
+        .where(fn.col("last.value").isNotNull())
+        .select(*TABLE, *CODECS, "key", "last.value", "last.offset")
+    )
+
+
+# --- Sets -----------------------------------------------------------------------------------------------------------
+
+
+def _sets(operations: DataFrame) -> DataFrame:
+    """One row per set, from the operations that made it. Its bytes are one operation that makes it anew.
+
+    A member belongs to a set if the last operation on it says so; what one both adds and takes away is gone. Operations
+    that cannot be read stay as they are: of those with the same bytes the last.
+    """
+    place = [*TABLE, *CODECS, "of", "key", "value"]
+    unread = [fn.first(side).alias(side) for side in ("_key", "_value")]
+    last = (
+        _changed(operations)
+        .groupBy(*place, "change.member")
+        .agg(
+            fn.max_by("change.gone", fn.struct("offset", "change.gone")).alias("gone"),
+            fn.max("offset").alias("offset"),
+            *unread,
+        )
+    )
+    present = fn.when(~fn.col("gone"), fn.col("member"))
+    members = fn.concat(fn.lit("["), fn.array_join(fn.sort_array(fn.collect_list(present)), ","), fn.lit("]"))
+    return (
+        last.groupBy(*place)
+        .agg(members.alias("members"), fn.max("offset").alias("offset"), *unread)
+        .withColumns(
+            {
+                "key": fn.coalesce("key", fn.format_string(f"[{UPDATE},%s]", "of").cast("binary")),
+                "value": fn.coalesce("value", fn.format_string("[%s,[]]", "members").cast("binary")),
+                "_key": fn.coalesce("_key", form(fn.col("of"))),
+                "_value": fn.coalesce("_value", form(fn.col("members"))),
+            }
+        )
+        .select(*TABLE, *CODECS, "key", "value", "offset", "_key", "_value")
+    )
+
+
+def _changed(operations: DataFrame) -> DataFrame:
+    """Operations as changes of members: `of` is the set (as JSON), `change` a member (null: the set itself) and whether
+    it is gone. Of those that cannot be read `of` is null, of the others `key`, `value` and what they decode to."""
+    none, one = fn.array().cast("array<string>"), fn.when(fn.col("v").isNotNull(), fn.array(fn.to_json("v")))
+    kind = fn.col("kind")
+    why = fn.coalesce("_key.why", fn.when(fn.col("_value.why").isNull(), "no operation of a set"))
+    set_itself = fn.array(_change(fn.lit(None).cast("string"), gone=True))
+    members = fn.concat(
+        fn.transform("added", lambda member: _change(member, gone=False)),
+        fn.transform("lost", lambda member: _change(member, gone=True)),
+    )
+    return (
+        operations.where(fn.col("value").isNotNull())
+        .withColumns({"k": fn.try_parse_json("_key.json"), "v": fn.try_parse_json("_value.json")})
+        .withColumns(
+            {
+                "kind": fn.try_variant_get("k", "$[0]", "int"),
+                "of": fn.to_json(fn.try_variant_get("k", "$[1]", "variant")),
+            }
+        )
+        .withColumns(
+            {
+                "added": fn.when(kind == ADD, one).when(kind == DISCARD, none).when(kind == UPDATE, _part(0)),
+                "lost": fn.when(kind == DISCARD, one).when(kind == ADD, none).when(kind == UPDATE, _part(1)),
+            }
+        )
+        .withColumn("of", fn.when(fn.col("added").isNotNull() & fn.col("lost").isNotNull(), fn.col("of")))
+        .select(
+            *TABLE,
+            *CODECS,
+            "of",
+            "offset",
+            *(
+                fn.when(fn.col("of").isNull(), fn.col(name)).alias(name)
+                for name in ("key", "value", "_value")
+            ),
+            fn.when(fn.col("of").isNull(), fn.col("_key").withField("why", why)).alias("_key"),
+            fn.explode(fn.coalesce(fn.concat(set_itself, members), set_itself)).alias("change"),
+        )
+    )
+
+
+def _part(index: int) -> Column:
+    """The members in a part of an update, as JSON each."""
+
+    def as_json(member: Column) -> Column:
+        return fn.to_json(member)
+
+    return fn.transform(fn.try_variant_get("v", f"$[{index}]", "array<variant>"), as_json)
+
+
+def _change(member: Column, *, gone: bool) -> Column:
+    return fn.struct(member.alias("member"), fn.lit(gone).alias("gone"))
+
+
+# --- Windows --------------------------------------------------------------------------------------------------------
+
+
+def _without_windows(changes: DataFrame) -> DataFrame:
+    """Decoded changes with the window beside the key: `[key, [start, end]]` in what Faust writes."""
+    readable = fn.col("windowed") & fn.col("_key.why").isNull()
+    is_window = fn.col("window_start").isNotNull() & fn.col("window_end").isNotNull()
+    no_window = fn.col("_key").withField("why", fn.lit("no window"))
+    return (
+        changes.withColumn("pair", fn.when(readable, fn.try_parse_json("_key.json")))
+        .withColumns(
+            {
+                "inner": fn.to_json(fn.try_variant_get("pair", "$[0]", "variant")),
+                "window_start": fn.try_variant_get("pair", "$[1][0]", "double"),
+                "window_end": fn.try_variant_get("pair", "$[1][1]", "double"),
+            }
+        )
+        .withColumns(
+            {
+                "_key": fn.when(is_window, form(fn.col("inner")))
+                .when(readable, no_window)
+                .otherwise(fn.col("_key")),
+                "window_start": fn.when(is_window, fn.col("window_start")),
+                "window_end": fn.when(is_window, fn.col("window_end")),
+            }
+        )
+    )

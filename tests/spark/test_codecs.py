@@ -1,0 +1,202 @@
+"""Keys and values as people wrote them, in any of Faust's codecs; what cannot be decoded is bytes and a reason."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import zlib
+from base64 import b64encode
+from io import BytesIO
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly.codecs import PLAIN, Decoding, decoded, key_and_value, normal_name
+from snapkafka.assembly.failures import translate
+from snapkafka.assembly.lookups import local_frame
+from snapkafka.errors import DependencyMissingError
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
+
+OWN = Decoding(codecs=("tests.spark.own_codecs",))
+ROWS = "topic string, key binary, value binary, key_codec string, value_codec string"
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "string"}, {"name": "n", "type": ["null", "int"], "default": None}],
+}
+ORDERS = Decoding(avro={"orders-value": json.dumps(ORDER), "17": json.dumps(ORDER)})
+
+Row = tuple[bytes | None, str | None]
+
+
+def read(spark: SparkSession, rows: list[Row], decoding: Decoding = PLAIN, topic: str = "t") -> list[Any]:
+    """(text, why) of values with their codecs, None: nobody knows it."""
+    table = local_frame(
+        spark,
+        ROWS,
+        [
+            {
+                "topic": topic,
+                "key": str(n).encode(),
+                "value": raw,
+                "key_codec": "json",
+                "value_codec": None if codec is None else normal_name(codec),
+            }
+            for n, (raw, codec) in enumerate(rows)
+        ],
+    )
+    found = decoded(table, decoding).select(*key_and_value()).collect()
+    by_number = {int(row.key): row for row in found}
+    assert [by_number[n].value_raw for n in range(len(rows))] == [raw for raw, _ in rows], (
+        "bytes are always kept"
+    )
+    return [(by_number[n].value, by_number[n].why_undecoded) for n in range(len(rows))]
+
+
+def test_texts(spark: SparkSession) -> None:
+    cases: list[tuple[str, bytes | None, str | None, str | None]] = [
+        ("json", b'"a \\u00e4 text"', "a ä text", None),
+        ("json", b"12.50", "12.50", None),
+        ("json", b"null", "null", None),
+        ("json", b' {"b": 1, "a": [2]}', ' {"b": 1, "a": [2]}', None),
+        ("json", b"not json", None, "value: not JSON"),
+        ("json", b"", None, "value: not JSON"),
+        ("json", b"\xff", None, "value: not UTF-8"),
+        ("json", None, None, None),
+        ("raw", b'"as it is"', '"as it is"', None),
+        ("raw", b"\xc3\x28", None, "value: not UTF-8"),
+        ("text", "ä".encode(), "ä", None),
+        ("", b"x", "x", None),
+        ("json|binary", b64encode(b'{"a": 1}'), '{"a": 1}', None),
+        ("json|binary", b64encode(b"no json"), None, "value: not JSON"),
+        ("json|binary", b'{"a": 1}', None, "value: not base64"),
+        ("binary", b64encode("ä".encode()), "ä", None),
+        ("binary", b64encode(b"\xff"), None, "value: not UTF-8"),
+        ("binary", b"\xff", None, "value: not base64"),
+        ("mine", b"x", None, "value: codec mine is not decoded"),
+        ("mine|binary", b"x", None, "value: codec mine|binary is not decoded"),
+        ("pickle", b"x", None, "value: codec pickle is not decoded: pickles execute what they hold"),
+        ("pickle", None, None, None),
+    ]
+    found = read(spark, [(raw, codec) for codec, raw, _, _ in cases])
+    assert found == [(text, why) for _, _, text, why in cases]
+
+
+def test_texts_of_which_nobody_knows_the_codec(spark: SparkSession) -> None:
+    cases: list[tuple[bytes | None, str | None, str | None]] = [
+        (b'"a text"', "a text", None),
+        (b"left as it is", "left as it is", None),
+        (b'"unfinished', '"unfinished', None),
+        (b"\x00\x01\xfe", None, "value: not UTF-8"),
+        (b"", "", None),
+        (None, None, None),
+    ]
+    assert read(spark, [(raw, None) for raw, _, _ in cases]) == [(text, why) for _, text, why in cases]
+
+
+def test_both_reasons_are_given(spark: SparkSession) -> None:
+    both = {"topic": "t", "key": b"\xff", "value": b"{", "key_codec": "json", "value_codec": "json"}
+    (found,) = decoded(local_frame(spark, ROWS, [both])).select(*key_and_value()).collect()
+    assert found.why_undecoded == "key: not UTF-8; value: not JSON"
+
+
+# -- codecs of the app -------------------------------------------------------------------------------------------------
+
+
+def test_codecs_of_the_app_are_loaded_where_the_data_is(spark: SparkSession) -> None:
+    """What fails is that one value, and says how; sets come in one order."""
+    rows: list[Row] = [
+        (zlib.compress(b'{"a":[1,"\xc3\xa4"]}'), "json|zipped"),
+        (zlib.compress(b"plain"), "raw|zipped"),
+        (b"damaged", "json|zipped"),
+        (b"x", "leaving"),
+        (b"x", "nobody's"),
+        (zlib.compress(pickle.dumps(1)), "hidden_pickle"),
+        (b64encode(pickle.dumps(1)), "pickle"),
+        (b64encode(pickle.dumps({3, 1, 2})), "pickle_restricted"),
+        (b'{"b":1}', "json"),
+        (None, "json|zipped"),
+    ]
+    assert read(spark, rows, OWN) == [
+        ('{"a":[1,"ä"]}', None),
+        ("plain", None),
+        (None, "value: codec json|zipped: error"),
+        (None, "value: codec leaving: SystemExit"),
+        (None, "value: codec nobody's is not registered with Faust"),
+        (None, "value: codec hidden_pickle is not decoded: pickles execute what they hold"),
+        (None, "value: codec pickle is not decoded: pickles execute what they hold"),
+        ("[1,2,3]", None),
+        ('{"b":1}', None),
+        (None, None),
+    ]
+
+
+def test_pickles_are_loaded_if_that_is_asked_for(spark: SparkSession) -> None:
+    pickled = b64encode(pickle.dumps(("k", (1.0, 4.9)))), "pickle"
+    no_json: Row = b64encode(pickle.dumps(float("nan"))), "pickle"
+    not_text: Row = b64encode(pickle.dumps("\ud800")), "pickle"
+    assert read(spark, [pickled, no_json, not_text, (b"x", "pickle")], Decoding(unpickle=True)) == [
+        ('["k",[1.0,4.9]]', None),
+        (None, "value: codec pickle: ValueError"),
+        (None, "value: codec pickle: UnicodeEncodeError"),
+        (None, "value: codec pickle: Error"),
+    ]
+
+
+def test_a_worker_without_the_module_ends_nothing(spark: SparkSession) -> None:
+    rows: list[Row] = [(b"1", "json"), (b"x", "mine")]
+    assert read(spark, rows, Decoding(codecs=("no_such_module",))) == [
+        ("1", None),
+        (None, "value: codec mine: no module no_such_module on a worker"),
+    ]
+
+
+# -- Avro --------------------------------------------------------------------------------------------------------------
+
+
+def avro(schema: Any, datum: Any) -> bytes:
+    import avro.schema
+    from avro.io import BinaryEncoder, DatumWriter
+
+    buffer = BytesIO()
+    DatumWriter(avro.schema.parse(json.dumps(schema))).write(datum, BinaryEncoder(buffer))
+    return buffer.getvalue()
+
+
+def test_avro_by_the_topic_and_by_the_number_in_a_registry(spark: SparkSession) -> None:
+    one, two = (avro(ORDER, {"id": name, "n": n}) for name, n in (("a", 1), ("ä", None)))
+    rows: list[Row] = [(one, "mine"), (two, "json"), (b"\xff", "mine"), (None, "mine")]
+    assert read(spark, rows, ORDERS, "orders") == [
+        ('{"id":"a","n":1}', None),
+        ('{"id":"ä","n":null}', None),
+        (None, "value: not Avro by the schema orders-value"),
+        (None, None),
+    ]
+    ids = [b"\x00" + number.to_bytes(4, "big") for number in (17, 18)]
+    rows = [(ids[0] + two, "mine"), (ids[1] + two, "mine"), (ids[0], "mine"), (b"2", "json"), (ids[0], "raw")]
+    assert read(spark, rows, ORDERS, "others") == [
+        ('{"id":"ä","n":null}', None),
+        (None, "value: codec mine is not decoded"),
+        (None, "value: not Avro by the schema 17"),
+        ("2", None),
+        ("\x00\x00\x00\x00\x11", None),
+    ]
+    assert read(spark, [(ids[0] + one, None), (b"text", None)], ORDERS) == [
+        ('{"id":"a","n":1}', None),
+        ("text", None),
+    ]
+
+
+def test_a_session_without_avro_is_said() -> None:
+    said = translate(
+        RuntimeError("[AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE] Cannot call the FROM_AVRO SQL function")
+    )
+    assert isinstance(said, DependencyMissingError)
+
+
+def test_an_avro_string_is_its_content(spark: SparkSession) -> None:
+    row = local_frame(spark, ROWS, [{"topic": "orders", "key": avro("string", 'k"1'), "value": None}])
+    (found,) = decoded(row, Decoding(avro={"orders-key": '"string"'})).select(*key_and_value()).collect()
+    assert (found.key, found.why_undecoded) == ('k"1', None)

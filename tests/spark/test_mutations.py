@@ -1,0 +1,429 @@
+"""Damage on real topics, twenty cases of each kind: found by the right check, at the right offset. And two hundred runs
+in which nothing went wrong, on the same broker: none of them is accused.
+
+Each case is a small history (`small_logs`) in partitions of its own. What lies in them is written as it would be,
+headers and all, with real transactions where offsets are missing; Spark looks at all of them in one go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly import checks, facts, state_checks
+from snapkafka.assembly.decode import stamped, stamps
+from snapkafka.assembly.lookups import Lookups
+from snapkafka.assembly.screen import first_look
+from snapkafka.assembly.source import read_ranges
+from snapkafka.checks import KINDS, Finding, LogRecord, Weight, bounds_findings, in_flight, reading_ranges
+from snapkafka.checks.view import received
+from snapkafka.demo.system import wait_until
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import Broker
+from snapkafka.wire import headers as wire
+
+from .small_logs import EPOCH, World, captured, history, together
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+CASES = 20
+HEALTHY = 200
+LEDGER = 0xABCD
+#: Of each topic. So many make no broker tired at once.
+PARTITIONS = 60
+
+
+@dataclass
+class Case:
+    """A history, and what was done to it: `check` has to find it at `place`."""
+
+    world: World
+    kind: str = ""
+    check: str = ""
+    place: tuple[str, int, int] = ("", 0, 0)
+    delete_before: tuple[TopicPartition, int] | None = None
+
+
+Damage = Callable[[random.Random, Case], bool]
+
+
+# -- Kinds of damage: each says whether this history has room for it -------------------------------------------------
+
+
+def white_of_living(case: Case) -> list[LogRecord]:
+    """White records of inputs, all of whose seqs have to be there; in the order of the log."""
+    living = {cut.process for cut in case.world.processes if not cut.left}
+    inputs = {(source.topic, source.partition) for source in case.world.inputs}
+    return [
+        r
+        for r in case.world.records
+        if r.process in living and r.epoch < EPOCH and not r.marker and r[:2] in inputs
+    ]
+
+
+def next_of(case: Case, record: LogRecord) -> LogRecord | None:
+    """The next white record of the same process in the same partition."""
+    later = [r for r in white_of_living(case) if r[:2] == record[:2] and r.process == record.process]
+    return next((r for r in later if r.seq > record.seq), None)
+
+
+def drop(rng: random.Random, case: Case) -> bool:
+    """A record that its sender counted never came; no offset is missing for it."""
+    room = [(r, after) for r in white_of_living(case) if (after := next_of(case, r)) is not None]
+    room = [(r, after) for r, after in room if _first(case, r)]
+    if not room:
+        return False
+    lost, after = rng.choice(room)
+    _renumber(case, lost)
+    case.check, case.place = "V1", after[:3]
+    return True
+
+
+def _first(case: Case, record: LogRecord) -> bool:
+    """Is there one before it? A gap before the first one of a process cannot be seen."""
+    return any(
+        r[:2] == record[:2] and r.process == record.process and r.seq < record.seq for r in case.world.records
+    )
+
+
+def _renumber(case: Case, lost: LogRecord) -> None:
+    """Its place is taken by the record of a stranger: every offset stays where it is."""
+    case.world.records = [
+        r._replace(process=-1, epoch=0, seq=-1, cause=None) if r is lost else r for r in case.world.records
+    ]
+
+
+def repeat(rng: random.Random, case: Case) -> bool:
+    """A white record is sent again when its sender had closed."""
+    room = [r for r in white_of_living(case) if next_of(case, r) is None]
+    if not room:
+        return False
+    again = rng.choice(room)
+    end = case.world.bounds[again.tp].end
+    case.world.records.append(again._replace(offset=end, cause=None))
+    case.world.bounds[again.tp] = replace(case.world.bounds[again.tp], end=end + 1)
+    case.check, case.place = "V1", (*again.tp, end)
+    return True
+
+
+def reorder(rng: random.Random, case: Case) -> bool:
+    """Two records of one sender change places."""
+    room = [(r, after) for r in white_of_living(case) if (after := next_of(case, r)) is not None]
+    if not room:
+        return False
+    one, other = rng.choice(room)
+    swapped = {one: one._replace(seq=other.seq), other: other._replace(seq=one.seq)}
+    case.world.records = [swapped.get(r, r) for r in case.world.records]
+    case.check, case.place = "V1", other[:3]
+    return True
+
+
+def recolour(rng: random.Random, case: Case) -> bool:
+    """A record that somebody had received turns out to be red."""
+    room = [
+        r
+        for r in white_of_living(case)
+        if any(received(s, r.offset) for s in case.world.inputs if (s.topic, s.partition) == r.tp)
+    ]
+    if not room:
+        return False
+    red = rng.choice(room)
+    case.world.records = [r._replace(epoch=EPOCH, cause=None) if r is red else r for r in case.world.records]
+    case.check, case.place = "V2", red[:3]
+    return True
+
+
+def forge_marker(rng: random.Random, case: Case) -> bool:
+    """A marker that its sender never sent: the receiver closed the channel at it, and white records came after."""
+    room = []
+    for item in case.world.recorded:
+        after = [
+            r
+            for r in white_of_living(case)
+            if r.tp == (item.topic, item.partition)
+            and r.process == item.sender
+            and item.start < r.offset < item.end
+        ]
+        strangers = [
+            r
+            for r in case.world.records
+            if after and r.tp == after[0].tp and r.process < 0 and item.start <= r.offset < after[-1].offset
+        ]
+        room += [(item, stranger, after) for stranger in strangers]
+    if not room:
+        return False
+    item, stranger, after = rng.choice(room)
+    white = next(r for r in after if r.offset > stranger.offset)
+    forged = stranger._replace(process=item.sender, epoch=EPOCH, seq=white.seq, marker=True)
+    case.world.records = [forged if r is stranger else r for r in case.world.records]
+    shorter = replace(item, end=stranger.offset)
+    case.world.recorded = [shorter if one is item else one for one in case.world.recorded]
+    case.check, case.place = "V4", white[:3]
+    return True
+
+
+def trim(rng: random.Random, case: Case) -> bool:
+    """The first record that was in flight is deleted."""
+    room = [
+        source
+        for source in case.world.inputs
+        if any(
+            in_flight(source, r.offset) and r.tp == (source.topic, source.partition)
+            for r in white_of_living(case)
+        )
+    ]
+    if not room:
+        return False
+    source = rng.choice(room)
+    tp = TopicPartition(source.topic, source.partition)
+    case.delete_before = (tp, source.position + 1)
+    case.check, case.place = "V4", (*tp, source.position)
+    return True
+
+
+def an_older_topic(rng: random.Random, case: Case) -> bool:
+    """A topic of that name, but not that one: a copy that was made before."""
+    source = rng.choice(case.world.inputs)
+    tp = TopicPartition(source.topic, source.partition)
+    case.world.inputs = [replace(s, topic_id="00" * 16) if s is source else s for s in case.world.inputs]
+    case.check, case.place = "V4", (*tp, 0)
+    return True
+
+
+KINDS_OF_DAMAGE: tuple[Damage, ...] = (drop, repeat, reorder, recolour, forge_marker, trim, an_older_topic)
+
+
+def case_of(rng: random.Random, n: int, kind: str = "") -> Case:
+    """A history all of which is read."""
+    world = history(rng, n)
+    world.inputs = [replace(source, low=0) for source in world.inputs]
+    return Case(world, kind=kind)
+
+
+def cases(seed: int) -> list[Case]:
+    """Healthy ones, and of each kind as many as are asked for; every one with processes and topics of its own."""
+    rng = random.Random(seed)
+    found = [case_of(rng, n) for n in range(1, HEALTHY + 1)]
+    n = HEALTHY
+    for damage in KINDS_OF_DAMAGE:
+        made = 0
+        while made < CASES:
+            case = case_of(rng, n + 1, damage.__name__)
+            if damage(rng, case):
+                n, made = n + 1, made + 1
+                found.append(case)
+    return found
+
+
+# -- Writing them ----------------------------------------------------------------------------------------------------
+
+
+def moved(case: Case, where: Mapping[TopicPartition, TopicPartition], ids: Mapping[str, str]) -> Case:
+    """The same case in other partitions."""
+
+    def to(topic: str, partition: int) -> dict[str, Any]:
+        return where[TopicPartition(topic, partition)]._asdict()
+
+    world = case.world
+    inputs = [
+        replace(
+            s,
+            **to(s.topic, s.partition),
+            topic_id=s.topic_id or ids[where[TopicPartition(s.topic, s.partition)].topic],
+            agents=tuple(replace(a, **to(a.topic, a.partition)) for a in s.agents),
+        )
+        for s in world.inputs
+    ]
+    records = [
+        r._replace(**to(r.topic, r.partition), cause=(where[r.cause[0]], r.cause[1]) if r.cause else None)
+        for r in world.records
+    ]
+    there = World(
+        records=records,
+        bounds={where[tp]: bounds for tp, bounds in world.bounds.items()},
+        processes=world.processes,
+        inputs=inputs,
+        senders=[replace(e, **to(e.topic, e.partition)) for e in world.senders],
+        changelogs=[
+            replace(
+                c, **to(c.topic, c.partition), topic_id=ids[where[TopicPartition(c.topic, c.partition)].topic]
+            )
+            for c in world.changelogs
+        ],
+        recorded=[replace(r, **to(r.topic, r.partition)) for r in world.recorded],
+    )
+    deleted = case.delete_before and (where[case.delete_before[0]], case.delete_before[1])
+    place = (*where[TopicPartition(*case.place[:2])], case.place[2]) if case.kind else case.place
+    return replace(case, world=there, place=place, delete_before=deleted)
+
+
+def header_of(record: LogRecord) -> list[tuple[str, bytes]]:
+    said = LEDGER, wire.tp_check(*record.tp), record.epoch, record.process, record.seq
+    if record.process < 0:
+        return []
+    if record.marker:
+        return [(wire.HEADER, wire.marker(*said, 0))]
+    if record.cause is None:
+        return [(wire.HEADER, wire.stamp(*said))]
+    (topic, partition), offset = record.cause
+    return [(wire.HEADER, wire.stamp_with_cause(*said, wire.topic_check(topic), partition, offset))]
+
+
+def write(bootstrap: str, records: Iterable[LogRecord]) -> int:
+    """Append them at just these offsets, the n-th of every partition at once; how many transactions that took.
+
+    Where the next offset is to be missing a record is sent in a transaction of its own partition's round: its end
+    takes that offset.
+    """
+    log: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
+    for record in sorted(records, key=lambda r: r[:3]):
+        log[record.tp].append(record)
+    plain = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+    tx = Producer({"bootstrap.servers": bootstrap, "transactional.id": "mutations", "log_level": 0})
+    tx.init_transactions(20)
+    ends = Consumer({"bootstrap.servers": bootstrap, "group.id": "mutations", "log_level": 0})
+    transactions = 0
+    wrong: list[str] = []
+
+    def landed(record: LogRecord) -> Callable[[object, object], None]:
+        def check(error: object, message: object) -> None:
+            if error is not None or message.offset() != record.offset:  # type: ignore[attr-defined]
+                wrong.append(f"{record} came to lie at {error or message.offset()}")  # type: ignore[attr-defined]
+
+        return check
+
+    for nth in range(max(map(len, log.values()))):
+        of_round = [lines[nth : nth + 2] for lines in log.values() if nth < len(lines)]
+        before_holes = [line for line, *after in of_round if after and after[0].offset == line.offset + 2]
+        if before_holes:
+            tx.begin_transaction()
+            transactions += 1
+        for line, *_ in of_round:
+            producer = tx if line in before_holes else plain
+            key = wire.marker_key(line.process) if line.marker else b"%d" % (line.seq % 3)
+            value = None if line.marker or line.seq % 7 == 3 else b"{}"
+            producer.produce(
+                line.topic, value, key, line.partition, headers=header_of(line), on_delivery=landed(line)
+            )
+        assert plain.flush(30) == 0
+        if before_holes:
+            tx.commit_transaction(30)
+            for line in before_holes:
+                _await_end(ends, line)
+    ends.close()
+    assert not wrong, wrong[:3]
+    return transactions
+
+
+def _await_end(ends: Consumer, line: LogRecord) -> None:
+    """The coordinator writes the ends of transactions by and by."""
+    tp = KafkaPartition(*line.tp)
+    wait_until(
+        f"the end of the transaction behind {line}",
+        lambda: ends.get_watermark_offsets(tp, timeout=10)[1] == line.offset + 2,
+        timeout_s=30,
+        period_s=0.01,
+    )
+
+
+# -- Looking ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Looked:
+    cases: list[Case]
+    by_place: dict[TopicPartition, list[Finding]]
+    transactions: int
+
+    def of(self, case: Case) -> list[Finding]:
+        return [finding for tp in case.world.bounds for finding in self.by_place.get(tp, ())]
+
+
+@pytest.fixture(scope="module")
+def looked(kafka: Broker, spark: SparkSession, namespace: str) -> Looked:
+    return asyncio.run(look(kafka.bootstrap, spark, namespace))
+
+
+@pytest.fixture(scope="module")
+def namespace() -> str:
+    return f"m{random.randrange(10**9)}"
+
+
+async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Looked:
+    seed = random.randrange(10**9)
+    made = cases(seed)
+    where: dict[TopicPartition, TopicPartition] = {}
+    counts: Counter[str] = Counter()
+    for tp in (tp for case in made for tp in case.world.bounds):
+        kind = "in" if tp.topic.startswith("in") else "table"
+        nth, partition = divmod(counts[kind], PARTITIONS)
+        where[tp] = TopicPartition(f"{namespace}-{kind}-{nth}", partition)
+        counts[kind] += 1
+    connection = Connection(bootstrap=bootstrap)
+    admin = KafkaTopicAdmin(connection)
+    topics = {tp.topic for tp in where.values()}
+    for topic in topics:
+        settings = {"cleanup.policy": "compact"} if "-table-" in topic else {}
+        await admin.create_topic(topic, partitions=PARTITIONS, settings=settings)
+    ids = {name: topic.topic_id for name, topic in (await admin.describe_topics(topics)).items()}
+    await admin.close()
+    there = [moved(case, where, ids) for case in made]
+    whole = together([case.world for case in there])
+    transactions = write(bootstrap, whole.records)
+    _delete(bootstrap, [case.delete_before for case in there if case.delete_before])
+
+    view = await facts.look(connection, captured(whole), isolation="read_committed", triggered_ms=1)
+    read = reading_ranges(view)
+    source = read_ranges(spark, read, bootstrap=bootstrap, isolation="read_committed")
+    seen, lookups = stamps(stamped(source, ledger_id=LEDGER)).persist(), Lookups(spark, view)
+    found, _ = bounds_findings(view)
+    rows = checks.findings(seen, lookups, first_look(seen, lookups)).collect()
+    found += [Finding(*row) for row in rows]
+    of_state, _ = state_checks.findings(
+        seen, lookups, read, lambda wanted: {TopicPartition(*w[:2]) for w in wanted}
+    )
+    seen.unpersist()
+    by_place = defaultdict(list)
+    for finding in found + of_state:
+        by_place[TopicPartition(finding.topic, finding.partition)].append(finding)
+    return Looked(there, by_place, transactions)
+
+
+def _delete(bootstrap: str, places: list[tuple[TopicPartition, int]]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for done in admin.delete_records([KafkaPartition(*tp, offset) for tp, offset in places]).values():
+        done.result()
+
+
+@pytest.mark.parametrize("damage", KINDS_OF_DAMAGE, ids=lambda damage: damage.__name__)
+def test_found_by_the_right_check_at_the_right_offset(looked: Looked, damage: Damage) -> None:
+    of_kind = [case for case in looked.cases if case.kind == damage.__name__]
+    assert len(of_kind) == CASES
+    for case in of_kind:
+        found = looked.of(case)
+        places = [
+            f[1:4]
+            for f in found
+            if KINDS[f.kind].check == case.check and KINDS[f.kind].weight is not Weight.NOTE
+        ]
+        assert case.place in places, (case.kind, case.place, found)
+
+
+def test_what_was_not_damaged_is_not_accused(looked: Looked) -> None:
+    healthy = [case for case in looked.cases if not case.kind]
+    assert len(healthy) == HEALTHY
+    assert looked.transactions > 5, "no transaction: no offset was missing"
+    accused = [f for case in healthy for f in looked.of(case) if KINDS[f.kind].weight is Weight.FAILS]
+    assert accused == []

@@ -1,0 +1,309 @@
+"""State at the cut, table by table of each kind: what Faust itself would have after taking in the same changelog."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import faust
+import pytest
+from faust.serializers import codecs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly.codecs import PLAIN, Decoding
+from snapkafka.assembly.lookups import local_frame
+from snapkafka.assembly.state import CHANGES, fold
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
+
+Record = tuple[bytes | None, bytes | None]
+
+
+def changes(spark: SparkSession, records: Sequence[Record], start: int = 0, **table: Any) -> DataFrame:
+    """Records of the changelog of one table, at offsets from `start`."""
+    kind = {
+        "app": "shop",
+        "table": "stock",
+        "topic": "shop-stock-changelog",
+        "partition": 0,
+        "key_codec": "json",
+        "value_codec": "json",
+        "sets": False,
+        "windowed": False,
+        **table,
+    }
+    rows = [{**kind, "key": k, "value": v, "offset": start + n} for n, (k, v) in enumerate(records)]
+    return local_frame(spark, CHANGES, rows)
+
+
+def folded(
+    spark: SparkSession, records: Sequence[Record], decoding: Decoding = PLAIN, **table: Any
+) -> list[Any]:
+    """Rows of the state, by offset."""
+    found = fold(changes(spark, records, **table), decoding, **kinds(table)).collect()
+    return sorted(found, key=lambda row: row.changelog_offset)
+
+
+def kinds(table: dict[str, Any]) -> dict[str, bool]:
+    """What `fold` wants to know of tables."""
+    return {"sets": "sets" in table, "windows": "windowed" in table}
+
+
+def js(value: Any) -> bytes:
+    """As Faust's codec writes it."""
+    written: bytes = codecs.dumps("json", value)
+    return written
+
+
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "window",
+    [faust.TumblingWindow(10.0), faust.HoppingWindow(10.0, 5.0, expires=60.0)],
+    ids=("tumbling", "hopping"),
+)
+def test_a_window_is_two_columns_and_its_key_is_the_key(spark: SparkSession, window: Any) -> None:
+    """The bounds are those of Faust, to the last digit; a deleted window is gone."""
+    ranges = [*window.ranges(1_700_000_001.5), *window.ranges(1_700_000_042.25)]
+    records: list[Record] = [
+        (js((key, bounds)), js(n)) for n, bounds in enumerate(ranges) for key in ("k", 7, ("a", 1))
+    ]
+    records += [(js(("k", ranges[0])), None)]
+    rows = folded(spark, records, windowed=True)
+    expected = {
+        (text, *bounds, str(n))
+        for n, bounds in enumerate(ranges)
+        for text in ("k", "7", '["a",1]')
+        if (text, n) != ("k", 0)
+    }
+    assert {(row.key, row.window_start, row.window_end, row.value) for row in rows} == expected
+    assert {row.why_undecoded for row in rows} == {None}
+
+
+def test_what_has_no_window_keeps_its_whole_key(spark: SparkSession) -> None:
+    odd: list[Record] = [
+        (b'"k"', b"1"),
+        (b'["k",[1.0]]', b"2"),
+        (b'["k",["a","b"]]', b"3"),
+        (b"\xff", b"4"),
+        (None, b"5"),
+    ]
+    rows = [
+        (row.key, row.window_start, row.value, row.why_undecoded) for row in folded(spark, odd, windowed=True)
+    ]
+    assert rows == [
+        ("k", None, "1", "key: no window"),
+        ('["k",[1.0]]', None, "2", "key: no window"),
+        ('["k",["a","b"]]', None, "3", "key: no window"),
+        (None, None, "4", "key: not UTF-8"),
+        (None, None, "5", "key: no window"),
+    ]
+    (pair,) = folded(spark, [(b'["k",[1.0,2.0]]', b"1")])
+    assert (pair.key, pair.window_start, pair.why_undecoded) == ('["k",[1.0,2.0]]', None, None), (
+        "a table without windows"
+    )
+
+
+# -- sets --------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def faust_sets(codec: str = "json") -> Iterator[tuple[Any, list[Record]]]:
+    """A real table of sets, and the records that it writes, as its changelog would get them."""
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    app = faust.App("shop", broker="kafka://localhost:1", store="memory://")
+    table: Any = app.SetTable("stock")
+    written: list[Record] = []
+    registry = app.serializers
+
+    def send(event: object, key: Any, value: Any) -> None:
+        written.append(
+            (
+                registry.dumps_key(None, key, serializer=codec),
+                registry.dumps_value(None, value, serializer=codec),
+            )
+        )
+
+    table._send_changelog = send
+    table._data = table._new_store()
+    yield table.data, written
+
+
+def play_sets(rng: random.Random, sets: Any, steps: int) -> None:
+    members: list[Any] = ["a", "b", 'q"uote', "ä", 1, 2.5, None, "1", ""]
+    for _ in range(steps):
+        one = sets[rng.choice(["x", "y", 1, "1", ("x", (1.0, 10.9))])]
+        some = set(rng.sample(members, rng.randint(0, 4)))
+        match rng.randrange(9):
+            case 0 | 1 | 2:
+                one.add(rng.choice(members))
+            case 3:
+                one.discard(rng.choice(members))
+            case 4:
+                one.update(some)
+            case 5:
+                one.difference_update(some)
+            case 6:
+                one.intersection_update(some)
+            case 7:
+                one.symmetric_difference_update(some)
+            case 8:
+                one.clear() if rng.random() < 0.3 else one.update(some)
+
+
+def held(sets: Any) -> dict[str, list[str]]:
+    """What a table of sets holds, as JSON."""
+    return {said(key): sorted(map(said, members.data)) for key, members in sets.data.items()}
+
+
+def said(value: Any) -> str:
+    """As JSON; 1.0 is 1, to sets in Python too."""
+    if isinstance(value, tuple | list):
+        return f"[{','.join(map(said, value))}]"
+    return json.dumps(int(value) if isinstance(value, float) and value == int(value) else value)
+
+
+def rows_held(rows: list[Any]) -> dict[str, list[str]]:
+    assert {row.why_undecoded for row in rows} <= {None}
+    return {said(json.loads(row.key_raw)[1]): sorted(map(said, json.loads(row.value))) for row in rows}
+
+
+def test_a_set_is_what_its_operations_make(spark: SparkSession) -> None:
+    """The last value of a key is no set: Faust logs what is added and taken away."""
+    with faust_sets() as (sets, written):
+        for seed in range(2):
+            play_sets(random.Random(seed), sets, 200)
+            rows = folded(spark, written, sets=True)
+            assert rows_held(rows) == held(sets), f"seed {seed}"
+    assert b'[1,"x"]' in {key for key, _ in written} and len(rows) == 5
+    assert {row.key for row in rows} == {"x", "y", "1", '["x",[1,10.9]]'} | {
+        row.key for row in rows if "[" in row.key
+    }
+
+
+def test_the_bytes_of_a_set_are_one_operation_that_makes_it_anew(spark: SparkSession) -> None:
+    """Taken in by Faust they give the same set: a restore can send them."""
+    with faust_sets() as (sets, written):
+        play_sets(random.Random(7), sets, 80)
+        rows = folded(spark, written, sets=True)
+        expected = held(sets)
+    with faust_sets() as (again, _):
+        for row in rows:
+            (operation, key), value = json.loads(row.key_raw), json.loads(row.value_raw)
+            again[tuple(map(_hashable, key)) if isinstance(key, list) else key].apply_changelog_event(
+                operation, value
+            )
+        assert held(again) == expected
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def test_windows_of_sets(spark: SparkSession) -> None:
+    key = ("k", (10.0, 19.9))
+    rows = folded(
+        spark, [(js((1, key)), js("a")), (js((15, key)), js([["b", "c"], ["a"]]))], sets=True, windowed=True
+    )
+    found = [(row.key, row.window_start, row.window_end, row.value, row.changelog_offset) for row in rows]
+    assert found == [("k", 10.0, 19.9, '["b","c"]', 1)]
+
+
+def test_an_emptied_set_is_there_and_empty(spark: SparkSession) -> None:
+    rows = folded(
+        spark, [(js((1, "k")), js("a")), (js((2, "k")), js("a")), (js((15, "n")), js([[], []]))], sets=True
+    )
+    assert [(row.key, row.value) for row in rows] == [("k", "[]"), ("n", "[]")]
+
+
+def test_operations_that_cannot_be_read_stay(spark: SparkSession) -> None:
+    """And together make the set: of those with the same bytes the last, in their order."""
+    odd: list[Record] = [
+        (b"\xff", b"1"),
+        (js((1, "k")), b"\xff"),
+        (js((9, "k")), b"1"),
+        (js((15, "k")), b"1"),
+        (js("k"), b"1"),
+        (b"\xff", b"1"),
+        (js((1, "k")), b"\xfe"),
+        (js((1, "k")), None),
+        (None, b"1"),
+    ]
+    rows = folded(spark, odd, sets=True)
+    assert [(row.changelog_offset, row.key, row.why_undecoded) for row in rows] == [
+        (1, '[1,"k"]', "value: not UTF-8"),
+        (2, '[9,"k"]', "key: no operation of a set"),
+        (3, '[15,"k"]', "key: no operation of a set"),
+        (4, "k", "key: no operation of a set"),
+        (5, None, "key: not UTF-8"),
+        (6, '[1,"k"]', "value: not UTF-8"),
+        (8, None, "key: no operation of a set"),
+    ]
+
+
+def test_sets_in_a_codec_that_has_to_be_loaded(spark: SparkSession) -> None:
+    """Pickled windows and operations: decoded where the user says so, and then true sets; bytes otherwise."""
+    with faust_sets("pickle") as (sets, written):
+        play_sets(random.Random(3), sets, 30)
+        expected = held(sets)
+    pickled: dict[str, Any] = {"key_codec": "pickle", "value_codec": "pickle"}
+    rows = folded(spark, written, Decoding(unpickle=True), sets=True, **pickled)
+    assert rows_held(rows) == expected
+    bytes_only = folded(spark, written, sets=True, **pickled)
+    assert {(row.key_raw, row.value_raw) for row in bytes_only} == set(written)
+    assert all("pickles execute" in row.why_undecoded for row in bytes_only)
+
+
+# -- all of them -------------------------------------------------------------------------------------------------------
+
+
+def test_deletes_repeats_and_partitions_that_nobody_has_written(spark: SparkSession) -> None:
+    records: list[Record] = [
+        (b'"a"', b"1"),
+        (b'"a"', None),
+        (b'"b"', None),
+        (b'"c"', b"1"),
+        (b'"a"', b"2"),
+        (b'"c"', b"3"),
+    ]
+    assert [(row.key, row.value) for row in folded(spark, records)] == [("a", "2"), ("c", "3")]
+    assert folded(spark, [(b'"b"', None)]) == []
+    assert folded(spark, []) == folded(spark, [], sets=True) == []
+
+
+def test_a_state_and_the_changes_since_give_the_state_after_them(spark: SparkSession) -> None:
+    """What an incremental snapshot is made by: rows of `state` are changes themselves."""
+    with faust_sets() as (sets, of_sets):
+        play_sets(random.Random(5), sets, 60)
+    rng = random.Random(5)
+    plain: list[Record] = [
+        (js(rng.choice("abcdef")), None if rng.random() < 0.2 else js(rng.randrange(99))) for _ in range(60)
+    ]
+    plain += [(b"\xff", b"\xff")]
+    everything: list[tuple[list[Record], dict[str, Any]]] = [
+        (of_sets, {"sets": True}),
+        (plain, {"windowed": True}),
+    ]
+    for records, table in everything:
+        whole, half = folded(spark, records, **table), len(records) // 2
+        parent = fold(changes(spark, records[:half], **table), PLAIN, **kinds(table))
+        delta = changes(spark, records[half:], half, **table)
+        rows = parent.select(
+            "app",
+            "table",
+            fn.col("changelog_topic").alias("topic"),
+            "partition",
+            fn.col("key_raw").alias("key"),
+            fn.col("value_raw").alias("value"),
+            fn.col("changelog_offset").alias("offset"),
+            *(fn.lit(table.get(name, False)).alias(name) for name in ("sets", "windowed")),
+            *(fn.lit("json").alias(name) for name in ("key_codec", "value_codec")),
+        )
+        again = fold(rows.unionByName(delta), PLAIN, **kinds(table)).collect()
+        assert sorted(again, key=lambda row: row.changelog_offset) == whole, table

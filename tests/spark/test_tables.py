@@ -1,0 +1,229 @@
+"""The tables made from records at hand: what must never show in them, and records that nobody would send on purpose."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly import tables, writing
+from snapkafka.assembly.codecs import PLAIN
+from snapkafka.assembly.decode import stamped
+from snapkafka.assembly.failures import translate
+from snapkafka.assembly.job import _unwritten
+from snapkafka.assembly.lookups import Lookups, local_frame
+from snapkafka.assembly.session import sized
+from snapkafka.assembly.source import SOURCE_SCHEMA, read_ranges
+from snapkafka.checks import CutView, ReadRange
+from snapkafka.errors import BadInputError
+from snapkafka.protocol.captured import Captured, ChangelogCut, ProcessCut, SenderEnd
+from snapkafka.protocol.records import Position
+from snapkafka.testing import Broker
+from snapkafka.wire import headers as wire
+from tests.unit.little_log import CAPTURED, EPOCH, INPUT
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
+
+LEDGER = 0xBEEF
+#: Offsets of the markers of `taken`: no table may know of them.
+MARKER_SEQ = 5
+TIMES = {
+    "now": 1_700_000_000_000,
+    "none": -1,
+    "long ago": -62_135_596_800_000,
+    "the last": 253_402_300_799_999,
+    "past the last": 253_402_300_800_000,
+    "absurd": 9_000_000_000_000_000,
+}
+
+
+def captured() -> Captured:
+    """One input and three tables: plain, of sets, windowed, all written by process 1 below offset 5."""
+    changelogs = [
+        ChangelogCut(
+            app="app",
+            table=name,
+            topic=name,
+            topic_id="",
+            partition=0,
+            end=9,
+            process=1,
+            sets=sets,
+            windowed=windowed,
+        )
+        for name, sets, windowed in (("plain", False, False), ("sets", True, False), ("windows", False, True))
+    ]
+    ends = [SenderEnd(process=1, topic=cut.topic, partition=0, white_end=5, last_seq=4) for cut in changelogs]
+    agents = (Position(agent="a", topic="in", partition=0, offset=2),)
+    return replace(
+        CAPTURED,
+        inputs=(replace(INPUT, agents=agents),),
+        senders=(CAPTURED.senders[0], *ends),
+        changelogs=tuple(changelogs),
+        processes=(ProcessCut(process=1, app="app"),),
+    )
+
+
+def record(topic: str, offset: int, key: bytes | None, value: bytes | None, header: bytes) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": 0,
+        "offset": offset,
+        "timestamp": datetime(2026, 1, 1, tzinfo=UTC),
+        "key": key,
+        "value": value,
+        "headers": [{"key": "trace", "value": b"7"}, {"key": wire.HEADER, "value": header}],
+    }
+
+
+def taken() -> list[dict[str, Any]]:
+    """To each topic five white records, a marker, and a red one."""
+    rows = []
+    keys = {"in": b'"k%d"', "plain": b'"k%d"', "sets": b'[1,"k%d"]', "windows": b'["k%d",[1.0,10.9]]'}
+    for topic, key in keys.items():
+        check = wire.tp_check(topic, 0)
+        rows += [record(topic, n, key % n, b"%d" % n, wire.stamp(LEDGER, check, 0, 1, n)) for n in range(5)]
+        marker = wire.marker(LEDGER, check, EPOCH, 1, MARKER_SEQ, 0)
+        rows.append(record(topic, MARKER_SEQ, wire.marker_key(1), None, marker))
+        rows.append(record(topic, 6, key % 6, b"6", wire.stamp(LEDGER, check, EPOCH, 1, 6)))
+    return rows
+
+
+def made(spark: SparkSession, records: DataFrame) -> dict[str, list[Any]]:
+    """Every table, row by row."""
+    found = _unwritten(records, Lookups(spark, CutView(captured())), PLAIN)
+    return {name: [row.asDict(recursive=True) for row in table.collect()] for name, table in found.items()}
+
+
+def traces(found: dict[str, list[Any]]) -> list[str]:
+    """Where a table shows something of the taking: our header, the key of a marker, or a place where one lies."""
+
+    def ours(value: Any) -> bool:
+        if isinstance(value, dict):
+            return any(map(ours, (*value, *value.values())))
+        if isinstance(value, list):
+            return any(map(ours, value))
+        return wire.HEADER in (
+            value.decode("latin-1") if isinstance(value, bytes | bytearray) else str(value)
+        )
+
+    return [
+        f"{name}.{column}"
+        for name, rows in found.items()
+        for row in rows
+        for column, value in row.items()
+        if ours(value) or (column in ("offset", "changelog_offset") and value == MARKER_SEQ)
+    ]
+
+
+@pytest.fixture(scope="module")
+def records(spark: SparkSession) -> DataFrame:
+    return stamped(local_frame(spark, SOURCE_SCHEMA, taken()), ledger_id=LEDGER).cache()
+
+
+def test_no_table_has_a_trace_of_the_taking(spark: SparkSession, records: DataFrame) -> None:
+    found = made(spark, records)
+    assert {name: len(rows) for name, rows in found.items()} == {
+        "state": 15,
+        "messages": 3,
+        "channels": 1,
+        "processes": 1,
+        "positions": 1,
+    }
+    assert traces(found) == []
+    assert [row["headers"] for row in found["messages"]] == [{"trace": b"7"}] * 3, "those of others stay"
+    assert {row["why_undecoded"] for row in found["state"]} == {None}
+
+
+def test_traces_would_be_seen(
+    spark: SparkSession, records: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Markers taken for records, in each kind of table; our headers left where they were."""
+    white = records.withColumn("epoch", fn.when(fn.col("marker"), 0).otherwise(fn.col("epoch")))
+    blind = white.withColumn("marker", fn.lit(False)).withColumn("value", fn.coalesce("value", fn.lit(b"1")))
+
+    def all_headers() -> Column:
+        return fn.map_from_entries("headers")
+
+    monkeypatch.setattr(tables, "other_headers", all_headers)
+    found = traces(made(spark, blind))
+    assert {"state.key_raw", "state.changelog_offset", "messages.headers"} <= set(found)
+    assert found.count("state.key_raw") == 3, "a plain table, sets, windows"
+
+
+def test_times_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
+    """No time, and times past what readers of the files can hold, are null; the others are what they were."""
+    check = wire.tp_check("in", 0)
+    rows = [
+        record("in", 2 + n, name.encode(), b"1", wire.stamp(LEDGER, check, 0, 1, 2 + n))
+        for n, name in enumerate(TIMES)
+    ]
+    said = local_frame(
+        spark,
+        "offset bigint, ms bigint",
+        [{"offset": 2 + n, "ms": ms} for n, ms in enumerate(TIMES.values())],
+    )
+    source = (
+        local_frame(spark, SOURCE_SCHEMA, rows)
+        .join(said, "offset")
+        .withColumn("timestamp", fn.timestamp_millis("ms"))
+        .drop("ms")
+    )
+    view = CutView(replace(captured(), senders=(replace(CAPTURED.senders[0], white_end=99),)))
+    messages = tables.messages(stamped(source, ledger_id=LEDGER), Lookups(spark, view))
+    with sized(spark, 10):
+        writing.write(messages, "messages", tmp_path, rows_max=10)
+    file = pq.read_table(tmp_path / "messages")
+    assert str(file.schema.field("timestamp").type) == "timestamp[us, tz=UTC]"
+    found = {row["key"]: row["timestamp"] for row in file.to_pylist()}
+    assert {name: None if at is None else round(at.timestamp() * 1000) for name, at in found.items()} == {
+        name: ms if name in ("now", "the last") else None for name, ms in TIMES.items()
+    }
+
+
+@pytest.mark.kafka
+def test_a_time_that_spark_cannot_hold_is_said(spark: SparkSession, kafka: Broker, topic_prefix: str) -> None:
+    """A topic takes one only where it is set so; the job ends, in our words. Others of that kind are read."""
+    topic = f"{topic_prefix}times"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    anything = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    admin.create_topics([NewTopic(topic, 1, 1, config=anything)])[topic].result()
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    for ms in (TIMES["absurd"], 2**62):
+        producer.produce(topic, b"v", timestamp=ms)
+    assert producer.flush(10) == 0
+
+    def read(start: int) -> DataFrame:
+        return read_ranges(spark, [ReadRange(topic, 0, start, start + 1)], bootstrap=kafka.bootstrap)
+
+    assert read(0).select(fn.unix_millis("timestamp")).first() == (TIMES["absurd"],)
+    with pytest.raises(Exception, match="long overflow") as raised:
+        read(1).collect()
+    assert isinstance(translate(raised.value), BadInputError)
+
+
+def test_messages_in_the_codec_that_their_reader_has(spark: SparkSession) -> None:
+    """And where that is JSON or text, anything that is: others write to an input as they like."""
+    check = wire.tp_check("in", 0)
+    values = (b64encode(b'{"n":1}'), b"{", b'"text"')
+    rows = [
+        record("in", 2 + n, b"k", value, wire.stamp(LEDGER, check, 0, 1, 2 + n))
+        for n, value in enumerate(values)
+    ]
+    records = stamped(local_frame(spark, SOURCE_SCHEMA, rows), ledger_id=LEDGER)
+    found = {}
+    for codec in ("json|binary", "json", "raw", ""):
+        inputs = (replace(captured().inputs[0], value_codec=codec),)
+        lookups = Lookups(spark, CutView(replace(captured(), inputs=inputs)))
+        found[codec] = [row.value for row in tables.messages(records, lookups).orderBy("offset").collect()]
+    assert found.pop("json|binary") == ['{"n":1}', None, None]
+    assert set(map(tuple, found.values())) == {(values[0].decode(), "{", "text")}
