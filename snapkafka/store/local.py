@@ -122,10 +122,10 @@ class LocalStore:
         with contextlib.ExitStack() as held:
             with self._errors("written"):
                 self.root.mkdir(parents=True, exist_ok=True)
-                with _locked(self.root):
+                with locked(self.root):
                     self._clear_away(file_stem(snapshot_id))
                     folder.mkdir()
-                    held.enter_context(_locked(folder))
+                    held.enter_context(locked(folder))
             try:
                 yield folder
             finally:
@@ -135,7 +135,7 @@ class LocalStore:
         """Remove what nobody writes any more."""
         for left in self.root.iterdir():
             if left.name.startswith((f"{stem}{UNFINISHED}", f"{stem}.json{UNFINISHED}")):
-                with contextlib.suppress(OSError), _locked(left, wait=False):
+                with contextlib.suppress(OSError), locked(left, wait=False):
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     def publish(self, manifest: Manifest, staged: Path) -> Manifest:
@@ -152,7 +152,7 @@ class LocalStore:
             StorageError: the directory cannot be written.
         """
         path, tables = self.manifest_path(manifest.id), self.root / file_stem(manifest.id)
-        with self._errors("written"), _locked(self.root):
+        with self._errors("written"), locked(self.root):
             there = self._same_rows(path, manifest)
             if there is not None:
                 manifest = dataclasses.replace(manifest, tables=there.tables)
@@ -190,7 +190,7 @@ def _columns(manifest: Manifest) -> dict[str, tuple[Column, ...]]:
 
 
 @contextlib.contextmanager
-def _locked(place: Path, *, wait: bool = True) -> Iterator[None]:
+def locked(place: Path, *, wait: bool = True) -> Iterator[None]:
     """The lock on a file or folder, for the length of the block; it ends with the process as well.
 
     Where the file system has no locks nobody is kept out; without `wait` that is an `OSError`, as another's lock is.

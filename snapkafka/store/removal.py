@@ -19,7 +19,7 @@ from typing import Final
 
 from snapkafka.manifest import Manifest, file_stem
 
-from .local import UNFINISHED, LocalStore
+from .local import UNFINISHED, LocalStore, locked
 
 __all__ = ["Leftover", "bytes_of", "clear", "foreign_files", "leftovers", "remove"]
 
@@ -56,9 +56,9 @@ def remove(store: LocalStore, manifest: Manifest) -> None:
     Raises:
         StorageError: something cannot be removed; what is left of it is no snapshot any more.
     """
-    foreign, folder = foreign_files(store, manifest), _folder(store, manifest)
-    own = _own_files(store, manifest)
-    with store._errors("written"):
+    folder = _folder(store, manifest)
+    with store._errors("written"), locked(store.root):  # nobody publishes meanwhile
+        foreign, own = foreign_files(store, manifest), _own_files(store, manifest)
         store.manifest_path(manifest.id).unlink(missing_ok=True)
         if folder.is_dir() and not folder.is_symlink() and not foreign:
             # Under the name of a leftover, in case this is killed half-way.
@@ -74,12 +74,12 @@ def remove(store: LocalStore, manifest: Manifest) -> None:
 
 
 def leftovers(store: LocalStore, *, older_than_s: float) -> list[Leftover]:
-    """What has been unfinished for so long that nobody can be at work on it any more."""
+    """What has been unfinished for so long that nobody can be at work on it any more, and nobody holds."""
     before = time.time() - older_than_s
     found = []
     with store._errors("read"):
         for path in sorted(store.root.iterdir()) if store.root.is_dir() else ():
-            if _UNFINISHED_NAME.fullmatch(path.name):
+            if _UNFINISHED_NAME.fullmatch(path.name) and not _in_use(path):
                 written, size = _last_written(path)
                 if written < before:
                     found.append(Leftover(name=path.name, bytes=size))
@@ -115,6 +115,17 @@ def _own_files(store: LocalStore, manifest: Manifest) -> list[Path]:
         for file in dict.fromkeys(named)
         if file.is_relative_to(folder) and file.is_file() and file.resolve().is_relative_to(inside)
     ]
+
+
+def _in_use(path: Path) -> bool:
+    """Does one who writes there hold its lock?"""
+    try:
+        with locked(path, wait=False):
+            return False
+    except BlockingIOError:
+        return True
+    except OSError:  # it is gone, or the file system has no locks
+        return False
 
 
 def _is_file_or_link(path: Path) -> bool:

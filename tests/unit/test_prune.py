@@ -300,6 +300,15 @@ async def test_leftovers_of_a_killed_assembly_go_after_a_day(store: LocalStore) 
     assert names(store) == ["new.json", "new/state/part-00000.parquet", f"{busy.name}/state/part"]
 
 
+async def test_what_an_assembly_holds_is_no_leftover_however_old(store: LocalStore) -> None:
+    put(store, "new", 2)
+    with store.staging("slow") as folder:
+        age(folder)
+        assert (await plan(store, last=1)).leftovers == ()
+        await prune(store, last=1)
+        assert folder.is_dir()
+
+
 async def test_what_is_needed_by_now_stays(store: LocalStore) -> None:
     """Between the question and the answer one was assembled that builds on it, and one was made anew."""
     for epoch, name in enumerate(("parent", "again", "old", "new"), 1):

@@ -136,7 +136,7 @@ def test_the_place_is_locked_until_the_manifest_is_written(
     tried = []
 
     def write(path: Path, text: str) -> None:
-        with pytest.raises(BlockingIOError), local._locked(tmp_path, wait=False):
+        with pytest.raises(BlockingIOError), local.locked(tmp_path, wait=False):
             pass
         tried.append(path.name)
 
