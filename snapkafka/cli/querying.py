@@ -165,9 +165,15 @@ def _tables(tables: tuple[TableChange, ...]) -> Table:
 def _keys(keys: tuple[KeyChange, ...]) -> Table:
     rows = table("app", "table", "change", "partition", "key", right=("partition",))
     for row in keys:
-        key = f"0x{row.key_raw}" if row.key is None else _printable(row.key)
-        rows.add_row(escape(row.app), escape(row.table), row.change, str(row.partition), escape(key))
+        rows.add_row(escape(row.app), escape(row.table), row.change, str(row.partition), escape(_key(row)))
     return rows
+
+
+def _key(row: KeyChange) -> str:
+    key = f"0x{row.key_raw}" if row.key is None else _printable(row.key)
+    if row.window_start is None:
+        return key
+    return f"{key} in the window from {row.window_start} to {row.window_end}"
 
 
 def _channels(channels: tuple[ChannelChange, ...]) -> Table:

@@ -50,13 +50,15 @@ class TableChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChange:
     """A key that is not as before; `change` is "added", "changed" or "removed". `key` is None where it is no text;
-    `key_raw` are its bytes as hex digits."""
+    `window_start`, `window_end`: its window, in seconds since 1970; `key_raw` are its bytes as hex digits."""
 
     app: str
     table: str
     change: str
     partition: int
     key: str | None
+    window_start: float | None
+    window_end: float | None
     key_raw: str | None
 
 
@@ -150,10 +152,12 @@ def _compared(manifest: Manifest) -> Compared:
 #: a set that could not be read): it is as before if they are the same ones.
 TABLES: Final = """
 SELECT app, "table", change, count(*) AS found,
-       arg_min({'partition': partition, 'key': key, 'key_raw': lower(hex(key_raw))},
+       arg_min({'partition': partition, 'key': key, 'window_start': window_start, 'window_end': window_end,
+                'key_raw': lower(hex(key_raw))},
                {'partition': partition, 'key_raw': key_raw}, $1) FILTER (WHERE change <> 'unchanged') AS first
 FROM (
     SELECT app, "table", partition, key_raw, any_value(key) AS key,
+           any_value(window_start) AS window_start, any_value(window_end) AS window_end,
            CASE WHEN bool_and(later) THEN 'added' WHEN NOT bool_or(later) THEN 'removed'
                 WHEN bit_xor(md5_number(value_raw)) = 0 THEN 'unchanged' ELSE 'changed' END AS change
     FROM (

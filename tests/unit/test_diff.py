@@ -13,10 +13,15 @@ from snapkafka.cli.app import app
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 from snapkafka.store import LocalStore
-from tests.unit.on_disk import in_channel, in_state, read_up_to, write_snapshot
+from tests.unit.on_disk import Row, in_channel, in_state, read_up_to, write_snapshot
 
 RUNNER = CliRunner()
 BYTES = {"app": "bank", "table": "odd", "partition": 0, "key_raw": b"\xff", "value_raw": b"\x00"}
+
+
+def in_window(raw: str, start: float) -> Row:
+    row = in_state("same", "1", app="shop", table="visits")
+    return {**row, "key_raw": raw.encode(), "window_start": start, "window_end": start + 59.9}
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +61,8 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
             in_state("new", "3"),
             in_state("moved", "4", partition=1),
             in_state("same", "1", app="shop"),
+            in_window("w1", 60.0),
+            in_window("w2", 120.0),
             BYTES | {"value_raw": b"\x01"},
         ],
         channels=[in_channel("credits", 4, 44, sender=9), in_channel("late", 0, 0)],
@@ -79,6 +86,7 @@ async def test_keys_are_counted_per_table_and_change(storage: str) -> None:
         TableChange(app="bank", table="dropped", added=0, changed=0, removed=1, unchanged=0),
         TableChange(app="bank", table="odd", added=0, changed=1, removed=0, unchanged=0),
         TableChange(app="shop", table="balances", added=1, changed=0, removed=0, unchanged=0),
+        TableChange(app="shop", table="visits", added=2, changed=0, removed=0, unchanged=0),
     )
     assert found.keys == ()
 
@@ -93,12 +101,23 @@ async def test_keys_are_named_up_to_a_number_and_told_apart_by_their_bytes(stora
         ("bank", "dropped", "removed", 0, "only", b"only".hex()),
         ("bank", "odd", "changed", 0, None, "ff"),
         ("shop", "balances", "added", 0, "same", b"same".hex()),
+        ("shop", "visits", "added", 0, "same", b"w1".hex()),
     ]
     found = await ops.diff(None, "", "monday", "tuesday", storage=storage, keys=100)
-    assert len(found.keys) == 8
-    assert KeyChange(
-        app="bank", table="balances", change="added", partition=1, key="moved", key_raw=b"moved".hex()
-    ) in found.keys, "in another partition it is another key"  # fmt: skip
+    assert len(found.keys) == 10
+    moved = KeyChange(
+        app="bank",
+        table="balances",
+        change="added",
+        partition=1,
+        key="moved",
+        window_start=None,
+        window_end=None,
+        key_raw=b"moved".hex(),
+    )
+    assert moved in found.keys, "in another partition it is another key"
+    windows = [(key.key, key.window_start, key.window_end) for key in found.keys[-2:]]
+    assert windows == [("same", 60.0, 119.9), ("same", 120.0, 179.9)], "a window of a key is a key of its own"
     with pytest.raises(BadInputError, match="-1 keys"):
         await ops.diff(None, "", "monday", "tuesday", storage=storage, keys=-1)
 
@@ -182,6 +201,7 @@ def test_the_command_prints_tables(storage: str) -> None:
     assert lines[0] == ["snapshot", "monday", "epoch", "10", "VERIFIED"]
     assert ["bank", "balances", "2", "1", "2", "1"] in lines
     assert ["bank", "odd", "changed", "0", "0xff"] in lines
+    assert "same in the window from 120.0 to 179.9" in result.stdout
     assert ["bank", "audit", "credits", "3", "->", "4", "27", "->", "44"] in lines
     assert ["bank", "orders[0]", "100", "->", "130", "30"] in lines
     assert ["bank", "late[0]", "none", "->", "8"] in lines
