@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import fcntl
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ __all__ = ["LocalStore", "open_store"]
 
 #: In the name of every folder that is still being written; `list` and readers of tables never look into these.
 UNFINISHED: Final = ".tmp-"
+#: Our own names of what is unfinished, and of what; `old.tmp-backup` is somebody else's.
+UNFINISHED_NAME: Final = re.compile(rf"(.*){re.escape(UNFINISHED)}[0-9a-f]{{32}}", re.DOTALL)
 
 
 def open_store(uri: str) -> LocalStore:
@@ -134,7 +137,8 @@ class LocalStore:
     def _clear_away(self, stem: str) -> None:
         """Remove what nobody writes any more."""
         for left in self.root.iterdir():
-            if left.name.startswith((f"{stem}{UNFINISHED}", f"{stem}.json{UNFINISHED}")):
+            unfinished = UNFINISHED_NAME.fullmatch(left.name)
+            if unfinished is not None and unfinished[1] in (stem, f"{stem}.json"):
                 with contextlib.suppress(OSError), locked(left, wait=False):
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
 

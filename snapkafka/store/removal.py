@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 import shutil
 import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from snapkafka.manifest import Manifest, file_stem
 
-from .local import UNFINISHED, LocalStore, locked
+from .local import UNFINISHED, UNFINISHED_NAME, LocalStore, locked
 
 __all__ = ["Leftover", "bytes_of", "clear", "foreign_files", "leftovers", "remove"]
-
-#: Our own names of what is unfinished end so; `old.tmp-backup` is somebody else's.
-_UNFINISHED_NAME: Final = re.compile(rf".*{re.escape(UNFINISHED)}[0-9a-f]{{32}}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +74,7 @@ def leftovers(store: LocalStore, *, older_than_s: float) -> list[Leftover]:
     found = []
     with store._errors("read"):
         for path in sorted(store.root.iterdir()) if store.root.is_dir() else ():
-            if _UNFINISHED_NAME.fullmatch(path.name) and not _in_use(path):
+            if UNFINISHED_NAME.fullmatch(path.name) and not _in_use(path):
                 written, size = _last_written(path)
                 if written < before:
                     found.append(Leftover(name=path.name, bytes=size))

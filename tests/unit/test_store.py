@@ -74,15 +74,17 @@ def test_what_a_killed_assembly_leaves_is_not_listed(tmp_path: Path) -> None:
     """The tables have been moved, the manifest not yet written."""
     store = LocalStore(tmp_path)
     (tmp_path / "one").mkdir()
-    (tmp_path / "one.tmp-ab").mkdir()
-    (tmp_path / "one.json.tmp-cd").write_text("{")
+    (tmp_path / f"one.tmp-{'ab' * 16}").mkdir()
+    (tmp_path / f"one.json.tmp-{'cd' * 16}").write_text("{")
     assert store.list() == []
     with pytest.raises(UnknownSnapshotError):
         store.read("one")
-    (tmp_path / "one-more.tmp-ef").mkdir()
+    others = [f"one-more.tmp-{'ab' * 16}", "one.tmp-backup"]
+    for name in others:
+        (tmp_path / name).mkdir()
     publish(store)  # and the next one is not hindered, and takes it away
     assert [manifest.id for manifest in store.list()] == ["one"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one-more.tmp-ef", "one.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "one.json", *others}
 
 
 def test_what_a_living_assembly_writes_is_left_alone(tmp_path: Path) -> None:
