@@ -8,7 +8,9 @@ in another process, years later if the log lasts.
     <storage>/<snapshot id>/<table>/part-*.parquet      the tables
 
 Two assemblies of one snapshot have the same `content` digest: it covers the rows of the tables, in any order, and
-neither file names nor times. The format is described by `schemas/manifest.schema.json`; `version` rises when a reader
+neither file names nor times. An incremental snapshot has, in the place of the table `state`, a table `state_delta`: the
+keys that have changed since its parent. `parents` lists the snapshots whose rows make up the rest; `content` covers
+those by their digests. The format is described by `schemas/manifest.schema.json`; `version` rises when a reader
 of the old one could misread the new one, fields that are merely new are skipped by older readers.
 """
 
@@ -31,6 +33,8 @@ from snapkafka.protocol.captured import Captured
 
 __all__ = [
     "MANIFEST_VERSION",
+    "STATE",
+    "STATE_DELTA",
     "CheckEntry",
     "Column",
     "FileEntry",
@@ -38,8 +42,10 @@ __all__ = [
     "LaterVersionError",
     "LedgerEntry",
     "Manifest",
+    "ParentEntry",
     "ReadEntry",
     "RestorableEntry",
+    "SettledEntry",
     "TableEntry",
     "Times",
     "WitnessEntry",
@@ -47,9 +53,13 @@ __all__ = [
     "dump",
     "file_stem",
     "load",
+    "state_table",
 ]
 
 MANIFEST_VERSION: Final = 1
+#: The tables that hold rows of state: of a full snapshot all of them, of an incremental one what is new.
+STATE: Final = "state"
+STATE_DELTA: Final = "state_delta"
 
 
 class LaterVersionError(BadInputError):
@@ -169,8 +179,34 @@ class RestorableEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SettledEntry:
+    """Below `offset` of a changelog partition nothing is red for the snapshot: its state has counted all of that.
+
+    So there begins what a snapshot that builds on this one has to read.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParentEntry:
+    """A snapshot that an incremental one builds on: the folder of its rows of state, and their digest."""
+
+    id: str
+    epoch: int
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """See the top of this file. `id`, `attempt` and `epoch` repeat those of `captured`, for readers of the JSON."""
+    """See the top of this file. `id`, `attempt` and `epoch` repeat those of `captured`, for readers of the JSON.
+
+    `parents`: of an incremental snapshot, oldest first; that is a full one, and each builds on the one before it.
+    `isolation`: how the log was read ("read_committed": without what was aborted).
+    """
 
     id: str
     attempt: int
@@ -186,13 +222,33 @@ class Manifest:
     invariants: tuple[InvariantEntry, ...] = ()
     read: tuple[ReadEntry, ...] = ()
     restorable: RestorableEntry | None = None
+    parents: tuple[ParentEntry, ...] = ()
+    settled: tuple[SettledEntry, ...] = ()
+    isolation: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     version: int = MANIFEST_VERSION
 
 
-def content_digest(tables: Iterable[TableEntry]) -> str:
-    """One digest over the rows of all tables, in hex; the same for every assembly of the same snapshot."""
+def state_table(manifest: Manifest) -> TableEntry:
+    """The table with a snapshot's own rows of state.
+
+    Raises:
+        BadInputError: the manifest names none.
+    """
+    for table in manifest.tables:
+        if table.name in (STATE, STATE_DELTA):
+            return table
+    raise BadInputError(f"snapshot {manifest.id} has no table of state", hint="assemble it again")
+
+
+def content_digest(tables: Iterable[TableEntry], parents: Iterable[ParentEntry] = ()) -> str:
+    """One digest over the rows of all tables, in hex; the same for every assembly of the same snapshot.
+
+    Args:
+        parents: those of an incremental snapshot; their rows of state count by their digests.
+    """
     lines = sorted(f"{table.name} {table.rows} {table.digest}\n" for table in tables)
+    lines += [f"on {parent.digest}\n" for parent in parents]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

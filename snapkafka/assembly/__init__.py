@@ -7,6 +7,7 @@
 | `decode` | our header; keys and values as texts |
 | `lookups` | the captured snapshot as small DataFrames, to be joined with |
 | `tables` | state, channels, messages, processes, positions |
+| `parents` | what an incremental snapshot builds on, and whether it can; `deltas`: its state |
 | `checks` | V1, V2, V4, V5 in Spark; `invariants`: V6 |
 | `job` | all of it in order, the manifest last |
 

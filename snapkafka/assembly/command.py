@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,11 +29,14 @@ from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalErro
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import in_words
 from snapkafka.manifest import LedgerEntry, Manifest, RestorableEntry
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore, open_store
 
 from .desk import Desk
 from .facts import DEFAULT_ISOLATION, ISOLATIONS, kafka_options, look
 from .failures import told_when_it_was_lost, translate
+from .parents import Base, find_base
 
 __all__ = ["main"]
 
@@ -157,14 +160,19 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
     given = _store(options.storage) if options.storage else None
     with Desk(connection, options.namespace) as desk:
         # What can be refused is refused before Spark takes its seconds to start.
-        work, offsets = [], 0
+        work, offsets, to_come = [], 0, set()
         for captured in sorted(map(desk.captured, options.snapshot), key=lambda captured: captured.epoch):
             store = given if given is not None else _store(captured.storage)
             view = desk.look(captured, options.isolation)
+            # A parent that is assembled on the way is looked at when it is there.
+            parent_is_there = (captured.parent, store.root) not in to_come
+            base = _base(store, captured, desk, options) if parent_is_there else None
+            starts = base.starts if base is not None else None
             with told_when_it_was_lost(store, captured):
-                require_offsets(view)
-            offsets = max(offsets, _offsets(view, options))
+                require_offsets(view, starts=starts)
+            offsets = max(offsets, _offsets(view, options, starts))
             work.append((captured, store))
+            to_come.add((captured.id, store.root))
         results = []
         with _spark(options, offsets) as spark:
             from . import job
@@ -178,6 +186,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
                     settings,
                     store,
                     namespace=options.namespace,
+                    base=_base(store, captured, desk, options),
                     wanted=wanted,
                     restorable=desk.restorable(captured),
                     say=options.say,
@@ -187,6 +196,10 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
                 not_committed = desk.commit(manifest) if Verdict(manifest.verdict).good else "not verified"
                 results.append(_assembled(manifest, path, not_committed))
     return results
+
+
+def _base(store: LocalStore, captured: Captured, desk: Desk, options: argparse.Namespace) -> Base | None:
+    return find_base(store, captured, desk.ledger(captured), isolation=options.isolation)
 
 
 def _assembled(manifest: Manifest, path: Path, not_committed: str) -> dict[str, Any]:
@@ -305,8 +318,11 @@ def _settings(options: argparse.Namespace, ledger: LedgerEntry, schemas: dict[st
     )
 
 
-def _offsets(view: CutView, options: argparse.Namespace) -> int:
-    return sum(item.end - item.start for item in reading_ranges(view, tail_max=options.tail_max))
+def _offsets(
+    view: CutView, options: argparse.Namespace, starts: Mapping[TopicPartition, int] | None = None
+) -> int:
+    ranges = reading_ranges(view, tail_max=options.tail_max, starts=starts)
+    return sum(item.end - item.start for item in ranges)
 
 
 @contextmanager

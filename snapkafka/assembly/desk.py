@@ -12,7 +12,8 @@ from collections import defaultdict
 from types import TracebackType
 from typing import Self
 
-from snapkafka.checks import CutView, Verdict
+from snapkafka.checks import CutView
+from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import SnapkafkaError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
@@ -182,6 +183,4 @@ def _times_ms(entry: Entry) -> dict[int, int]:
 
 
 def _verified(view: SnapshotView) -> bool:
-    return view.verdict is not None and view.verdict.verdict in {
-        verdict for verdict in Verdict if verdict.good
-    }
+    return view.verdict is not None and view.verdict.verdict in GOOD

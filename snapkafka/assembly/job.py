@@ -31,12 +31,15 @@ from snapkafka.checks import (
 from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.manifest import (
+    STATE,
+    STATE_DELTA,
     CheckEntry,
     InvariantEntry,
     LedgerEntry,
     Manifest,
     ReadEntry,
     RestorableEntry,
+    SettledEntry,
     TableEntry,
     Times,
     WitnessEntry,
@@ -47,10 +50,11 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore
 from snapkafka.wire.headers import ledger_id
 
-from . import checks, invariants, tables, writing
+from . import checks, deltas, invariants, tables, writing
 from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
 from .lookups import Lookups
+from .parents import Base
 from .session import sized
 from .source import read_ranges
 
@@ -90,6 +94,7 @@ def assemble(
     store: LocalStore,
     *,
     namespace: str,
+    base: Base | None = None,
     wanted: Iterable[Invariant] = (),
     restorable: RestorableEntry | None = None,
     say: Callable[[str], None] = lambda text: None,
@@ -102,6 +107,7 @@ def assemble(
         settings: how the log is read.
         store: where it goes.
         namespace: of the ledger, for the manifest.
+        base: what an incremental snapshot builds on (`parents.find_base`); None: its state is made as a whole.
         wanted: invariants to check (V6).
         restorable: how long the log holds what it needs, for the manifest.
         say: hears what is being done.
@@ -112,13 +118,17 @@ def assemble(
     Raises:
         OffsetsGoneError: records that the tables need are gone; nothing is written.
         StorageError: the storage cannot be written.
-        BadInputError: an invariant is no SQL.
+        BadInputError: an invariant is no SQL; the state of the base has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
-    require_offsets(view)
+    starts = base.starts if base is not None else None
+    view = CutView(captured, view.bounds, starts)
+    require_offsets(view, starts=starts)
+    if base is not None:
+        deltas.require_columns(base.parts)
     invariants.require_valid(spark, wanted)
     clock = _Clock()
-    ranges = reading_ranges(view, tail_max=settings.tail_max)
+    ranges = reading_ranges(view, tail_max=settings.tail_max, starts=starts)
     say(f"{captured.id}: reading {_amount(ranges)}")
     lookups = Lookups(spark, view)
     with (
@@ -130,10 +140,12 @@ def assemble(
             looked = pool.submit(
                 clock.timed, "checks", lambda: _check(spark, records, lookups, ranges, settings)
             )
-            written = _write(pool, records, lookups, settings.decoding, folder, ranges)
+            settled = pool.submit(lambda: deltas.settled(records, lookups))
+            written = _write(pool, records, lookups, base, settings.decoding, folder, ranges)
             sums = clock.timed("digests", lambda: writing.digests(written))
             outcomes = looked.result()
-        outcomes += clock.timed("invariants", lambda: invariants.check(spark, wanted, written))
+        seen = written if base is None else _with_state(spark, written, base, store)
+        outcomes += clock.timed("invariants", lambda: invariants.check(spark, wanted, seen))
         entries = tuple(
             writing.entry(
                 name,
@@ -145,7 +157,19 @@ def assemble(
             )
             for name in written
         )
-        manifest = _manifest(spark, view, settings, namespace, entries, outcomes, wanted, ranges, clock)
+        manifest = _manifest(
+            spark,
+            view,
+            settings,
+            namespace,
+            base,
+            entries,
+            settled.result(),
+            outcomes,
+            wanted,
+            ranges,
+            clock,
+        )
         return store.publish(replace(manifest, restorable=restorable), folder)
 
 
@@ -231,6 +255,7 @@ def _write(
     pool: Executor,
     records: DataFrame,
     lookups: Lookups,
+    base: Base | None,
     decoding: Decoding,
     folder: Path,
     ranges: list[ReadRange],
@@ -242,19 +267,33 @@ def _write(
         writing.write(table, name, folder, rows_max=rows_max)
         return writing.read_back(lookups.spark, name, folder)
 
+    def write_state() -> DataFrame:
+        if base is None:
+            return write(STATE, tables.state(records, lookups, decoding), view.changelogs)
+        parent = Lookups(lookups.spark, CutView(base.parent.captured))
+        return write(STATE_DELTA, deltas.delta(records, lookups, parent, decoding), view.changelogs)
+
     view = lookups.view
-    state = pool.submit(lambda: write("state", tables.state(records, lookups, decoding), view.changelogs))
+    state = pool.submit(write_state)
     processes = pool.submit(lambda: write("processes", tables.processes(lookups)))
     positions = pool.submit(lambda: write("positions", tables.positions(lookups)))
     messages = write("messages", tables.messages(records, lookups, decoding), view.inputs)
     channels = write("channels", tables.channels(messages, lookups))
     return {
-        "state": state.result(),
+        STATE if base is None else STATE_DELTA: state.result(),
         "messages": messages,
         "channels": channels,
         "processes": processes.result(),
         "positions": positions.result(),
     }
+
+
+def _with_state(
+    spark: SparkSession, written: Mapping[str, DataFrame], base: Base, store: LocalStore
+) -> dict[str, DataFrame]:
+    """The tables of an incremental snapshot as its readers see them: the whole state in the place of the delta."""
+    others = {name: table for name, table in written.items() if name != STATE_DELTA}
+    return {STATE: deltas.whole_state(spark, store.root, base.parts, written[STATE_DELTA]), **others}
 
 
 def _offsets(ranges: list[ReadRange]) -> int:
@@ -292,20 +331,23 @@ def _manifest(
     view: CutView,
     settings: Settings,
     namespace: str,
+    base: Base | None,
     tables: tuple[TableEntry, ...],
+    settled: tuple[SettledEntry, ...],
     outcomes: list[CheckOutcome],
     wanted: tuple[Invariant, ...],
     ranges: list[ReadRange],
     clock: _Clock,
 ) -> Manifest:
     captured = view.captured
+    parents = base.entries() if base is not None else ()
     return Manifest(
         id=captured.id,
         attempt=captured.attempt,
         epoch=captured.epoch,
         namespace=namespace,
         verdict=decide(outcomes, replays=captured.replays, contaminated=captured.contaminated),
-        content=content_digest(tables),
+        content=content_digest(tables, parents),
         ledger=settings.ledger,
         times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
         tables=tables,
@@ -313,6 +355,9 @@ def _manifest(
         captured=captured,
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
         read=tuple(ReadEntry(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in ranges),
+        parents=parents,
+        settled=settled,
+        isolation=settings.isolation,
         versions={
             "snapkafka": snapkafka.__version__,
             "python": platform.python_version(),

@@ -35,15 +35,19 @@ DISCARD: Final = 2
 UPDATE: Final = 15
 
 
-def fold(changes: DataFrame, decoding: Decoding, *, sets: bool, windows: bool) -> DataFrame:
+def fold(
+    changes: DataFrame, decoding: Decoding, *, sets: bool, windows: bool, deleted: bool = False
+) -> DataFrame:
     """The table `state` (`STATE_SCHEMA`) from all changes up to the cut (`CHANGES`), in any order.
 
     Args:
         decoding: how keys and values are read.
         sets, windows: whether such tables can be among them; without them there is less to do.
+        deleted: keys that were deleted have a row too, without a value.
     """
     plain = changes.where(~fn.col("sets")) if sets else changes
-    rows = decoded(_last_values(plain), decoding)
+    last = _last_values(plain)
+    rows = decoded(last if deleted else last.where(fn.col("value").isNotNull()), decoding)
     if sets:
         rows = rows.unionByName(_sets(decoded(changes.where("sets"), decoding)))
     none = fn.lit(None).cast("double")
@@ -61,11 +65,10 @@ def fold(changes: DataFrame, decoding: Decoding, *, sets: bool, windows: bool) -
 
 
 def _last_values(changes: DataFrame) -> DataFrame:
-    """Per key the last value; null deletes."""
+    """Per key the last value; null: deleted."""
     return (
         changes.groupBy(*TABLE, *CODECS, "key")
         .agg(fn.max_by(fn.struct("value", "offset"), "offset").alias("last"))
-        .where(fn.col("last.value").isNotNull())
         .select(*TABLE, *CODECS, "key", "last.value", "last.offset")
     )
 

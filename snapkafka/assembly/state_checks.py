@@ -25,7 +25,7 @@ __all__ = ["StillThere", "facts", "findings", "key_facts"]
 
 #: Tells which of some records, one offset each, are in the log at this moment.
 StillThere = Callable[[Collection[ReadRange]], set[TopicPartition]]
-ENDS: Final = "topic string, partition int, state_end bigint, first_later bigint"
+ENDS: Final = "topic string, partition int, state_start bigint, state_end bigint, first_later bigint"
 
 
 def findings(
@@ -58,7 +58,9 @@ def facts(stamps: DataFrame, lookups: Lookups) -> dict[TopicPartition, StateFact
         _of_changelogs(stamps, lookups, {})
         .groupBy(*TP)
         .agg(
-            fn.count(fn.when(offset < fn.col("state_end"), 1)).alias("held"),
+            fn.count(fn.when(offset.between(fn.col("state_start"), fn.col("state_end") - 1), 1)).alias(
+                "held"
+            ),
             fn.max(fn.when(fn.col("in_state"), offset)).alias("last_white"),
             fn.min(fn.when(_later(), offset)).alias("first_later"),
         )
@@ -145,6 +147,7 @@ def _of_changelogs(stamps: DataFrame, lookups: Lookups, asked: dict[TopicPartiti
         {
             "topic": tp.topic,
             "partition": tp.partition,
+            "state_start": view.state_start(tp),
             "state_end": view.state_end(tp),
             "first_later": asked[tp].first_later if tp in asked else None,
         }

@@ -1,6 +1,6 @@
 """The tables of a snapshot, as transforms from stamped records and the captured snapshot.
 
-Each has its schema stated, in `SCHEMAS`, and ends in a `select` of exactly these columns. No marker and no header of
+Each has its schema stated (`schema`), and ends in a `select` of exactly these columns. No marker and no header of
 ours shows in any of them.
 """
 
@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.manifest import STATE, STATE_DELTA
 from snapkafka.protocol.records import Position
 
 from .codecs import PLAIN, Decoding, decoded, key_and_value
@@ -30,12 +31,13 @@ __all__ = [
     "of_changelogs",
     "positions",
     "processes",
+    "schema",
     "state",
 ]
 
 #: The columns of each table, in order. Offsets, positions and ids are Kafka's; `*_raw` are the bytes as they were.
 SCHEMAS: Final[Mapping[str, str]] = {
-    "state": STATE_SCHEMA,
+    STATE: STATE_SCHEMA,
     "messages": (
         "sender bigint, sender_app string, receiver_app string, topic string, partition int, offset bigint, "
         "seq bigint, key string, value string, key_raw binary, value_raw binary, headers map<string,binary>, "
@@ -59,7 +61,8 @@ SCHEMAS: Final[Mapping[str, str]] = {
 TIMES: Final = ("1970-01-01 00:00:00 UTC", "9999-12-31 23:59:59.999 UTC")
 #: Rows lie in this order within a file: what is looked up together lies together.
 SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
-    "state": ("app", "table", "partition", "key_raw"),
+    STATE: ("app", "table", "partition", "key_raw"),
+    STATE_DELTA: ("app", "table", "partition", "key_raw"),
     "messages": ("receiver_app", "topic", "partition", "offset"),
     "channels": ("receiver_app", "topic", "partition", "sender"),
     "processes": ("process",),
@@ -67,9 +70,14 @@ SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+def schema(table: str) -> str:
+    """The columns of a table as it is written; an incremental snapshot has deleted keys among its rows of state."""
+    return f"{SCHEMAS[STATE]}, deleted boolean" if table == STATE_DELTA else SCHEMAS[table]
+
+
 def columns(table: str) -> list[str]:
     """The names of a table's columns, in order."""
-    return [column.split(" ")[0] for column in SCHEMAS[table].split(", ")]
+    return [column.split(" ")[0] for column in schema(table).split(", ")]
 
 
 # --- State ----------------------------------------------------------------------------------------------------------
@@ -78,7 +86,7 @@ def columns(table: str) -> list[str]:
 def state(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
     """The tables of the apps at the cut: what the white changes below the ends of the changelogs make (R8's fold)."""
     white = of_changelogs(records, lookups).where("white")
-    return fold(white, decoding, sets=lookups.any_sets, windows=lookups.any_windows).select(*columns("state"))
+    return fold(white, decoding, sets=lookups.any_sets, windows=lookups.any_windows).select(*columns(STATE))
 
 
 def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, FileEntry, TableEntry
 
-from .tables import SCHEMAS, SORTED_BY
+from .tables import SORTED_BY, schema
 
 __all__ = ["digests", "entry", "read_back", "write"]
 
@@ -49,7 +49,7 @@ def write(table: DataFrame, name: str, folder: Path, *, rows_max: int) -> None:
 
 def read_back(spark: SparkSession, name: str, folder: Path) -> DataFrame:
     """The table as it was written."""
-    return spark.read.schema(SCHEMAS[name]).parquet((folder / name).as_uri())
+    return spark.read.schema(schema(name)).parquet((folder / name).as_uri())
 
 
 def digests(tables: Mapping[str, DataFrame]) -> dict[str, tuple[int, str]]:
@@ -95,8 +95,8 @@ def entry(name: str, folder: Path, stem: str, *, rows: int, digest: str, table: 
         FileEntry(path=f"{stem}/{name}/{part.name}", bytes=part.stat().st_size, sha256=_sha256(part))
         for part in sorted((folder / name).glob("*.parquet"))
     )
-    schema = tuple(Column(name=column, type=kind) for column, kind in table.dtypes)
-    return TableEntry(name=name, path=f"{stem}/{name}", rows=rows, digest=digest, schema=schema, files=files)
+    fields = tuple(Column(name=column, type=kind) for column, kind in table.dtypes)
+    return TableEntry(name=name, path=f"{stem}/{name}", rows=rows, digest=digest, schema=fields, files=files)
 
 
 def _sha256(path: Path) -> str:

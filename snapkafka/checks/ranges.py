@@ -9,6 +9,7 @@ or after `tail_max` records, whichever comes first; the manifest says how far it
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from snapkafka.errors import OffsetsGoneError
@@ -33,17 +34,24 @@ class ReadRange(NamedTuple):
     end: int
 
 
-def reading_ranges(view: CutView, *, tail_max: int = TAIL_MAX) -> list[ReadRange]:
-    """What to read, per partition, in order; ranges that are empty or cannot be read any more are left out."""
+def reading_ranges(
+    view: CutView, *, tail_max: int = TAIL_MAX, starts: Mapping[TopicPartition, int] | None = None
+) -> list[ReadRange]:
+    """What to read, per partition, in order; ranges that are empty or cannot be read any more are left out.
+
+    Args:
+        starts: where the reading of a changelog starts, if not where its log does.
+    """
     assert view.bounds is not None, "reading a log needs to know its bounds"
+    starts_at = starts or {}
     ranges = []
     for tp in sorted({*view.inputs, *view.changelogs}):
         if tp in view.recreated:
             continue
         now = view.bounds[tp]
-        starts = [now.start for _ in view.changelogs.get(tp, ())]
-        starts += [min(source.position, source.low) for source in view.inputs.get(tp, ())]
-        start, end = max(min(starts), now.start), min(view.closed_end(tp) + tail_max, now.end)
+        needed = [starts_at.get(tp, now.start) for _ in view.changelogs.get(tp, ())]
+        needed += [min(source.position, source.low) for source in view.inputs.get(tp, ())]
+        start, end = max(min(needed), now.start), min(view.closed_end(tp) + tail_max, now.end)
         if start < end:
             ranges.append(ReadRange(*tp, start, end))
     return ranges
@@ -91,8 +99,11 @@ def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
     return findings, counts
 
 
-def require_offsets(view: CutView) -> None:
+def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | None = None) -> None:
     """Refuse to assemble a snapshot whose records are gone: its tables would be short, and look whole.
+
+    Args:
+        starts: where the reading of a changelog starts: from there on all of it is needed.
 
     Raises:
         OffsetsGoneError: records that the tables need have been deleted, or their topic was.
@@ -120,4 +131,11 @@ def require_offsets(view: CutView) -> None:
                 raise OffsetsGoneError(
                     f"snapshot {view.captured.id} needs {tp} (changelog of table {changelog.table}) below offset "
                     f"{changelog.end}, and its log now starts at {view.log_start(tp)}"
+                )
+            start = (starts or {}).get(tp, changelog.end)
+            if start < min(changelog.end, view.log_start(tp)):
+                raise OffsetsGoneError(
+                    f"snapshot {view.captured.id} builds on its parent with {tp} (changelog of table "
+                    f"{changelog.table}) from offset {start}, and its log now starts at {view.log_start(tp)}",
+                    hint="take a full snapshot, and assemble those that build on it sooner",
                 )

@@ -16,6 +16,8 @@ supersede and then go themselves. Or the topic's settings tell: what is younger 
 nothing, so a cut younger than that is safe. Else it is unverifiable: compaction does what it is there for, and accuses
 nobody.
 
+Where a snapshot builds on a parent, all this is asked of its delta alone: the parent's state was proven before.
+
 The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.state_checks` in Spark; what follows from
 them is decided here, once.
 """
@@ -40,8 +42,9 @@ CLOCKS_MS: Final = 60_000
 class StateFacts(NamedTuple):
     """What the log of a changelog partition holds of the cut.
 
-    `held`: records below the end. `last_white`: the highest offset of the state; -1: there is none. `first_later`: the
-    lowest offset of what was written after the cut (red, or past the end); None: there is nothing.
+    `held`: records below the end that no parent stands for. `last_white`: the highest offset of the state; -1: there
+    is none. `first_later`: the lowest offset of what was written after the cut (red, or past the end); None: there is
+    nothing.
     """
 
     held: int = 0
@@ -79,7 +82,7 @@ def judge(
         if (missing := _last_missing(view, tp, fact)) is not None:
             findings.append(missing)
             continue
-        if (start := view.log_start(tp)) > 0:
+        if (start := view.log_start(tp)) > view.state_start(tp):
             findings.append(
                 Finding("state-expired" if _expired(view, tp) else "state-gone", *tp, start, a=start)
             )
@@ -104,7 +107,8 @@ def doubtful(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts
 
 
 def _last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
-    ends = [end for end in view.senders.get(tp, {}).values() if end.last_seq >= 0]
+    start = view.state_start(tp)
+    ends = [end for end in view.senders.get(tp, {}).values() if end.last_seq >= 0 and end.white_end > start]
     last = max(ends, key=lambda end: end.white_end, default=None)
     if last is None or last.white_end - 1 <= fact.last_white:
         return None
@@ -112,7 +116,7 @@ def _last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> Findin
 
 
 def _holes(view: CutView, tp: TopicPartition, fact: StateFacts) -> int:
-    return max(0, view.state_end(tp) - view.log_start(tp)) - fact.held
+    return max(0, view.state_end(tp) - max(view.log_start(tp), view.state_start(tp))) - fact.held
 
 
 def _expired(view: CutView, tp: TopicPartition) -> bool:
@@ -152,7 +156,7 @@ def v3(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 def facts_of(view: CutView, lines: list[LogRecord]) -> StateFacts:
     """Of the records of one changelog partition."""
     return StateFacts(
-        held=sum(record.offset < view.state_end(record.tp) for record in lines),
+        held=sum(view.state_start(r.tp) <= r.offset < view.state_end(r.tp) for r in lines),
         last_white=max((record.offset for record in lines if view.in_state(record)), default=-1),
         first_later=min((record.offset for record in lines if _later(view, record)), default=None),
     )

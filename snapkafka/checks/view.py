@@ -14,7 +14,7 @@ is one of a process that the snapshot does not know (an app out of its scope), a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -82,10 +82,17 @@ class CutView:
     Args:
         captured: the snapshot.
         bounds: what the log holds now. Without, the log is taken to hold everything (a simulator's does).
+        starts: where a parent stands for the state of a changelog, up to where it does.
     """
 
-    def __init__(self, captured: Captured, bounds: dict[TopicPartition, LogBounds] | None = None) -> None:
+    def __init__(
+        self,
+        captured: Captured,
+        bounds: dict[TopicPartition, LogBounds] | None = None,
+        starts: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
         self.captured = captured
+        self.starts = starts or {}
         self.epoch = captured.epoch
         self.bounds = bounds
         self.processes: dict[int, ProcessCut] = {cut.process: cut for cut in captured.processes}
@@ -111,6 +118,10 @@ class CutView:
 
     def keeping(self, tp: TopicPartition) -> Keeping | None:
         return self.bounds[tp].keeping if self.bounds is not None and tp in self.bounds else None
+
+    def state_start(self, tp: TopicPartition) -> int:
+        """What counts for the state of a changelog partition below this is in the state of the parent; 0: nothing."""
+        return self.starts.get(tp, 0)
 
     def state_end(self, tp: TopicPartition) -> int:
         """The state of a changelog partition is the fold of its white records below this."""

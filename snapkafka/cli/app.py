@@ -51,7 +51,7 @@ def trigger(
     ] = "",
     type_: Annotated[str, typer.Option("--type", help="full or incremental.")] = "full",
     parent: Annotated[
-        str, typer.Option("--parent", help="Id of the snapshot that an incremental builds on.")
+        str, typer.Option("--parent", help="What an incremental one builds on; default: the latest verified.")
     ] = "",
     storage: Annotated[str, typer.Option("--storage", help="Where its tables shall lie.")] = "",
     apps: Annotated[

@@ -13,7 +13,8 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
+from snapkafka.checks.verdict import GOOD
+from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError, UnknownSnapshotError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.completion import LedgerState, ProcessView
@@ -53,14 +54,17 @@ async def compose_trigger(
         admin: the cluster; where it may not be looked at, the trigger does without.
         state: the ledger up to now.
         snapshot_id: names the snapshot; empty: one is made.
+        parent: what an incremental snapshot builds on; empty: the latest verified one.
         apps: those in scope, empty for all.
         knowing: consumer groups that know markers though they say no `Hello`.
 
     Raises:
         BadInputError: an argument makes no sense.
+        UnknownSnapshotError: the ledger has no such parent.
         TriggerRefusedError: the snapshot could not succeed.
     """
     check_trigger(state, snapshot_id=snapshot_id, type_=type, ttl_ms=ttl_ms, apps=apps)
+    parent = _parent(state, type, parent)
     snapshot_id = snapshot_id or made_id()
     fields = about(snapshot=snapshot_id)
     ends, marker_topics = await asyncio.gather(
@@ -137,6 +141,34 @@ def check_trigger(
         raise TriggerRefusedError(
             f"{len(state.open)} snapshots are running already", hint="wait for them, or see `snapkafka list`"
         )
+
+
+def _parent(state: LedgerState, type_: str, parent: str) -> str:
+    """What the snapshot builds on. A parent may still be assembled later, but it has to be captured."""
+    if type_ == "full":
+        if parent:
+            raise BadInputError("a full snapshot has no parent", hint="add --type incremental")
+        return ""
+    if not parent:
+        good = [
+            view.trigger.id
+            for _, view in sorted(state.snapshots.items())
+            if view.verdict is not None and view.verdict.verdict in GOOD
+        ]
+        if not good:
+            raise TriggerRefusedError(
+                "no verified snapshot is there to build on", hint="take a full one and assemble it first"
+            )
+        return good[-1]
+    epochs = [epoch for (name, _), epoch in state.by_id.items() if name == parent]
+    if not epochs:
+        raise UnknownSnapshotError(f"no snapshot {parent!r} in the ledger to build on")
+    if state.snapshots[max(epochs)].captured_at is None:
+        raise TriggerRefusedError(
+            f"snapshot {parent} is not captured: nothing can be built on it",
+            hint=f"`snapkafka show {parent}` says why",
+        )
+    return parent
 
 
 # -- what may be looked at -----------------------------------------------------------------------------------

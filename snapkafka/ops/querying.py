@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import Manifest
+from snapkafka.manifest import STATE, Manifest, state_table
 from snapkafka.ports import Cluster
-from snapkafka.store import LocalStore
+from snapkafka.store import LocalStore, state_parents, state_sql
 
 from .finding import manifest_paths, read_manifest
 from .reading import LATEST
@@ -166,7 +166,14 @@ class Placed(NamedTuple):
 
     @property
     def files(self) -> list[Path]:
-        return [self.root / file.path for table in self.manifest.tables for file in table.files]
+        """Its own, and those with rows of its state."""
+        tables = [*self.manifest.tables, *map(state_table, self.parents)]
+        return [self.root / file.path for table in tables for file in table.files]
+
+    @property
+    def parents(self) -> tuple[Manifest, ...]:
+        """The snapshots that an incremental one builds on, oldest first."""
+        return state_parents(LocalStore(self.root), self.manifest)
 
 
 @contextmanager
@@ -227,6 +234,9 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
             raise StorageError(
                 f"table {table.name} of snapshot {manifest.id} cannot be read: {one_line(error)}"
             ) from error
+    if parents := snapshot.parents:
+        whole = state_sql(LocalStore(snapshot.root), (*parents, manifest))
+        database.execute(f"CREATE VIEW {_name(schema)}.{STATE} AS {whole}")
 
 
 def _text(text: str) -> str:

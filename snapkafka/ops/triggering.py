@@ -47,7 +47,7 @@ async def trigger(
 
     Args:
         snapshot_id: empty: one is made.
-        parent: id of the snapshot that an incremental one builds on.
+        parent: id of the snapshot that an incremental one builds on; empty: the latest verified one.
         storage: where its tables shall lie; a path or URI, empty: said at assembly.
         who: who asks, for people.
         apps: those in scope, empty: all.
@@ -59,7 +59,7 @@ async def trigger(
         progress: told now and then while waiting.
 
     Raises:
-        BadInputError, TriggerRefusedError: it cannot start.
+        BadInputError, UnknownSnapshotError, TriggerRefusedError: it cannot start.
         SnapshotFailedError: it failed while it was waited for, or long ago.
     """
     if retries < 0 or (retries and not (snapshot_id or wait)):

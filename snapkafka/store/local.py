@@ -20,7 +20,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import Column, Manifest, dump, file_stem, load
+from snapkafka.manifest import Column, Manifest, TableEntry, dump, file_stem, load
 
 __all__ = ["LocalStore", "open_store"]
 
@@ -110,6 +110,23 @@ class LocalStore:
                     found[path.name] = path.read_text(encoding="utf-8")
         return found
 
+    def require_files(self, table: TableEntry) -> None:
+        """Refuse a table whose files are not there in their sizes.
+
+        Raises:
+            StorageError: naming the first one that is not.
+        """
+        for file in table.files:
+            path = self.root / file.path
+            with self._errors("read"):
+                size = path.stat().st_size if path.is_file() else -1
+            if size < 0:
+                raise StorageError(f"file {path} is gone")
+            if size != file.bytes:
+                raise StorageError(
+                    f"file {path} has {size:,} bytes, and had {file.bytes:,} when it was written"
+                )
+
     # -- writing ----------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -174,11 +191,11 @@ class LocalStore:
         """The manifest that is there, if its tables are, and hold the same rows in the same columns."""
         try:
             there = load(path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, BadInputError, UnicodeDecodeError):
+            for table in there.tables:
+                self.require_files(table)
+        except (FileNotFoundError, BadInputError, UnicodeDecodeError, StorageError):
             return None
-        files = [self.root / file.path for table in there.tables for file in table.files]
-        same = there.content == manifest.content and _columns(there) == _columns(manifest)
-        return there if same and all(file.is_file() for file in files) else None
+        return there if there.content == manifest.content and _columns(there) == _columns(manifest) else None
 
     @contextlib.contextmanager
     def _errors(self, done: str) -> Iterator[None]:

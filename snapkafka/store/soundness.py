@@ -16,7 +16,11 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Verdict, decide
+from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import CheckEntry, FileEntry, Manifest, TableEntry, content_digest, file_stem
+
+from .chains import state_parents
+from .local import LocalStore
 
 __all__ = ["Damage", "contradictions", "file_damage", "footer_reader"]
 
@@ -35,7 +39,8 @@ class Damage:
 
 
 def file_damage(root: Path, manifest: Manifest) -> Iterator[Damage]:
-    """What is wrong with the files of a snapshot: those that it names, and those that it does not.
+    """What is wrong with the files of a snapshot: those that it names, and those that it does not. Of what it builds on
+    it is known whether it is there, in its sizes.
 
     Args:
         root: the storage, to which the paths of the manifest are relative.
@@ -47,10 +52,18 @@ def file_damage(root: Path, manifest: Manifest) -> Iterator[Damage]:
         named |= {root / file.path for file in table.files}
         if not broken:
             yield from _miscounted(root, table)
+    yield from _lost_parents(root, manifest)
     folders = {root / file_stem(manifest.id), *(root / table.path for table in manifest.tables)}
     there = {path for folder in folders for path in folder.rglob("*") if not path.is_dir()}
     for path in sorted(there - named):
         yield Damage(file=path.relative_to(root).as_posix(), what="the manifest does not name it")
+
+
+def _lost_parents(root: Path, manifest: Manifest) -> Iterator[Damage]:
+    try:
+        state_parents(LocalStore(root), manifest)
+    except SnapkafkaError as error:
+        yield Damage(file=manifest.parents[-1].path, what=error.message)
 
 
 def _damage_of(root: Path, file: FileEntry) -> Iterator[Damage]:
@@ -120,7 +133,7 @@ def contradictions(manifest: Manifest) -> Iterator[str]:
     for name in ("id", "attempt", "epoch"):
         if getattr(manifest, name) != getattr(cut, name):
             yield f"{name} is {getattr(manifest, name)}, and {getattr(cut, name)} in captured"
-    digest = content_digest(manifest.tables)
+    digest = content_digest(manifest.tables, manifest.parents)
     if manifest.content != digest:
         yield f"content is {manifest.content}, and the rows and digests of its tables give {digest}"
     for what, names in (("table", manifest.tables), ("check", manifest.checks)):

@@ -39,7 +39,7 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.wire import headers as wire
 
-__all__ = ["Sender", "Stage", "play"]
+__all__ = ["Sender", "Stage", "play", "play_on"]
 
 
 @dataclass
@@ -53,6 +53,7 @@ class Stage:
     state: LedgerState = field(default_factory=LedgerState)
     epoch: int = 0
     captured: Captured | None = None
+    players: tuple[Sender, ...] = ()  # who is alive: alpha, beta
 
     def topic(self, name: str) -> str:
         return f"{self.namespace}-{name}"
@@ -101,6 +102,7 @@ class Sender:
     n: int = 0
     seqs: dict[TopicPartition, int] = field(default_factory=lambda: defaultdict(int))
     ends: dict[TopicPartition, SentEnd] = field(default_factory=dict)
+    reached: dict[TopicPartition, SentEnd] = field(default_factory=dict)  # the same with what is red
 
     def header(
         self, tp: TopicPartition, epoch: int, seq: int, cause: tuple[TopicPartition, int] | None = None
@@ -128,10 +130,11 @@ class Sender:
         offset = self.stage.send(tp, key, value, [*(more or []), (wire.HEADER, header)])
         if seq is None:
             self.seqs[tp] += 1
+            self.reached[tp] = SentEnd(
+                topic=tp.topic, partition=tp.partition, white_end=offset + 1, last_seq=number
+            )
             if not self.stage.epoch or epoch < self.stage.epoch:
-                self.ends[tp] = SentEnd(
-                    topic=tp.topic, partition=tp.partition, white_end=offset + 1, last_seq=number
-                )
+                self.ends[tp] = self.reached[tp]
         return offset
 
     def mark(self, tp: TopicPartition) -> int:
@@ -180,6 +183,7 @@ async def _play(bootstrap: str, namespace: str, red_received: bool, later_cause:
             await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
         old, a, b = await _join(stage, ids)
+        stage.players = (a, b)
         _white(stage, old, a, b, later_cause)
         await _cut(stage, a, b, red_received)
         stage.captured = stage.state.captured(stage.epoch)
@@ -284,6 +288,53 @@ async def _cut(stage: Stage, a: Sender, b: Sender, red_received: bool) -> None:
     )
 
 
+def play_on(stage: Stage, name: str, *, parent: str, written: Sequence[tuple[bytes, bytes | None]]) -> None:
+    """The next snapshot, an incremental one. Alpha writes its table: `written` before its cut; then `x` in red, and
+    once more in white `late`, both below the end of the changelog; then `red`, past it."""
+    asyncio.run(_play_on(stage, name, parent, written))
+
+
+async def _play_on(
+    stage: Stage, name: str, parent: str, written: Sequence[tuple[bytes, bytes | None]]
+) -> None:
+    balances, (a, b), before = stage.tp("balances"), stage.players, stage.epoch
+    await stage.ledger.open(create=False)
+    admin = KafkaTopicAdmin(Connection(bootstrap=stage.bootstrap))
+    try:
+        for key, value in written:
+            a.send(balances, key, value, epoch=before)
+        for sender in stage.players:
+            sender.ends = sender.ends | sender.reached  # what was red is white for the next one
+        trigger = Trigger(n=1000 + before, id=name, type="incremental", parent=parent)
+        stage.epoch = await stage.append(trigger) + 1
+        reports = [
+            await _report(stage, a, "orders", {0: (2, ()), 1: (0, ())}),
+            await _report(stage, b, "credits", {0: (0, (1,)), 1: (1, ())}),
+        ]
+        a.send(balances, b'"x"', b"%d" % stage.epoch, epoch=stage.epoch)
+        end = a.send(balances, b'"late"', b"3", epoch=before) + 1
+        a.send(balances, b'"red"', b"%d" % stage.epoch, epoch=stage.epoch)
+        inputs = [(stage.tp(topic, 0), stage.tp(topic, 1)) for topic in ("orders", "credits")]
+        ends = await admin.log_ends([tp for tps in inputs for tp in tps])
+        for sender, report, tps in zip(stage.players, reports, inputs, strict=True):
+            changelogs = (
+                ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=upto)
+                for partition, upto in ((0, end), (1, 0))
+            )
+            await sender.tell(
+                Closed,
+                epoch=stage.epoch,
+                report=report,
+                sent=tuple(sender.ends.values()),
+                changelogs=tuple(changelogs) if sender is a else (),
+                input_ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=ends[tp]) for tp in tps),
+            )
+        stage.captured = stage.state.captured(stage.epoch)
+    finally:
+        await admin.close()
+        await stage.ledger.close()
+
+
 def _log_ends(stage: Stage, marker: int) -> list[tuple[TopicPartition, int]]:
     """The log ends that the receivers saw after the trigger."""
     return [
@@ -301,7 +352,7 @@ async def _report(
     return await sender.tell(
         CutReport,
         epoch=stage.epoch,
-        previous=0,
+        previous=stage.state.processes[sender.process].epoch,
         heard="ledger",
         assigned=assigned,
         positions=tuple(

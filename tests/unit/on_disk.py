@@ -10,8 +10,17 @@ from typing import Any
 
 import duckdb
 
-from snapkafka.assembly.tables import SCHEMAS
-from snapkafka.manifest import FileEntry, Manifest, TableEntry, file_stem
+from snapkafka.assembly.tables import SCHEMAS, schema
+from snapkafka.manifest import (
+    STATE,
+    STATE_DELTA,
+    FileEntry,
+    Manifest,
+    ParentEntry,
+    TableEntry,
+    file_stem,
+    state_table,
+)
 from snapkafka.protocol.captured import InputCut
 from snapkafka.store import LocalStore
 from tests.unit.test_manifest import example
@@ -39,7 +48,7 @@ def write_table(folder: Path, name: str, rows: Sequence[Row]) -> TableEntry:
     file = folder / name / "part-00000.parquet"
     file.parent.mkdir(parents=True)
     with duckdb.connect() as database:
-        columns = [column.split(" ", 1) for column in SCHEMAS[name].split(", ")]
+        columns = [column.split(" ", 1) for column in schema(name).split(", ")]
         declared = ", ".join(f'"{column}" {duck_type(kind)}' for column, kind in columns)
         database.execute(f"CREATE TABLE rows ({declared})")
         for row in rows:
@@ -59,12 +68,14 @@ def write_snapshot(
     namespace: str = "shop",
     verdict: str = "VERIFIED",
     inputs: Sequence[InputCut] = (),
+    parent: Manifest | None = None,
     **rows: Sequence[Row],
 ) -> Manifest:
-    """Write a snapshot; tables of which no rows are given are empty."""
+    """Write a snapshot; tables of which no rows are given are empty. On a `parent` its state is a `state_delta`."""
     with store.staging(snapshot_id) as folder:
         tables = []
-        for name in SCHEMAS:
+        of_state = STATE if parent is None else STATE_DELTA
+        for name in (of_state, *(name for name in SCHEMAS if name != STATE)):
             table = write_table(folder, name, rows.get(name, ()))
             path = f"{file_stem(snapshot_id)}/{name}"
             files = [dataclasses.replace(file, path=f"{path}/{Path(file.path).name}") for file in table.files]
@@ -77,11 +88,17 @@ def write_snapshot(
             verdict=verdict,
             content=f"{snapshot_id} {epoch}",
             tables=tuple(tables),
+            parents=() if parent is None else (*parent.parents, _as_parent(parent)),
             captured=dataclasses.replace(
                 example().captured, id=snapshot_id, epoch=epoch, inputs=tuple(inputs)
             ),
         )
         return store.publish(manifest, folder)
+
+
+def _as_parent(manifest: Manifest) -> ParentEntry:
+    table = state_table(manifest)
+    return ParentEntry(id=manifest.id, epoch=manifest.epoch, path=table.path, digest=table.digest)
 
 
 def in_state(key: str, value: str, *, app: str = "bank", table: str = "balances", partition: int = 0) -> Row:

@@ -27,6 +27,7 @@ from snapkafka.manifest import (
     content_digest,
 )
 from snapkafka.store import LocalStore, soundness
+from tests.unit.on_disk import in_state, write_snapshot
 from tests.unit.test_manifest import example
 
 STATE = "one/state/part-00000.parquet"
@@ -173,6 +174,25 @@ async def test_files_of_others_beside_it_are_none_of_its_business(store: LocalSt
     (store.root / "two" / "x.parquet").write_text("")
     (store.root / "notes.txt").write_text("")
     assert await damage(store) == []
+
+
+async def test_an_incremental_one_whose_parent_is_gone_or_another_by_now(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    full = write_snapshot(store, "full", 1, state=[in_state("x", "1")])
+    manifest = write_snapshot(store, "one", 18, parent=full)
+    whole = dataclasses.replace(manifest, content=content_digest(manifest.tables, manifest.parents))
+
+    def found(manifest: Manifest) -> str:
+        damage = [item.what for item in soundness.file_damage(store.root, manifest)]
+        return "; ".join([*damage, *soundness.contradictions(manifest)])
+
+    assert "builds on" not in found(whole)
+    assert "content is" not in found(whole)
+    other = dataclasses.replace(whole, parents=(dataclasses.replace(whole.parents[0], digest="7"),))
+    assert "content is" in found(other)
+    assert "one builds on full, which is another one by now" in found(other)
+    store.manifest_path("full").unlink()
+    assert "one builds on full, which cannot be used: no snapshot full in" in found(whole)
 
 
 @pytest.mark.parametrize("path", ["../one/state/part-00000.parquet", "/etc/hostname"])

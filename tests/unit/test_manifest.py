@@ -18,8 +18,10 @@ from snapkafka.manifest import (
     InvariantEntry,
     LedgerEntry,
     Manifest,
+    ParentEntry,
     ReadEntry,
     RestorableEntry,
+    SettledEntry,
     TableEntry,
     Times,
     WitnessEntry,
@@ -97,16 +99,24 @@ def example() -> Manifest:
         restorable=RestorableEntry(
             how="until", until="2026-01-08T00:00:00+00:00", topic="in", partition=0, why="deletes"
         ),
+        settled=(SettledEntry(topic="c", partition=0, offset=4),),
+        isolation="read_committed",
         versions={"spark": "4"},
     )
 
 
-def test_comes_back_as_it_was() -> None:
-    assert manifests.load(manifests.dump(example())) == example()
+PARENT = ParentEntry(id="monday", epoch=9, path="monday/state", digest="-3")
+INCREMENTAL = dataclasses.replace(example(), parents=(PARENT,))
 
 
-def test_fits_its_schema() -> None:
-    jsonschema.validate(json.loads(manifests.dump(example())), SCHEMA)
+@pytest.mark.parametrize("manifest", [example(), INCREMENTAL])
+def test_comes_back_as_it_was(manifest: Manifest) -> None:
+    assert manifests.load(manifests.dump(manifest)) == manifest
+
+
+@pytest.mark.parametrize("manifest", [example(), INCREMENTAL])
+def test_fits_its_schema(manifest: Manifest) -> None:
+    jsonschema.validate(json.loads(manifests.dump(manifest)), SCHEMA)
 
 
 def test_schema_refuses_a_skipped_check_that_is_called_passed() -> None:
@@ -178,3 +188,10 @@ def test_content_is_of_rows_and_not_of_files() -> None:
     other = dataclasses.replace(table, path="y", files=())
     assert content_digest([table]) == content_digest([other])
     assert content_digest([table]) != content_digest([dataclasses.replace(table, digest="-13")])
+
+
+def test_content_of_an_incremental_one_covers_what_it_builds_on() -> None:
+    tables, moved = example().tables, dataclasses.replace(PARENT, path="elsewhere/state")
+    assert content_digest(tables, [PARENT]) == content_digest(tables, [moved]) != content_digest(tables)
+    other = dataclasses.replace(PARENT, digest="4")
+    assert content_digest(tables, [PARENT]) != content_digest(tables, [other])

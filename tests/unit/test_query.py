@@ -163,6 +163,33 @@ def test_of_many_manifests_only_one_is_read_as_a_whole(storage: str, monkeypatch
 # -- values --------------------------------------------------------------------------------------------------
 
 
+async def test_the_state_of_an_incremental_one_is_the_whole(tmp_path: Path) -> None:
+    """Also where another snapshot is named, and in a `diff`; a parent that is gone is said."""
+    store = LocalStore(tmp_path)
+    full = write_snapshot(
+        store, "full", 1, state=[in_state("x", "1"), in_state("y", "2"), in_state("z", "3")]
+    )
+    changed = [{**in_state("x", "8"), "deleted": False}]
+    gone = [{**in_state("y", ""), "value": None, "value_raw": None, "deleted": True}]
+    first = write_snapshot(store, "first", 2, parent=full, state_delta=changed + gone)
+    write_snapshot(store, "second", 3, parent=first, state_delta=[{**in_state("y", "9"), "deleted": False}])
+
+    here = str(tmp_path)
+    assert await rows(here, "SELECT key, value FROM state ORDER BY key") == [
+        ("x", "8"),
+        ("y", "9"),
+        ("z", "3"),
+    ]
+    assert await rows(here, "SELECT key FROM first.state ORDER BY key") == [("x",), ("z",)]
+    assert await rows(here, "SELECT key FROM state_delta") == [("y",)]
+    (table,) = (await ops.diff(None, "", "full", "second", storage=here)).tables
+    assert (table.added, table.changed, table.removed) == (0, 2, 0)
+
+    store.manifest_path("full").unlink()
+    with pytest.raises(StorageError, match="second builds on full, which cannot be used"):
+        await rows(here, "SELECT 1")
+
+
 async def test_values_are_as_json_has_them(storage: str) -> None:
     sql = 'SELECT "offset", key_raw, headers, timestamp, key, running FROM messages, processes'
     assert await rows(storage, sql) == [

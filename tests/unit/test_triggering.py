@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, TriggerRefusedError
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    LedgerUnusableError,
+    TriggerRefusedError,
+    UnknownSnapshotError,
+)
 from snapkafka.kafka import triggering
 from snapkafka.kafka.triggering import compose_trigger, knows_markers, made_id
 from snapkafka.manifest import file_stem
 from snapkafka.protocol.completion import LedgerState
-from snapkafka.protocol.records import Bye, Hello, InputTopic, LogEnd, Retire, TopicPartition, Trigger
+from snapkafka.protocol.records import (
+    Bye,
+    Hello,
+    InputTopic,
+    LogEnd,
+    Retire,
+    TopicPartition,
+    Trigger,
+    Verdict,
+)
+from snapkafka.protocol.snapshots import Failure
 from tests.fakes import FakeAdmin, FakeGroup
 
 ORDERS = (InputTopic(topic="orders", partitions=2),)
@@ -139,11 +155,43 @@ async def test_too_many_at_once_are_refused() -> None:
         ({"ttl_ms": 0}, "0 ms"),
         ({"snapshot_id": "x" * 201}, "is no name"),
         ({"snapshot_id": "a\nb"}, "is no name"),
+        ({"parent": "s"}, "a full snapshot has no parent"),
     ],
 )
 async def test_arguments_that_make_no_sense_are_said(options: dict[str, object], said: str) -> None:
     with pytest.raises(BadInputError, match=said):
         await compose_trigger(FakeAdmin(), state_of(SHOP), **options)  # type: ignore[arg-type]
+
+
+def state_with(**became: str) -> LedgerState:
+    """Snapshots by their ids, and what became of each: "failed", "captured", or a verdict."""
+    state = state_of(SHOP, *(Trigger(n=10 + n, id=name) for n, name in enumerate(became)))
+    for view, what in zip(state.snapshots.values(), became.values(), strict=True):
+        if what == "failed":
+            view.failure = Failure(code="ttl", reason="nobody came")
+            continue
+        view.captured_at = 99
+        if what != "captured":
+            view.verdict = Verdict(n=view.epoch, epoch=view.epoch, verdict=what)
+    state.open.clear()
+    return state
+
+
+async def test_an_incremental_one_builds_on_the_latest_verified_unless_told() -> None:
+    state = state_with(old="VERIFIED", newer="VERIFIED_WITH_REPLAYS", bad="INCONSISTENT", last="captured")
+    assert (await compose_trigger(FakeAdmin(), state, type="incremental")).parent == "newer"
+    told = await compose_trigger(FakeAdmin(), state, type="incremental", parent="last")
+    assert (told.type, told.parent) == ("incremental", "last"), "which may be assembled later"
+
+
+@pytest.mark.parametrize(
+    ("parent", "said"),
+    [("", "no verified snapshot"), ("lost", "lost is not captured"), ("x", "no snapshot 'x'")],
+)
+async def test_an_incremental_one_that_could_not_be_assembled_is_refused(parent: str, said: str) -> None:
+    state = state_with(lost="failed", bad="UNVERIFIABLE")
+    with pytest.raises((TriggerRefusedError, UnknownSnapshotError), match=said):
+        await compose_trigger(FakeAdmin(), state, type="incremental", parent=parent)
 
 
 async def test_retired_apps_are_not_asked_for_ends() -> None:

@@ -1,0 +1,123 @@
+"""The state of an incremental snapshot: what has changed in the changelogs since its parent.
+
+White of the parent is white of the child: a colour is only ever told from a record's header, from who sent it and from
+the changelog's end, and each of these that made it white then does so now. So the child's state is the parent's, and on
+top of it the records that count for the child and did not count for the parent: those past the parent's end, and those
+below it that were red for the parent. Where the first of these can lie the parent says (`settled`).
+
+A key is part of the delta if its *last* white record is one that the parent did not count. It is not enough to fold
+what is new: behind a record that was red for the parent may lie one that was white for it, of an event that ended late.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as fn
+
+from snapkafka.errors import BadInputError
+from snapkafka.manifest import STATE, STATE_DELTA, Manifest, SettledEntry, state_table
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store.chains import KEY
+
+from . import writing
+from .codecs import PLAIN, Decoding
+from .lookups import Lookups
+from .state import CHANGES, fold
+from .tables import columns, is_white, of_changelogs, schema
+
+__all__ = ["delta", "require_columns", "resolved", "settled", "whole_state"]
+
+#: The names of the columns of a change.
+CHANGE: Final = tuple(column.split(" ")[0] for column in CHANGES.split(", "))
+
+
+def delta(records: DataFrame, lookups: Lookups, parent: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
+    """Keys whose value at the cut is not the one that the parent has, with that value, or as `deleted`; and all sets,
+    for of these every record of the changelog counts.
+
+    Args:
+        records: of each changelog all from where the parent says that it is settled; those of sets as a whole.
+    """
+    white = of_changelogs(records, lookups).where("white")
+    changes = _not_counted(white.where(~fn.col("sets")), parent).select(*CHANGE)
+    if lookups.any_sets:
+        changes = changes.unionByName(white.where("sets").select(*CHANGE))
+    rows = fold(changes, decoding, sets=lookups.any_sets, windows=lookups.any_windows, deleted=True)
+    return rows.withColumn("deleted", fn.col("value_raw").isNull()).select(*columns(STATE_DELTA))
+
+
+def _not_counted(white: DataFrame, parent: Lookups) -> DataFrame:
+    """Of each key the last change, where the parent has not counted that one."""
+    place = ["app", "table", "topic", "partition"]
+    last = (
+        white.groupBy(*(name for name in CHANGE if name not in ("value", "offset")))
+        .agg(fn.max_by(fn.struct("value", "offset", "process", "epoch"), "offset").alias("last"))
+        .select("*", "last.*")
+    )
+    ends = parent.changelogs.select(*place, fn.col("end").alias("parent_end"))
+    counted = (fn.col("offset") < fn.col("parent_end")) & is_white(parent.view.epoch)
+    return (
+        last.join(fn.broadcast(ends), place, "left")
+        .join(fn.broadcast(parent.processes.select("process", "left")), "process", "left")
+        .where(~fn.coalesce(counted, fn.lit(False)))
+    )
+
+
+def _first_red(records: DataFrame, lookups: Lookups) -> DataFrame:
+    """The first red record below the end of each changelog partition that has one: `topic`, `partition`, `offset`."""
+    red = of_changelogs(records, lookups).where(~fn.col("white"))
+    return red.groupBy("topic", "partition").agg(fn.min("offset").alias("offset"))
+
+
+def settled(records: DataFrame, lookups: Lookups) -> tuple[SettledEntry, ...]:
+    """Below which offset of each changelog nothing is red for the snapshot: at most its end."""
+    bounds = {tp: min(cut.end for cut in cuts) for tp, cuts in lookups.view.changelogs.items()}
+    for row in _first_red(records, lookups).collect() if bounds else ():
+        tp = TopicPartition(row["topic"], row["partition"])
+        bounds[tp] = min(bounds[tp], row["offset"])
+    return tuple(
+        SettledEntry(topic=tp.topic, partition=tp.partition, offset=bounds[tp]) for tp in sorted(bounds)
+    )
+
+
+def resolved(full: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:
+    """The state that a full one and deltas on it, oldest first, make up; see `store.chains`."""
+    numbered = (rows.withColumn("nth", fn.lit(nth)) for nth, rows in enumerate(deltas))
+    newest = (
+        functools.reduce(DataFrame.unionByName, numbered)
+        .withColumn("latest", fn.max("nth").over(Window.partitionBy(*KEY)))
+        .where(fn.col("nth") == fn.col("latest"))
+        .select(*columns(STATE_DELTA))
+    )
+    same = functools.reduce(
+        lambda one, other: one & other, (full[column].eqNullSafe(newest[column]) for column in KEY)
+    )
+    kept = full.join(newest, same, "left_anti")
+    return kept.unionByName(newest.where(~fn.col("deleted")).drop("deleted")).select(*columns(STATE))
+
+
+def whole_state(spark: SparkSession, root: Path, parts: Sequence[Manifest], own: DataFrame) -> DataFrame:
+    """The state of a snapshot whose own delta is `own`, on top of that of `parts`, which lie in the folder `root`."""
+    tables = map(state_table, parts)
+    full, *others = (writing.read_back(spark, t.name, (root / t.path).parent) for t in tables)
+    return resolved(full, [*others, own])
+
+
+def require_columns(parts: Sequence[Manifest]) -> None:
+    """Refuse to build on rows that have other columns than ours will have.
+
+    Raises:
+        BadInputError: naming the snapshot.
+    """
+    for part in parts:
+        table = state_table(part)
+        if ", ".join(f"{column.name} {column.type}" for column in table.schema) != schema(table.name):
+            raise BadInputError(
+                f"the state of snapshot {part.id} has other columns: another release assembled it",
+                hint=f"assemble {part.id} again, or take a full snapshot",
+            )

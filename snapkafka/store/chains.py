@@ -1,0 +1,87 @@
+"""The state of an incremental snapshot: the rows of a full one, and of each that builds on it, in turn.
+
+A snapshot that builds on another one has only the keys that have changed since: those with a new value, and those that
+were deleted. So of a key that several snapshots of the chain have, what the latest one has counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from snapkafka.errors import SnapkafkaError, StorageError
+from snapkafka.manifest import Manifest, state_table
+
+from .local import LocalStore
+
+__all__ = ["KEY", "state_parents", "state_parts", "state_sql"]
+
+#: What tells a key of a table; `key_raw` may be null.
+KEY: Final = ("app", "table", "changelog_topic", "partition", "key_raw")
+
+
+def state_parts(store: LocalStore, manifest: Manifest) -> tuple[Manifest, ...]:
+    """The snapshots whose tables (`manifest.state_table`) make up the state of one: a full one, then those that build
+    on it, oldest first; the last is the one that was asked for. A full snapshot is all there is to it.
+
+    Each is known to be the one that was built on, and its files to be there, whole as far as their sizes tell.
+
+    Raises:
+        StorageError: a snapshot of the chain, or a file of its state, is gone or is not what it was.
+        BadInputError: the manifest names no table of state.
+    """
+    parents = state_parents(store, manifest)
+    _require_state(store, manifest)
+    return *parents, manifest
+
+
+def state_parents(store: LocalStore, manifest: Manifest) -> tuple[Manifest, ...]:
+    """`state_parts` without the last one, which may itself be broken."""
+    parents = []
+    for parent in manifest.parents:
+        lost, hint = f"snapshot {manifest.id} builds on {parent.id}, which", _again(parent.id, manifest.id)
+        try:
+            part = store.read(parent.id)
+            table = state_table(part)
+        except SnapkafkaError as error:
+            raise StorageError(f"{lost} cannot be used: {error.message}", hint=hint) from error
+        if (part.namespace, part.epoch) != (
+            manifest.namespace,
+            parent.epoch,
+        ) or table.digest != parent.digest:
+            raise StorageError(f"{lost} is another one by now: its rows have changed", hint=hint)
+        _require_state(store, part)
+        parents.append(part)
+    return tuple(parents)
+
+
+def _require_state(store: LocalStore, part: Manifest) -> None:
+    try:
+        store.require_files(state_table(part))
+    except StorageError as error:
+        raise StorageError(f"snapshot {part.id}: {error.message}", hint=_again(part.id)) from error
+
+
+def _again(*names: str) -> str:
+    return f"`snapkafka assemble {' '.join(names)}` makes them again while their log lasts; else take a full snapshot"
+
+
+def state_sql(store: LocalStore, parts: Sequence[Manifest]) -> str:
+    """A query of DuckDB for the state that `state_parts` make up, with the columns of the table `state`."""
+    full, *deltas = (_parquet(store, part) for part in parts)
+    if not deltas:
+        return f"SELECT * FROM {full}"
+    changes = " UNION ALL BY NAME ".join(f"SELECT *, {n} AS nth FROM {rows}" for n, rows in enumerate(deltas))
+    key = ", ".join(f'"{column}"' for column in KEY)
+    same = " AND ".join(f'f."{column}" IS NOT DISTINCT FROM c."{column}"' for column in KEY)
+    return (
+        f"WITH changed AS (SELECT * FROM ({changes}) "
+        f"QUALIFY nth = max(nth) OVER (PARTITION BY {key})) "
+        f"SELECT * FROM {full} f WHERE NOT EXISTS (SELECT 1 FROM changed c WHERE {same}) "
+        "UNION ALL BY NAME SELECT * EXCLUDE (deleted, nth) FROM changed WHERE NOT deleted"
+    )
+
+
+def _parquet(store: LocalStore, part: Manifest) -> str:
+    paths = [str(store.root / file.path).replace("'", "''") for file in state_table(part).files]
+    return "read_parquet([" + ", ".join(f"'{path}'" for path in paths) + "], hive_partitioning = false)"

@@ -1,0 +1,130 @@
+"""Incremental snapshots on a real broker, by the command: a full one, and two that build on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly import job
+from snapkafka.assembly.command import main
+from snapkafka.assembly.desk import Desk
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.store import LocalStore, state_parts, state_sql
+from snapkafka.testing import Broker
+from tests.spark.scene import Stage, play, play_on
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+#: Hold only if the whole state is seen: what only the full snapshot has, and what only the deltas deleted.
+INVARIANTS = {
+    "kept": "SELECT 1 AS lost WHERE NOT EXISTS (SELECT * FROM state WHERE changelog_offset = 5)",
+    "deleted": "SELECT * FROM state WHERE key = 'old'",
+}
+
+
+@dataclass
+class Chain:
+    stage: Stage
+    store: LocalStore
+
+    def name(self, which: str) -> str:
+        return f"{self.stage.namespace}-{which}"
+
+    def manifest(self, which: str) -> Manifest:
+        return self.store.read(self.name(which))
+
+    def arguments(self, *which: str) -> list[str]:
+        where = ["--bootstrap", self.stage.bootstrap, "--namespace", self.stage.namespace]
+        names = [part for one in which for part in ("--snapshot", self.name(one))]
+        return [*where, *names, "--storage", str(self.store.root), "--json"]
+
+
+def rows(store: LocalStore, manifest: Manifest) -> list[tuple[Any, ...]]:
+    """The whole state, as DuckDB reads it."""
+    found = duckdb.sql(
+        f"SELECT * FROM ({state_sql(store, state_parts(store, manifest))}) ORDER BY changelog_offset"
+    )
+    return list(found.fetchall())
+
+
+@pytest.fixture(scope="module")
+def chain(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Chain:
+    """The parent first, then both of the others in one run: the second builds on what comes out of it."""
+    folder = tmp_path_factory.mktemp("chain")
+    made = Chain(play(kafka.bootstrap, f"i{os.getpid()}"), LocalStore(folder / "storage"))
+    for name, sql in INVARIANTS.items():
+        (folder / f"{name}.sql").write_text(sql)
+    assert main(made.arguments("snap")) == 0
+    play_on(
+        made.stage, made.name("next"), parent=made.name("snap"), written=[(b'"old"', None), (b'"new"', b"7")]
+    )
+    play_on(made.stage, made.name("last"), parent=made.name("next"), written=[(b'"new"', b"8")])
+    invariants = [part for name in INVARIANTS for part in ("--invariants", str(folder / f"{name}.sql"))]
+    assert main([*made.arguments("last", "next"), *invariants]) == 0
+    return made
+
+
+def test_a_chain_on_a_real_broker_is_the_whole(spark: SparkSession, chain: Chain, tmp_path: Path) -> None:
+    """The same rows as a full assembly of the same snapshot, in every column; and it is verified."""
+    elsewhere = LocalStore(tmp_path)
+    settings = job.Settings(bootstrap=chain.stage.bootstrap, ledger=chain.manifest("last").ledger)
+    with Desk(Connection(bootstrap=chain.stage.bootstrap), chain.stage.namespace) as desk:
+        view = desk.look(desk.captured(chain.name("last")), "read_uncommitted")
+        full = job.assemble(spark, view, settings, elsewhere, namespace=chain.stage.namespace)
+    last = chain.manifest("last")
+    assert rows(chain.store, last) == rows(elsewhere, full)
+    others = {table.name: table.digest for table in full.tables if table.name != "state"}
+    assert others.items() <= {table.name: table.digest for table in last.tables}.items()
+    assert {check.name: check.status for check in last.checks} == {
+        **{check.name: check.status for check in full.checks if check.name != "V6"},
+        "V6 kept": "passed",
+        "V6 deleted": "passed",
+    }
+
+
+def test_a_delta_has_what_changed_and_nothing_else(chain: Chain) -> None:
+    """`x` and `red` were written in red, below and past the end of the parent: they count now."""
+    first, second = (chain.manifest(which) for which in ("next", "last"))
+    assert {"state", "state_delta"} & {table.name for table in first.tables} == {"state_delta"}
+    assert [entry.id for entry in second.parents] == [chain.name("snap"), chain.name("next")]
+    assert {entry.partition: entry.offset for entry in chain.manifest("snap").settled} == {0: 7, 1: 0}
+    found = duckdb.sql(
+        f"SELECT key, value, deleted FROM '{chain.store.root}/{first.id}/state_delta/*.parquet' ORDER BY key"
+    )
+    assert found.fetchall() == [
+        ("late", "3", False),
+        ("new", "7", False),
+        ("old", None, True),
+        ("red", "1", False),
+        ("x", "999", False),
+    ]
+
+
+def test_assembled_twice_is_the_same(chain: Chain) -> None:
+    before = {path: path.stat().st_mtime_ns for path in chain.store.root.glob("*/*/*.parquet")}
+    content = chain.manifest("next").content
+    assert main(chain.arguments("next")) == 0
+    assert chain.manifest("next").content == content
+    assert {path: path.stat().st_mtime_ns for path in chain.store.root.glob("*/*/*.parquet")} == before
+
+
+def test_a_deleted_parent_is_said_before_spark_starts(
+    chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy"))
+    there.manifest_path(chain.name("next")).unlink()
+    copied = Chain(chain.stage, there)
+    assert main(copied.arguments("last")) == 5
+    said = capsys.readouterr()
+    assert "builds on" in json.loads(said.out)["error"]["message"]
+    assert "starting Spark" not in said.err
+    assert not list(there.root.glob("*.tmp-*"))

@@ -1,0 +1,227 @@
+"""What an incremental snapshot can build on, and what is refused before any work starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snapkafka.assembly.parents import Base, find_base
+from snapkafka.checks import CutView, LogBounds, LogRecord, ReadRange, reading_ranges, require_offsets
+from snapkafka.checks.state_checks import v3
+from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
+from snapkafka.manifest import FileEntry, Manifest, SettledEntry, dump
+from snapkafka.protocol.captured import Captured, ChangelogCut, SenderEnd
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import LocalStore
+from tests.unit.test_manifest import example
+
+HERE = TopicPartition("c", 0)
+ISOLATION = "read_committed"
+
+
+def cut(end: int, **other: Any) -> ChangelogCut:
+    of = ChangelogCut(app="one", table="t", topic="c", topic_id="cd", partition=0, end=end, process=2)
+    return dataclasses.replace(of, **other)
+
+
+def captured(name: str, epoch: int, *changelogs: ChangelogCut, parent: str = "") -> Captured:
+    return dataclasses.replace(
+        example().captured,
+        id=name,
+        epoch=epoch,
+        type="incremental" if parent else "full",
+        parent=parent,
+        inputs=(),
+        senders=(),
+        changelogs=changelogs,
+    )
+
+
+def publish(store: LocalStore, of: Captured, base: Base | None = None, **other: Any) -> Manifest:
+    """An assembled snapshot; all below offset 3 of its changelog was white for it."""
+    kind = "state" if base is None else "state_delta"
+    with store.staging(of.id) as folder:
+        (folder / kind).mkdir()
+        (folder / kind / "part-00000.parquet").write_text(f"rows of {of.id}")
+        file = FileEntry(path=f"{of.id}/{kind}/part-00000.parquet", bytes=len(f"rows of {of.id}"), sha256="")
+        table = dataclasses.replace(
+            example().tables[0], name=kind, path=f"{of.id}/{kind}", digest=str(of.epoch), files=(file,)
+        )
+        manifest = dataclasses.replace(
+            example(),
+            id=of.id,
+            epoch=of.epoch,
+            verdict="VERIFIED",
+            content=of.id,
+            tables=(table,),
+            captured=of,
+            parents=() if base is None else base.entries(),
+            settled=(SettledEntry(topic="c", partition=0, offset=3),),
+            isolation=ISOLATION,
+        )
+        return store.publish(dataclasses.replace(manifest, **other), folder)
+
+
+def find(store: LocalStore, child: Captured) -> Base | None:
+    return find_base(store, child, example().ledger, isolation=ISOLATION)
+
+
+def test_a_full_snapshot_builds_on_nothing(tmp_path: Path) -> None:
+    assert find(LocalStore(tmp_path), captured("monday", 1, cut(5))) is None
+
+
+def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
+    """The delta begins where the parent says; a changelog that is new is read as a whole."""
+    store = LocalStore(tmp_path)
+    publish(store, captured("monday", 1, cut(5)))
+    tuesday = captured("tuesday", 2, cut(8), parent="monday")
+    base = find(store, tuesday)
+    assert base is not None
+    assert base.starts == {HERE: 3}
+    publish(store, tuesday, base)
+
+    new = cut(4, topic="new", table="n")
+    base = find(store, captured("wednesday", 3, cut(9), new, parent="tuesday"))
+    assert base is not None
+    assert [(entry.id, entry.path) for entry in base.entries()] == [
+        ("monday", "monday/state"),
+        ("tuesday", "tuesday/state_delta"),
+    ]
+    assert base.starts == {HERE: 3}, "nothing is said of the new one"
+
+    shared = find(store, captured("thursday", 4, cut(9), cut(9, app="two"), parent="tuesday"))
+    assert shared is not None
+    assert shared.starts == {HERE: 0}, "for the other app none of it has been counted"
+
+
+@pytest.mark.parametrize(
+    ("parent", "child", "said"),
+    [
+        ({"verdict": "INCONSISTENT"}, {}, "it is INCONSISTENT"),
+        ({"verdict": "of a later release"}, {}, "it is of a later release"),
+        ({"epoch": 7}, {}, "it is not older"),
+        ({"settled": ()}, {}, "assemble it again"),
+        ({"isolation": "read_uncommitted"}, {}, "it was read with read_uncommitted, and not with read_comm"),
+        ({}, {"changelogs": ()}, r"table t of app one \(changelog c\[0\]\) is not part of tuesday"),
+        ({}, {"changelogs": (cut(8, topic_id="ef"),)}, "the topic was deleted and made anew"),
+        ({}, {"changelogs": (cut(8, value_codec="raw"),)}, "has other codecs by now"),
+        ({}, {"changelogs": (cut(4),)}, "ends at offset 4, and at 5 in the parent"),
+    ],
+)
+def test_a_parent_that_does_not_fit_is_refused(
+    tmp_path: Path, parent: dict[str, Any], child: dict[str, Any], said: str
+) -> None:
+    store = LocalStore(tmp_path)
+    publish(store, captured("monday", 1, cut(5)), **parent)
+    tuesday = dataclasses.replace(captured("tuesday", 7, cut(8), parent="monday"), **child)
+    with pytest.raises(BadInputError, match=f"snapshot tuesday cannot build on monday: .*{said}"):
+        find(store, tuesday)
+
+
+def test_a_parent_of_another_ledger_is_refused(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    publish(store, captured("monday", 1, cut(5)))
+    other = dataclasses.replace(example().ledger, topic_id="1" * 32)
+    with pytest.raises(BadInputError, match="it is of another ledger"):
+        find_base(store, captured("tuesday", 2, cut(8), parent="monday"), other, isolation=ISOLATION)
+
+
+def _delete(store: LocalStore) -> None:
+    store.manifest_path("tuesday").unlink()
+
+
+def _half(store: LocalStore) -> None:
+    store.manifest_path("tuesday").write_text(store.manifest_path("tuesday").read_text()[:100])
+
+
+def _cut_short(store: LocalStore) -> None:
+    next(store.root.glob("tuesday/*/*.parquet")).write_text("rows")
+
+
+def _delete_root(store: LocalStore) -> None:
+    store.manifest_path("monday").unlink()
+
+
+def _lose_root(store: LocalStore) -> None:
+    next(store.root.glob("monday/*/*.parquet")).unlink()
+
+
+def _other_rows(store: LocalStore) -> None:
+    told = json.loads(store.manifest_path("monday").read_text())
+    told["tables"][0]["digest"] = "77"
+    store.manifest_path("monday").write_text(json.dumps(told))
+
+
+@pytest.mark.parametrize(
+    ("broken", "error", "said"),
+    [
+        (_delete, UnknownSnapshotError, "wednesday builds on tuesday, and there is none such in"),
+        (_half, BadInputError, "is not JSON"),
+        (_cut_short, StorageError, "snapshot tuesday: file .* has 4 bytes, and had 15"),
+        (_delete_root, StorageError, "tuesday builds on monday, which cannot be used: no snapshot monday"),
+        (_lose_root, StorageError, "snapshot monday: file .* is gone"),
+        (_other_rows, StorageError, "tuesday builds on monday, which is another one by now"),
+    ],
+)
+def test_a_broken_or_deleted_parent_is_found(
+    tmp_path: Path, broken: Callable[[LocalStore], None], error: type[Exception], said: str
+) -> None:
+    """Its own, and that of its parent."""
+    store = LocalStore(tmp_path)
+    publish(store, captured("monday", 1, cut(5)))
+    tuesday = captured("tuesday", 2, cut(8), parent="monday")
+    publish(store, tuesday, find(store, tuesday))
+    wednesday = captured("wednesday", 3, cut(9), parent="tuesday")
+    assert find(store, wednesday) is not None
+    broken(store)
+    with pytest.raises(error, match=said) as raised:
+        find(store, wednesday)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_manifest_of_an_older_release_can_be_read(tmp_path: Path) -> None:
+    told = json.loads(dump(publish(LocalStore(tmp_path), captured("monday", 1, cut(5)))))
+    del told["parents"], told["settled"], told["isolation"]
+    (tmp_path / "monday.json").write_text(json.dumps(told))
+    with pytest.raises(BadInputError, match="knew no incremental snapshots"):
+        find(LocalStore(tmp_path), captured("tuesday", 2, cut(8), parent="monday"))
+
+
+# -- what is read of the log ---------------------------------------------------------------------------------
+
+
+def view(log_start: int) -> CutView:
+    of = captured("tuesday", 2, cut(8), parent="monday")
+    return CutView(of, {HERE: LogBounds(start=log_start, end=20, topic_id="cd")})
+
+
+def test_only_the_delta_is_read() -> None:
+    assert reading_ranges(view(0)) == [ReadRange("c", 0, 0, 20)]
+    assert reading_ranges(view(0), starts={HERE: 3}) == [ReadRange("c", 0, 3, 20)]
+
+
+def test_a_log_that_begins_inside_the_delta_is_refused() -> None:
+    require_offsets(view(3), starts={HERE: 3})
+    require_offsets(view(5))
+    with pytest.raises(
+        OffsetsGoneError, match=r"c\[0\] \(changelog of table t\) from offset 3, and .* starts at 4"
+    ):
+        require_offsets(view(4), starts={HERE: 3})
+    require_offsets(view(8), starts={HERE: 8})
+
+
+def test_v3_asks_for_the_delta_and_for_no_more() -> None:
+    """What lies below it, the last record of an idle sender too, the parent's own V3 has seen."""
+    idle = SenderEnd(process=2, topic="c", partition=0, white_end=2, last_seq=1)
+    of = dataclasses.replace(captured("tuesday", 2, cut(8), parent="monday"), senders=(idle,))
+    bounds = {HERE: LogBounds(start=3, end=9)}
+    delta = [LogRecord("c", 0, offset, key_hash=offset) for offset in range(3, 9)]
+    assert v3(CutView(of, bounds, {HERE: 3}), delta) == []
+    holed = v3(CutView(of, bounds, {HERE: 3}), delta[:2] + delta[3:])
+    assert [(finding.kind, finding.a) for finding in holed] == [("state-unproven", 1)]
+    assert {finding.kind for finding in v3(CutView(of, bounds), delta)} == {"state-gone"}
