@@ -32,6 +32,8 @@ from tests.unit.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
 pytestmark = pytest.mark.spark
 
 WORLDS = 500
+#: Partitions that were compacted past the cut.
+CASES = 20
 LEDGER = LedgerEntry(topic="_snapkafka.cleaned", topic_id="ab" * 16)
 
 
@@ -74,15 +76,16 @@ def _all_of(wanted: Collection[ReadRange]) -> set[TopicPartition]:
 
 @dataclass
 class Topic:
-    """A compacted topic of one partition, each of whose records closes the segment before it."""
+    """A partition of a compacted topic, each of whose records closes the segment before it."""
 
     bootstrap: str
     name: str
+    partition: int = 0
     written: list[int] = field(default_factory=list)
 
     @property
     def tp(self) -> TopicPartition:
-        return TopicPartition(self.name, 0)
+        return TopicPartition(self.name, self.partition)
 
     def write(self, key: int, value: str, *, epoch: int = 0) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "log_level": 0})
@@ -91,7 +94,12 @@ class Topic:
         header = wire.stamp(ledger, wire.tp_check(*self.tp), epoch, 1, n)
         at_ms = time.time_ns() // 1_000_000 - HOUR + n * 60_000
         producer.produce(
-            self.name, value.encode(), b"%d" % key, 0, timestamp=at_ms, headers=[(wire.HEADER, header)]
+            self.name,
+            value.encode(),
+            b"%d" % key,
+            self.partition,
+            timestamp=at_ms,
+            headers=[(wire.HEADER, header)],
         )
         assert producer.flush(20) == 0
         self.written.append(key)
@@ -107,7 +115,7 @@ class Topic:
                 "log_level": 0,
             }
         )
-        consumer.assign([KafkaPartition(self.name, 0, 0)])
+        consumer.assign([KafkaPartition(*self.tp, 0)])
         found = []
         try:
             while (message := consumer.poll(20)) is not None and message.error() is None:
@@ -118,7 +126,7 @@ class Topic:
 
     def await_cleaner(self, *left: int) -> None:
         wait_until(
-            f"the cleaner to leave {left} of {self.name}: {self.offsets()}",
+            f"the cleaner to leave {left} of {self.tp}",
             lambda: self.offsets() == list(left),
             timeout_s=60,
         )
@@ -133,16 +141,26 @@ class Topic:
         )
 
 
+@dataclass
+class Cleaned:
+    """What the cleaner has been through: of `past` it took what the cut still needs, and `witness` tells where that can
+    be seen; of `last` even the last white record; of `short` only what was superseded before."""
+
+    past: list[Topic]
+    witness: dict[TopicPartition, int]
+    last: Topic
+    short: Topic
+
+
 @pytest.fixture(scope="module")
-def topics() -> Iterator[dict[str, Topic]]:
-    """One whose cleaner went past the cut, one where it took only what was superseded before."""
+def cleaned() -> Iterator[Cleaned]:
     settings = {"cleanup.policy": "compact", "segment.ms": "30000", "min.cleanable.dirty.ratio": "0.001"}
     with EmbeddedKafka(properties={"log.cleaner.backoff.ms": "200"}) as broker:
 
-        async def prepare() -> None:
+        async def create(topics: dict[str, int]) -> None:
             admin = KafkaTopicAdmin(Connection(bootstrap=broker.bootstrap))
-            for name in ("past", "short-of-it", "last"):
-                await admin.create_topic(name, settings=settings)
+            for name, partitions in topics.items():
+                await admin.create_topic(name, partitions=partitions, settings=settings)
             await admin.close()
 
         async def stop_cleaning(name: str) -> None:
@@ -150,56 +168,84 @@ def topics() -> Iterator[dict[str, Topic]]:
             await admin.alter_settings(name, {"min.cleanable.dirty.ratio": "1"})
             await admin.close()
 
-        asyncio.run(prepare())
-        found = {name: Topic(broker.bootstrap, name) for name in ("past", "short-of-it", "last")}
-        past, short, last = found.values()
-        for key, value, epoch in ((1, "a", 0), (2, "b", 0), (1, "red", EPOCH), (9, "red", EPOCH)):
-            past.write(key, value, epoch=epoch)
-        for key, value, epoch in ((2, "b", 0), (1, "a", 0), (1, "red", EPOCH), (9, "red", EPOCH)):
-            last.write(key, value, epoch=epoch)
+        asyncio.run(create({"past": CASES, "short": 1, "last": 1}))
+        found = Cleaned(
+            past=[Topic(broker.bootstrap, "past", partition) for partition in range(CASES)],
+            witness={},
+            last=Topic(broker.bootstrap, "last"),
+            short=Topic(broker.bootstrap, "short"),
+        )
+        left = {topic.tp: _past(random.Random(topic.partition), topic, found) for topic in found.past}
+        for key, epoch in ((2, 0), (1, 0), (1, EPOCH), (9, EPOCH)):
+            found.last.write(key, "value", epoch=epoch)
         for key in (1, 1, 2, 2):
-            short.write(key, "white")
-        past.await_cleaner(1, 2, 3)
-        last.await_cleaner(0, 2, 3)
-        short.await_cleaner(1, 2, 3)
-        asyncio.run(stop_cleaning("short-of-it"))
-        short.write(3, "red", epoch=EPOCH)
+            found.short.write(key, "white")
+        for topic in found.past:
+            topic.await_cleaner(*left[topic.tp])
+        found.last.await_cleaner(0, 2, 3)
+        found.short.await_cleaner(1, 2, 3)
+        asyncio.run(stop_cleaning("short"))
+        found.short.write(3, "red", epoch=EPOCH)
         yield found
 
 
-def verified(spark: SparkSession, topic: Topic, end: int) -> CheckOutcome:
-    """V3 of a snapshot that was triggered an hour ago, from the log alone."""
-    connection, an_hour_ago = Connection(bootstrap=topic.bootstrap), time.time_ns() // 1_000_000 - HOUR
-    view = asyncio.run(
-        facts.look(connection, topic.captured(end), isolation="read_committed", triggered_ms=an_hour_ago)
+def _past(rng: random.Random, topic: Topic, found: Cleaned) -> list[int]:
+    """White values of some keys, then one of them in red; what the cleaner will leave of them."""
+    keys = rng.sample(range(1, 9), k=rng.randint(3, 6))
+    for key in keys:
+        topic.write(key, "white")
+    lost = rng.randrange(len(keys) - 1)
+    topic.write(keys[lost], "red", epoch=EPOCH)
+    found.witness[topic.tp] = len(keys)
+    topic.write(
+        keys[-1], "red", epoch=EPOCH
+    )  # closes the segment of the other one, and stays out of the cleaner's way
+    return [offset for offset in range(len(keys) + 2) if offset != lost]
+
+
+def verified(spark: SparkSession, *cuts: tuple[Topic, int]) -> CheckOutcome:
+    """V3 of a snapshot that was triggered an hour ago, from the log alone; each partition with the end of its state."""
+    an_hour_ago = time.time_ns() // 1_000_000 - HOUR
+    single = [topic.captured(end) for topic, end in cuts]
+    whole = replace(
+        single[0],
+        senders=tuple(end for one in single for end in one.senders),
+        changelogs=tuple(changelog for one in single for changelog in one.changelogs),
     )
-    outcomes = job.verify(spark, view, job.Settings(bootstrap=topic.bootstrap, ledger=LEDGER))
+    bootstrap = cuts[0][0].bootstrap
+    view = asyncio.run(
+        facts.look(
+            Connection(bootstrap=bootstrap), whole, isolation="read_committed", triggered_ms=an_hour_ago
+        )
+    )
+    outcomes = job.verify(spark, view, job.Settings(bootstrap=bootstrap, ledger=LEDGER))
     (of_state,) = [outcome for outcome in outcomes if outcome.check == "V3"]
     return of_state
 
 
 @pytest.mark.kafka
-def test_compacted_past_the_cut(spark: SparkSession, topics: dict[str, Topic]) -> None:
-    found = verified(spark, topics["past"], 2)
+def test_compacted_past_the_cut(spark: SparkSession, cleaned: Cleaned) -> None:
+    found = verified(spark, *((topic, cleaned.witness[topic.tp]) for topic in cleaned.past))
     assert found.status is Status.UNVERIFIABLE
-    assert [(w.topic, w.offset) for w in found.witnesses] == [("past", 2), ("past", 3)]
+    assert {TopicPartition(w.topic, w.partition): w.offset for w in found.witnesses} == cleaned.witness
+    assert found.found == CASES
     assert "no white value of its key is left" in found.witnesses[0].what
 
 
 @pytest.mark.kafka
-def test_the_last_white_record_was_compacted(spark: SparkSession, topics: dict[str, Topic]) -> None:
-    found = verified(spark, topics["last"], 2)
+def test_the_last_white_record_was_compacted(spark: SparkSession, cleaned: Cleaned) -> None:
+    found = verified(spark, (cleaned.last, 2))
     assert found.status is Status.UNVERIFIABLE
     assert [(w.topic, w.offset, w.process, w.seq) for w in found.witnesses] == [("last", 1, 1, 1)]
 
 
 @pytest.mark.kafka
 def test_compacted_short_of_the_cut(
-    spark: SparkSession, topics: dict[str, Topic], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, cleaned: Cleaned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Offset 2 is superseded by 3 and stands: the cleaner cannot have come to what was written after the cut."""
-    assert topics["short-of-it"].offsets() == [1, 2, 3, 4]
-    assert verified(spark, topics["short-of-it"], 4).status is Status.PASSED
+    assert cleaned.short.offsets() == [1, 2, 3, 4]
+    assert verified(spark, (cleaned.short, 4)).status is Status.PASSED
     looked: list[ReadRange] = []
 
     def gone(spark: SparkSession, ranges: list[ReadRange], settings: job.Settings) -> object:
@@ -208,5 +254,5 @@ def test_compacted_short_of_the_cut(
 
     original = job._source
     monkeypatch.setattr(job, "_source", gone)
-    assert verified(spark, topics["short-of-it"], 4).status is Status.UNVERIFIABLE, "it is looked at again"
-    assert looked[1:] == [ReadRange("short-of-it", 0, 2, 3)]
+    assert verified(spark, (cleaned.short, 4)).status is Status.UNVERIFIABLE, "it is looked at again"
+    assert looked[1:] == [ReadRange("short", 0, 2, 3)]
