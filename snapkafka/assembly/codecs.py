@@ -74,7 +74,14 @@ def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
         table: with the `topic`, that Avro schemas go by, and `key_codec` and `value_codec`, null where nobody knows
             it: then text that may be JSON.
     """
-    return table.withColumns({f"_{name}": _form(name, decoding) for name in ("key", "value")})
+    sides = ("key", "value")
+    # Step by step: what several expressions need is worked out once.
+    return (
+        table.withColumns({f"_{name}_utf8": _utf8(_data(name)) for name in sides})
+        .withColumns({f"_{name}_json": _json_of(name) for name in sides})
+        .withColumns({f"_{name}": _form(name, decoding) for name in sides})
+        .drop(*(f"_{name}_{step}" for name in sides for step in ("utf8", "json")))
+    )
 
 
 def key_and_value() -> list[Column]:
@@ -102,30 +109,43 @@ def _text_of(content: Column) -> Column:
 # --- One side -------------------------------------------------------------------------------------------------------
 
 
+def _data(name: str) -> Column:
+    """The bytes without base64; null where they are none."""
+    raw = fn.col(name)
+    return fn.when(_in_base64(name), fn.try_to_binary(_utf8(raw), fn.lit("base64"))).otherwise(raw)
+
+
+def _in_base64(name: str) -> Column:
+    return fn.coalesce(fn.col(f"{name}_codec").endswith(BASE64), fn.lit(False))
+
+
+def _inner(name: str) -> Column:
+    codec = fn.col(f"{name}_codec")
+    return fn.when(_in_base64(name), fn.regexp_replace(codec, r"\|binary$", "")).otherwise(codec)
+
+
+def _json_of(name: str) -> Column:
+    utf8 = fn.col(f"_{name}_utf8")
+    return fn.when(fn.try_parse_json(utf8).isNotNull(), utf8)
+
+
 def _form(name: str, decoding: Decoding) -> Column:
-    raw, codec = fn.col(name), fn.col(f"{name}_codec")
-    in_base64 = fn.coalesce(codec.endswith(BASE64), fn.lit(False))
-    inner = fn.when(in_base64, fn.regexp_replace(codec, r"\|binary$", "")).otherwise(codec)
+    raw, codec, inner = fn.col(name), fn.col(f"{name}_codec"), _inner(name)
     is_json, is_text = inner.isin(*JSON_CODECS), inner.isin(*TEXT_CODECS)
-    data = fn.when(in_base64, fn.try_to_binary(_utf8(raw), fn.lit("base64"))).otherwise(raw)
     by_the_app = _by_the_app(raw, codec, ~is_json & ~is_text, decoding)
-    found = fn.when(codec.isNull() | is_json | is_text, _plain(data, is_json, is_text)).otherwise(by_the_app)
+    found = fn.when(codec.isNull() | is_json | is_text, _plain(name, is_json, is_text)).otherwise(by_the_app)
     return fn.when(raw.isNotNull(), _by_schema(found, name, decoding)).otherwise(_struct())
 
 
-def _plain(data: Column, is_json: Column, is_text: Column) -> Column:
+def _plain(name: str, is_json: Column, is_text: Column) -> Column:
     """JSON, text, or where it is neither of them what looks like JSON and otherwise text."""
-    utf8 = _utf8(data)
-    parsed = fn.when(fn.try_parse_json(utf8).isNotNull(), utf8)
+    utf8, parsed = fn.col(f"_{name}_utf8"), fn.col(f"_{name}_json")
     content = fn.when(is_text, _quoted(utf8)).otherwise(parsed)
     text = (
         fn.when(is_text, utf8).when(parsed.isNotNull(), _text_of(parsed)).when(is_json, None).otherwise(utf8)
     )
-    why = (
-        fn.when(data.isNull(), "not base64")
-        .when(utf8.isNull(), "not UTF-8")
-        .when(is_json & parsed.isNull(), "not JSON")
-    )
+    no_text = fn.when(_in_base64(name) & _data(name).isNull(), "not base64").otherwise("not UTF-8")
+    why = fn.when(utf8.isNull(), no_text).when(is_json & parsed.isNull(), "not JSON")
     return _struct(content, text, why)
 
 
