@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 READY := .venv/.ready
-JOBS ?= 2
+JOBS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format prove chaos bench mutation clean
@@ -19,7 +19,7 @@ demo: $(READY)  ## see a snapshot taken, assembled and verified (ARGS="..." are 
 PYTEST = $(VENV)/python -m pytest
 BESIDE = $(PYTEST) --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test: $(READY)  ## run the tests, two files at a time, and those that need the machine for themselves (JOBS=n; ARGS="-k name" picks some)
+test: $(READY)  ## run the tests, three files at a time, and those that need the machine for themselves (JOBS=n; ARGS="-k name" picks some)
 ifdef ARGS
 	@$(BESIDE) $(ARGS)
 else
