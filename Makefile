@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 READY := .venv/.ready
-JOBS ?= 3
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format prove chaos bench mutation clean
@@ -19,11 +19,11 @@ demo: $(READY)  ## see a snapshot taken, assembled and verified (ARGS="..." are 
 PYTEST = $(VENV)/python -m pytest
 BESIDE = $(PYTEST) --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test: $(READY)  ## run the tests, three files at a time, and those that need the machine for themselves (JOBS=n; ARGS="-k name" picks some)
+test: $(READY)  ## run the tests, two files at a time, and those that need the machine for themselves (JOBS=n; ARGS="-k name" picks some)
 ifdef ARGS
 	@$(BESIDE) $(ARGS)
 else
-	@$(BESIDE) -m "not alone"
+	@$(BESIDE) -m "not alone and not long"
 	@$(PYTEST) -m alone
 endif
 
@@ -41,7 +41,8 @@ format: $(READY)  ## put the code into its form
 bench: $(READY)  ## measure what the docs promise (ONLY=name picks one)
 	@$(VENV)/python -m tests.bench $(ONLY)
 
-prove: $(READY)  ## the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
+prove: $(READY)  ## the tests that take long, the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
+	@$(PYTEST) -m long
 	@$(VENV)/python -m snapkafka.sim --seeds 100000
 	@$(VENV)/python -m snapkafka.sim mutate
 	@$(VENV)/python -m snapkafka.sim explore --large

@@ -39,6 +39,7 @@ WRITTEN: Final = ("mid", "told", "out", "counts-changelog")
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 @pytest.mark.timeout(900)  # the first run fetches the readers, 70 MB
 def test_strangers_read_an_app_through_a_hundred_snapshots(
     kafka: Broker, namespace: str, tmp_path: Path

@@ -36,7 +36,7 @@ from snapkafka.wire import headers as wire
 
 from .small_logs import EPOCH, World, captured, history, together
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long]
 
 CASES = 20
 HEALTHY = 200
