@@ -70,6 +70,7 @@ def places(check: dict[str, Any]) -> list[tuple[str, int, int]]:
     return [(w["topic"], w["partition"], w["offset"]) for w in check["witnesses"]]
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.timeout(900)

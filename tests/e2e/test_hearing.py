@@ -22,6 +22,7 @@ WAYS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.timeout(400)
