@@ -24,7 +24,8 @@ from snapkafka.checks import (
     bounds_findings,
     outcome,
 )
-from snapkafka.protocol.records import NOBODY
+from snapkafka.checks.state_checks import StateFacts
+from snapkafka.protocol.records import NOBODY, TopicPartition
 
 from . import seqs, state_checks
 from .lookups import Lookups
@@ -45,8 +46,8 @@ LOG_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5")
 
 def run(
     stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_there: StillThere
-) -> list[CheckOutcome]:
-    """The outcomes of V1 to V5.
+) -> tuple[list[CheckOutcome], dict[TopicPartition, StateFacts]]:
+    """The outcomes of V1 to V5, and what the changelogs hold.
 
     Args:
         stamps: those of the reading ranges; read several times, so persisted by the caller.
@@ -55,14 +56,15 @@ def run(
         still_there: looks at the log once more, for V3.
     """
     first, counts = bounds_findings(lookups.view)
-    of_state, how_many = state_checks.findings(stamps, lookups, read, still_there)
+    held = state_checks.facts(stamps, lookups)
+    of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
     first, counts = first + of_state, counts + how_many
     suspicion = first_look(stamps, lookups)
     if any(suspicion):
         rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
         counts = counts + Counter({row.kind: row.found for row in rows})
         first += [Finding(*(row[name] for name in Finding._fields)) for row in rows]
-    return [outcome(check, first, counts) for check in LOG_CHECKS]
+    return [outcome(check, first, counts) for check in LOG_CHECKS], held
 
 
 def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataFrame:

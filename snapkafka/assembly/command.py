@@ -161,7 +161,8 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
     with Desk(connection, options.namespace) as desk:
         # What can be refused is refused before Spark takes its seconds to start.
         work, offsets, to_come = [], 0, set()
-        for captured in sorted(map(desk.captured, options.snapshot), key=lambda captured: captured.epoch):
+        named = set(map(desk.captured, options.snapshot))
+        for captured in sorted(named, key=lambda captured: captured.epoch):
             store = given if given is not None else _store(captured.storage)
             view = desk.look(captured, options.isolation)
             # A parent that is assembled on the way is looked at when it is there.

@@ -12,13 +12,15 @@ what is new: behind a record that was red for the parent may lie one that was wh
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
+from snapkafka.checks import CutView
+from snapkafka.checks.state_checks import StateFacts
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import STATE, STATE_DELTA, Manifest, SettledEntry, state_table
 from snapkafka.protocol.records import TopicPartition
@@ -68,21 +70,18 @@ def _not_counted(white: DataFrame, parent: Lookups) -> DataFrame:
     )
 
 
-def _first_red(records: DataFrame, lookups: Lookups) -> DataFrame:
-    """The first red record below the end of each changelog partition that has one: `topic`, `partition`, `offset`."""
-    red = of_changelogs(records, lookups).where(~fn.col("white"))
-    return red.groupBy("topic", "partition").agg(fn.min("offset").alias("offset"))
+def settled(view: CutView, facts: Mapping[TopicPartition, StateFacts]) -> tuple[SettledEntry, ...]:
+    """Below which offset of each changelog nothing is red for the snapshot: at most its end.
 
-
-def settled(records: DataFrame, lookups: Lookups) -> tuple[SettledEntry, ...]:
-    """Below which offset of each changelog nothing is red for the snapshot: at most its end."""
-    bounds = {tp: min(cut.end for cut in cuts) for tp, cuts in lookups.view.changelogs.items()}
-    for row in _first_red(records, lookups).collect() if bounds else ():
-        tp = TopicPartition(row["topic"], row["partition"])
-        bounds[tp] = min(bounds[tp], row["offset"])
-    return tuple(
-        SettledEntry(topic=tp.topic, partition=tp.partition, offset=bounds[tp]) for tp in sorted(bounds)
-    )
+    Args:
+        facts: of each changelog partition that holds anything.
+    """
+    found = []
+    for tp, cuts in sorted(view.changelogs.items()):
+        end, first_later = min(cut.end for cut in cuts), facts.get(tp, StateFacts()).first_later
+        offset = end if first_later is None else min(end, first_later)
+        found.append(SettledEntry(topic=tp.topic, partition=tp.partition, offset=offset))
+    return tuple(found)
 
 
 def resolved(full: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:

@@ -13,52 +13,25 @@ from types import TracebackType
 from typing import Self
 
 from snapkafka.checks import CutView
-from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import SnapkafkaError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
+from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import restorable
-from snapkafka.kafka.ledger import KafkaLedger, beginning_is_gone
+from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.reading import LedgerReading, find_captured, good, read_to_end
 from snapkafka.manifest import LedgerEntry, Manifest, RestorableEntry
-from snapkafka.ports import Entry
 from snapkafka.protocol import records
-from snapkafka.protocol.captured import Captured, gather
-from snapkafka.protocol.completion import LedgerState, SnapshotView
+from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 
 from .facts import look
 
-__all__ = ["Desk", "find_captured", "group_name"]
+__all__ = ["Desk", "group_name"]
 
 
 def group_name(namespace: str, app: str) -> str:
     """The consumer group that shows where an app stood in the latest verified snapshot, to any Kafka tool."""
     return f"snapkafka.{namespace}.{app}"
-
-
-def find_captured(state: LedgerState, namespace: str, name: str) -> Captured:
-    """A captured snapshot, by its id (of several attempts the last) or its epoch.
-
-    Raises:
-        UnknownSnapshotError: there is none such.
-        SnapshotFailedError: it failed.
-        TimedOutError: it is still being captured.
-    """
-    epochs = [epoch for (known, _), epoch in state.by_id.items() if known == name]
-    if not epochs and name.isdecimal() and int(name) in state.snapshots:
-        epochs = [int(name)]
-    if not epochs:
-        raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger of {namespace}")
-    snapshot = state.snapshots[max(epochs)]
-    if snapshot.failure is not None:
-        raise SnapshotFailedError(f"snapshot {name} failed: {snapshot.failure.reason}")
-    if snapshot.captured_at is None:
-        first = next(iter(state.waiting(snapshot.epoch)), "the ledger")
-        raise TimedOutError(
-            f"snapshot {name} is not captured yet: it waits for {first}",
-            hint="`snapkafka trigger --wait` returns when it is",
-        )
-    return gather(state, snapshot.epoch)
 
 
 class Desk:
@@ -71,8 +44,7 @@ class Desk:
     def __init__(self, connection: Connection, namespace: str) -> None:
         self.connection = connection
         self.namespace = namespace
-        self.state = LedgerState()
-        self._times_ms: dict[int, int] = {}
+        self.reading = LedgerReading("")
         self._loop = asyncio.Runner()
         self._ledger = KafkaLedger(connection, namespace)
 
@@ -94,12 +66,12 @@ class Desk:
 
     def ledger(self, captured: Captured) -> LedgerEntry:
         """What the manifest of a snapshot says of the ledger."""
-        at_ms = self._times_ms.get(captured.epoch - 1, 0)
+        at_ms = self.reading.times_ms.get(captured.epoch - 1, 0)
         return LedgerEntry(topic=self._ledger.topic, topic_id=self._ledger.topic_id, triggered_ms=at_ms)
 
     def captured(self, name: str) -> Captured:
-        """See `find_captured`."""
-        return find_captured(self.state, self.namespace, name)
+        """See `kafka.reading.find_captured`."""
+        return find_captured(self.reading.state, name)
 
     def look(self, captured: Captured, isolation: str) -> CutView:
         """The snapshot with what its log holds now."""
@@ -134,9 +106,8 @@ class Desk:
         Returns:
             why it was not done; empty where it was.
         """
-        later = [
-            view for view in self.state.snapshots.values() if view.epoch > manifest.epoch and _verified(view)
-        ]
+        snapshots = self.reading.state.snapshots.values()
+        later = [view for view in snapshots if view.epoch > manifest.epoch and good(view)]
         if later:
             return f"those of a later snapshot, {later[-1].trigger.id}, stand"
         positions: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
@@ -150,13 +121,7 @@ class Desk:
 
     async def _open(self) -> None:
         await self._ledger.open(create=False)
-        start = await self._ledger.start()
-        self.state = LedgerState(start=start)
-        async for entry in self._ledger.read(start, until=await self._ledger.end()):
-            self.state.apply(entry.offset, entry.record)
-            self._times_ms |= _times_ms(entry)
-        if not self.state.whole:
-            raise beginning_is_gone(self._ledger.topic, start)
+        self.reading = await read_to_end(self._ledger)
 
     async def _restorable(self, captured: Captured) -> RestorableEntry:
         admin = KafkaTopicAdmin(self.connection)
@@ -173,14 +138,3 @@ class Desk:
                 await admin.commit_positions(group_name(self.namespace, app), of_app, note)
         finally:
             await admin.close()
-
-
-def _times_ms(entry: Entry) -> dict[int, int]:
-    """When triggers were appended: of this record, or of those that it tells of."""
-    if isinstance(entry.record, records.Checkpoint):
-        return {kept.offset: kept.at_ms for kept in entry.record.kept}
-    return {entry.offset: entry.timestamp_ms} if isinstance(entry.record, records.Trigger) else {}
-
-
-def _verified(view: SnapshotView) -> bool:
-    return view.verdict is not None and view.verdict.verdict in GOOD

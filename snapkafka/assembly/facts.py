@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
-from snapkafka.checks import CutView, Keeping, LogBounds
+from snapkafka.checks import CutView, Keeping
+from snapkafka.checks.lasting import keeping
 from snapkafka.errors import LedgerUnusableError, TimedOutError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection, translated
+from snapkafka.kafka.lasting import log_bounds
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 
@@ -42,47 +45,32 @@ async def look(
         BrokerUnavailableError, LedgerUnusableError: the cluster does not answer, or not for us.
     """
     unbound = CutView(captured)
-    wanted = {*unbound.inputs, *unbound.changelogs}
     admin = KafkaTopicAdmin(connection)
     try:
-        topics = await admin.describe_topics({tp.topic for tp in wanted})
-        there = [tp for tp in wanted if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
-        starts, ends = await asyncio.gather(admin.log_starts(there), admin.log_ends(there))
-        changelogs = {tp.topic for tp in there if tp in unbound.changelogs} if triggered_ms else set()
-        keeping = {topic: await _keeping(admin, topic, triggered_ms) for topic in sorted(changelogs)}
+        bounds = await log_bounds(admin, {*unbound.inputs, *unbound.changelogs})
+        changelogs = sorted({tp.topic for tp in bounds if tp in unbound.changelogs} if triggered_ms else ())
+        age_ms = max(0, time.time_ns() // 1_000_000 - triggered_ms)
+        told = await asyncio.gather(*(_keeping(admin, topic, age_ms) for topic in changelogs))
     finally:
         await admin.close()
+    kept = dict(zip(changelogs, told, strict=True))
+    ends = {tp: now.end for tp, now in bounds.items()}
     if isolation == "read_committed":
-        needed = {tp: min(unbound.closed_end(tp), ends[tp]) for tp in there}
+        needed = {tp: min(unbound.closed_end(tp), end) for tp, end in ends.items()}
         ends = await _stable_ends(connection, needed)
-    bounds = {
-        tp: LogBounds(
-            start=starts[tp],
-            end=ends[tp],
-            topic_id=topics[tp.topic].topic_id,
-            keeping=keeping.get(tp.topic),
-        )
-        for tp in there
-    }
-    return CutView(captured, bounds)
+    return CutView(
+        captured,
+        {tp: replace(now, end=ends[tp], keeping=kept.get(tp.topic)) for tp, now in bounds.items()},
+    )
 
 
-async def _keeping(admin: KafkaTopicAdmin, topic: str, triggered_ms: int) -> Keeping | None:
+async def _keeping(admin: KafkaTopicAdmin, topic: str, age_ms: int) -> Keeping | None:
     """What the settings of a changelog promise; None where they may not be read."""
     try:
         holding, _ = await admin.topic_settings(topic)
     except LedgerUnusableError:
         return None
-    retained_ms = int(holding["retention.ms"])
-    by_size = int(holding["retention.bytes"]) >= 0
-    deletes = "delete" in holding["cleanup.policy"]
-    return Keeping(
-        age_ms=max(0, time.time_ns() // 1_000_000 - triggered_ms),
-        uncompacted_ms=int(holding["min.compaction.lag.ms"]),
-        tombstones_ms=int(holding["delete.retention.ms"]),
-        # Where size decides what is deleted, no age is safe.
-        retained_ms=(0 if by_size else retained_ms if retained_ms >= 0 else None) if deletes else None,
-    )
+    return keeping(holding, age_ms=age_ms)
 
 
 async def _stable_ends(

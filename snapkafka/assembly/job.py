@@ -30,6 +30,7 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.ranges import TAIL_MAX
+from snapkafka.checks.state_checks import StateFacts
 from snapkafka.manifest import (
     STATE,
     STATE_DELTA,
@@ -140,10 +141,9 @@ def assemble(
             looked = pool.submit(
                 clock.timed, "checks", lambda: _check(spark, records, lookups, ranges, settings)
             )
-            settled = pool.submit(lambda: deltas.settled(records, lookups))
             written = _write(pool, records, lookups, base, settings.decoding, folder, ranges)
             sums = clock.timed("digests", lambda: writing.digests(written))
-            outcomes = looked.result()
+            outcomes, held = looked.result()
         seen = written if base is None else _with_state(spark, written, base, store)
         outcomes += clock.timed("invariants", lambda: invariants.check(spark, wanted, seen))
         entries = tuple(
@@ -164,7 +164,7 @@ def assemble(
             namespace,
             base,
             entries,
-            settled.result(),
+            deltas.settled(view, held),
             outcomes,
             wanted,
             ranges,
@@ -193,7 +193,7 @@ def verify(
     say(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view)
     with sized(spark, _offsets(ranges)), _read(spark, ranges, settings, light=not wanted) as records:
-        outcomes = _check(spark, records, lookups, ranges, settings)
+        outcomes, _ = _check(spark, records, lookups, ranges, settings)
         if wanted:
             outcomes += invariants.check(spark, wanted, _unwritten(records, lookups, settings.decoding))
     return outcomes
@@ -201,7 +201,7 @@ def verify(
 
 def _check(
     spark: SparkSession, records: DataFrame, lookups: Lookups, ranges: list[ReadRange], settings: Settings
-) -> list[CheckOutcome]:
+) -> tuple[list[CheckOutcome], dict[TopicPartition, StateFacts]]:
     """The checks of the log, on its records and, where need be, on a second look at it."""
 
     def still_there(wanted: Collection[ReadRange]) -> set[TopicPartition]:

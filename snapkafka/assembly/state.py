@@ -154,11 +154,7 @@ def _changed(operations: DataFrame) -> DataFrame:
 
 def _part(index: int) -> Column:
     """The members in a part of an update, as JSON each."""
-
-    def as_json(member: Column) -> Column:
-        return fn.to_json(member)
-
-    return fn.transform(fn.try_variant_get("v", f"$[{index}]", "array<variant>"), as_json)
+    return fn.transform(fn.try_variant_get("v", f"$[{index}]", "array<variant>"), fn.to_json)
 
 
 def _change(member: Column, *, gone: bool) -> Column:

@@ -7,7 +7,7 @@ with one shuffle of them by key.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -29,16 +29,20 @@ ENDS: Final = "topic string, partition int, state_start bigint, state_end bigint
 
 
 def findings(
-    stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_there: StillThere
+    stamps: DataFrame,
+    lookups: Lookups,
+    seen: Mapping[TopicPartition, StateFacts],
+    read: Collection[ReadRange],
+    still_there: StillThere,
 ) -> tuple[list[Finding], Counter[str]]:
     """What V3 finds: the first findings of each kind, and how many there are of each.
 
     Args:
+        seen: the `facts` of the same stamps.
         read: what the stamps were read from.
         still_there: asked once the stamps have been read.
     """
     view = lookups.view
-    seen = facts(stamps, lookups)
     found, asked = judge(view, seen)
     counts = Counter(finding.kind for finding in found)
     if asked:

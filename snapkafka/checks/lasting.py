@@ -21,7 +21,7 @@ from typing import Final
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import CutView, LogBounds
+from .view import CutView, Keeping, LogBounds
 
 __all__ = [
     "UNBOUNDED",
@@ -31,6 +31,7 @@ __all__ = [
     "Need",
     "bound",
     "first_to_go",
+    "keeping",
     "lasting",
     "needs",
     "said_ms",
@@ -211,6 +212,22 @@ def _by_compaction(need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: 
 def bound(holding: Mapping[str, str], name: str) -> int:
     """A bound among the settings of a topic; Kafka takes every number below 0 for none."""
     return max(UNBOUNDED, int(holding.get(name, UNBOUNDED)))
+
+
+def keeping(holding: Mapping[str, str], *, age_ms: int) -> Keeping:
+    """What the settings of a changelog promise to a cut of that age."""
+    retained_ms: int | None = None
+    if "delete" in holding["cleanup.policy"]:
+        by_age_ms = bound(holding, "retention.ms")
+        by_size = bound(holding, "retention.bytes") != UNBOUNDED
+        # Where size decides what is deleted, no age is safe.
+        retained_ms = 0 if by_size else None if by_age_ms == UNBOUNDED else by_age_ms
+    return Keeping(
+        age_ms=age_ms,
+        uncompacted_ms=int(holding["min.compaction.lag.ms"]),
+        tombstones_ms=int(holding["delete.retention.ms"]),
+        retained_ms=retained_ms,
+    )
 
 
 def said_ms(ms: int) -> str:

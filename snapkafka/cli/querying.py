@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from snapkafka import ops
+from snapkafka.kafka.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
-from snapkafka.ops.reading import LATEST
 
 from .options import AsJson, Bootstrap, Namespace
 from .running import connect, console, print_json, run

@@ -13,12 +13,13 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError, UnknownSnapshotError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.completion import LedgerState, ProcessView
 from snapkafka.protocol.records import LogEnd, TopicPartition, Trigger
+
+from .reading import good
 
 __all__ = ["check_trigger", "compose_trigger", "knows_markers", "made_id"]
 
@@ -150,16 +151,12 @@ def _parent(state: LedgerState, type_: str, parent: str) -> str:
             raise BadInputError("a full snapshot has no parent", hint="add --type incremental")
         return ""
     if not parent:
-        good = [
-            view.trigger.id
-            for _, view in sorted(state.snapshots.items())
-            if view.verdict is not None and view.verdict.verdict in GOOD
-        ]
-        if not good:
+        verified = [view.trigger.id for _, view in sorted(state.snapshots.items()) if good(view)]
+        if not verified:
             raise TriggerRefusedError(
                 "no verified snapshot is there to build on", hint="take a full one and assemble it first"
             )
-        return good[-1]
+        return verified[-1]
     epochs = [epoch for (name, _), epoch in state.by_id.items() if name == parent]
     if not epochs:
         raise UnknownSnapshotError(f"no snapshot {parent!r} in the ledger to build on")

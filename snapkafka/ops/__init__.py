@@ -9,6 +9,7 @@ instead.
 from __future__ import annotations
 
 from snapkafka.advice import Advice
+from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
 
 from .assembling import Assembled, assemble, verify
 from .checkpointing import Checkpointed, checkpoint
@@ -21,7 +22,6 @@ from .mending import Mended, Mending, mend, plan_mending
 from .planning import Reading, plan_assembly
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
-from .reading import LedgerReading, find_snapshot, read_ledger
 from .rights import Right, Rights, rights
 from .switching import Switched, pause, resume, retire
 from .triggering import trigger

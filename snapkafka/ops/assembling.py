@@ -17,7 +17,6 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry
 
 from .finding import manifest_paths
-from .reading import LATEST, captured, find_snapshot, read_ledger
 
 __all__ = ["Assembled", "assemble", "verify"]
 
@@ -78,9 +77,6 @@ async def assemble(
     """
     if not names:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
-    if LATEST in names:
-        state = (await read_ledger(where, namespace)).state
-        names = [find_snapshot(state, name, usable=captured).trigger.id for name in names]
     arguments = ["--bootstrap", where.bootstrap, "--namespace", namespace]
     arguments += [part for name in names for part in ("--snapshot", name)]
     arguments += ["--storage", storage] if storage else []

@@ -13,11 +13,10 @@ from typing import Final
 
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import RECORD_BYTES_MAX
+from snapkafka.kafka.reading import opened
 from snapkafka.ports import Cluster
 from snapkafka.protocol.checkpoint import take_checkpoint
 from snapkafka.wire.codec import encode
-
-from .reading import opened
 
 __all__ = ["KEEP_MS", "Checkpointed", "checkpoint"]
 

@@ -11,12 +11,12 @@ from typing import Final
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import Opened, latest_of_apps, opened, outputs_of
 from snapkafka.kafka.triggering import OWN_GROUPS, knows_markers
 from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol.completion import LedgerState, ProcessView
 
 from .keeping import judged, roles
-from .reading import Opened, latest_of_apps, opened, outputs_of
 
 __all__ = ["ASSEMBLY_WITHIN_MS", "Checkup", "doctor"]
 

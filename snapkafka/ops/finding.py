@@ -12,12 +12,12 @@ from snapkafka import manifest as manifests
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import LATEST, epoch_of, find_snapshot, read_ledger
+from snapkafka.kafka.reading import good as verified
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
 from snapkafka.store import LocalStore, open_store
-
-from .reading import LATEST, epoch_of, find_snapshot, read_ledger
 
 __all__ = ["find_manifest", "manifest_paths", "read_manifest"]
 
@@ -27,10 +27,6 @@ HEAD_CHARS: Final = 4_096
 
 def _assembled(view: SnapshotView) -> bool:
     return view.verdict is not None
-
-
-def _good(view: SnapshotView) -> bool:
-    return view.verdict is not None and view.verdict.verdict in GOOD
 
 
 def find_manifest(store: LocalStore, name: str, *, namespace: str = "", good: bool = False) -> Manifest:
@@ -121,7 +117,7 @@ async def manifest_paths(
             "no storage is given", hint="add --storage DIR, or --bootstrap: the ledger knows where they lie"
         )
     state = (await read_ledger(where, namespace)).state
-    views = [find_snapshot(state, name, usable=_good if good else _assembled) for name in names]
+    views = [find_snapshot(state, name, usable=verified if good else _assembled) for name in names]
     return [_manifest_of(view) for view in views]
 
 

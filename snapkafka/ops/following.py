@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from snapkafka.kafka.reading import Opened
 from snapkafka.protocol.completion import SnapshotView
 from snapkafka.protocol.records import Abort, Dead
 
 from .listing import WaitRow, details
-from .reading import Opened
 
 __all__ = ["Progress", "follow"]
 

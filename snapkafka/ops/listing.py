@@ -10,13 +10,20 @@ from typing import Final
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import restorable
+from snapkafka.kafka.reading import (
+    LedgerReading,
+    Opened,
+    find_captured_by,
+    find_epoch,
+    find_snapshot,
+    opened,
+    read_ledger,
+)
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.completion import SnapshotView, Status, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
-
-from .reading import LedgerReading, Opened, find_captured_by, find_epoch, find_snapshot, opened, read_ledger
 
 __all__ = [
     "Details",

@@ -14,11 +14,11 @@ from typing import Final
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import Opened, latest_of_apps, opened
 from snapkafka.ports import Cluster
 
 from .doctoring import ASSEMBLY_WITHIN_MS
 from .keeping import Role, change_command, judged, roles
-from .reading import Opened, latest_of_apps, opened
 
 __all__ = ["Change", "Mended", "Mending", "mend", "plan_mending"]
 

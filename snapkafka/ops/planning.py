@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from snapkafka.assembly.desk import find_captured
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import log_bounds, log_sizes
+from snapkafka.kafka.reading import Opened, find_captured, opened
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
-
-from .reading import Opened, captured, find_snapshot, opened
 
 __all__ = ["Reading", "TopicReading", "plan_assembly"]
 
@@ -64,9 +62,7 @@ async def plan_assembly(
     if not names:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
     async with opened(where, namespace) as work:
-        state = work.reading.state
-        views = [find_snapshot(state, name, usable=captured) for name in names]
-        found = {find_captured(state, namespace, view.trigger.id) for view in views}
+        found = {find_captured(work.reading.state, name) for name in names}
         return tuple([await _reading(work, item) for item in sorted(found, key=lambda item: item.epoch)])
 
 

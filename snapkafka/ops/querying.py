@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import LATEST
 from snapkafka.manifest import STATE, Manifest, state_table
 from snapkafka.ports import Cluster
 from snapkafka.store import LocalStore, state_parents, state_sql
 
 from .finding import manifest_paths, read_manifest
-from .reading import LATEST
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -15,10 +15,9 @@ from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import topic_name
+from snapkafka.kafka.reading import latest_of_apps, opened, outputs_of
 from snapkafka.kafka.triggering import OWN_GROUPS
 from snapkafka.ports import Cluster
-
-from .reading import latest_of_apps, opened, outputs_of
 
 __all__ = ["Right", "Rights", "rights"]
 

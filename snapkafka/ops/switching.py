@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import Opened, opened
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import LedgerRecord, Pause, Retire
-
-from .reading import Opened, opened
 
 __all__ = ["Switched", "pause", "resume", "retire"]
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import Opened, opened
 from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
@@ -18,7 +19,6 @@ from snapkafka.protocol.retries import pause_after
 
 from .following import Progress, follow
 from .listing import Summary, summary
-from .reading import Opened, opened
 
 __all__ = ["trigger"]
 

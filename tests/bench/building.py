@@ -49,7 +49,7 @@ def bench_incremental() -> list[Figure]:
         session(offsets=KEYS) as spark,
     ):
         create_topics(broker.bootstrap, TOPIC, partitions=PARTITIONS, config={"cleanup.policy": "compact"})
-        bench = _Bench(spark, broker.bootstrap, LocalStore(Path(folder)))
+        bench = Shop(broker.bootstrap, LocalStore(Path(folder)), spark)
         bench.write(range(KEYS), epoch=0)
         parent, _ = bench.assemble(bench.captured("parent", epoch=10))
         changed = random.Random(1985).sample(range(KEYS), int(KEYS * CHANGED))
@@ -73,11 +73,13 @@ def bench_incremental() -> list[Figure]:
     ]
 
 
-class _Bench:
+class Shop:
     """One process that writes a table, and snapshots of it; nothing else, for the state is what grows."""
 
-    def __init__(self, spark: SparkSession, bootstrap: str, store: LocalStore) -> None:
-        self.spark, self.bootstrap, self.store = spark, bootstrap, store
+    def __init__(
+        self, bootstrap: str, store: LocalStore | None = None, spark: SparkSession | None = None
+    ) -> None:
+        self.bootstrap, self._store, self._spark = bootstrap, store, spark
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
         self._producer = Producer(
             {
@@ -88,8 +90,19 @@ class _Bench:
             }
         )
 
-    def write(self, keys: Iterable[int], *, epoch: int) -> None:
-        """A new value of about 100 bytes for each of these keys."""
+    @property
+    def store(self) -> LocalStore:
+        assert self._store is not None, "nothing is stored here"
+        return self._store
+
+    @property
+    def spark(self) -> SparkSession:
+        assert self._spark is not None, "nothing is assembled here"
+        return self._spark
+
+    def write(self, keys: Iterable[int], *, epoch: int, pad: int = 0) -> None:
+        """A new value of about 100 bytes (and `pad`) for each of these keys."""
+        more = b"." * pad
         mark = wire.ledger_id(bytes.fromhex(LEDGER.topic_id))
         checks = [wire.tp_check(TOPIC, partition) for partition in range(PARTITIONS)]
         produce, poll = self._producer.produce, self._producer.poll
@@ -97,8 +110,9 @@ class _Bench:
             partition = key % PARTITIONS
             seq = self.ends[partition]
             header = wire.stamp(mark, checks[partition], epoch, PROCESS, seq)
-            value = b'{"name": "item %d", "left": %d, "where": "%040x"}' % (
+            value = b'{"name": "item %d%s", "left": %d, "where": "%040x"}' % (
                 key,
+                more,
                 seq % 1000,
                 key * 7919 + epoch,
             )

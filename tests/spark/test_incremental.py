@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from snapkafka.assembly import deltas, tables
+from snapkafka.assembly import deltas, state_checks, tables
+from snapkafka.assembly.decode import stamps
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.session import sized
 from snapkafka.checks import CutView, LogRecord, reading_ranges
@@ -44,6 +45,10 @@ def _within(item: Written, ranges: Mapping[tuple[str, int], tuple[str, int, int,
     return found is not None and found[2] <= item.record.offset < found[3]
 
 
+def _settled(records: DataFrame, lookups: Lookups) -> tuple[SettledEntry, ...]:
+    return deltas.settled(lookups.view, state_checks.facts(stamps(records), lookups))
+
+
 def _starts(settled: tuple[SettledEntry, ...]) -> Starts:
     return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in settled}
 
@@ -71,7 +76,7 @@ def test_a_chain_of_three_has_the_rows_of_the_whole(spark: SparkSession) -> None
     records = _read(spark, all_, lookups[0].view)
     full = tables.state(records, lookups[0])
     assert _rows(full) == all_.state(0), f"seed {seed}"
-    settled, parts = deltas.settled(records, lookups[0]), list[DataFrame]()
+    settled, parts = _settled(records, lookups[0]), list[DataFrame]()
     for snapshot in (1, 2):
         parent, child = lookups[snapshot - 1], lookups[snapshot]
         records = _read(spark, all_, child.view, _starts(settled))
@@ -81,8 +86,8 @@ def test_a_chain_of_three_has_the_rows_of_the_whole(spark: SparkSession) -> None
         )
         counted = {item.record[:3] for item in all_.written if parent.view.in_state(item.record)}
         assert not counted & _places(parts[-1]), "nothing is there twice"
-        settled = deltas.settled(records, child)
-    assert settled == deltas.settled(_read(spark, all_, lookups[2].view), lookups[2]), "whatever was read"
+        settled = _settled(records, child)
+    assert settled == _settled(_read(spark, all_, lookups[2].view), lookups[2]), "whatever was read"
 
 
 def _from_the_parents_end(all_: Logs, settled: Starts) -> Starts:
@@ -101,7 +106,7 @@ def test_a_delta_that_begins_too_late_is_noticed(
     all_ = logs(random.Random(1), WORLDS)
     parent, child = (Lookups(spark, all_.view(snapshot)) for snapshot in range(2))
     records = _read(spark, all_, parent.view)
-    starts = mistaken(all_, _starts(deltas.settled(records, parent)))
+    starts = mistaken(all_, _starts(_settled(records, parent)))
     delta = deltas.delta(_read(spark, all_, child.view, starts), child, parent)
     assert _rows(deltas.resolved(tables.state(records, parent), [delta])) != all_.state(1)
 

@@ -57,7 +57,7 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path) -> None:
 
     connection = Connection(bootstrap=stage.bootstrap)
     with Desk(connection, stage.namespace) as desk:
-        view = desk.state.snapshots[stage.epoch]
+        view = desk.reading.state.snapshots[stage.epoch]
     assert view.status is Status.COMPLETED
     assert view.verdict is not None
     assert (view.verdict.verdict, view.verdict.digest) == ("VERIFIED", manifest["content"])

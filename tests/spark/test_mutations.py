@@ -391,8 +391,9 @@ async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Looked:
     found, _ = bounds_findings(view)
     rows = checks.findings(seen, lookups, first_look(seen, lookups)).collect()
     found += [Finding(*row) for row in rows]
+    held = state_checks.facts(seen, lookups)
     of_state, _ = state_checks.findings(
-        seen, lookups, read, lambda wanted: {TopicPartition(*w[:2]) for w in wanted}
+        seen, lookups, held, read, lambda wanted: {TopicPartition(*w[:2]) for w in wanted}
     )
     seen.unpersist()
     by_place = defaultdict(list)

@@ -58,12 +58,14 @@ def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
     stamps = local_frame(spark, STAMPS_SCHEMA, rows)
     expected = Counter(v3(view, records))
 
-    found, counts = state_checks.findings(stamps, Lookups(spark, view), read, _all_of)
+    lookups = Lookups(spark, view)
+    seen = state_checks.facts(stamps, lookups)
+    found, counts = state_checks.findings(stamps, lookups, seen, read, _all_of)
     assert Counter(found) == expected, f"seed {seed}"
     assert counts == Counter(finding.kind for finding in expected.elements())
     assert counts.keys() == {"state-last-missing", "state-overtaken", "state-unproven", "state-gone"}
 
-    moved_on, _ = state_checks.findings(stamps, Lookups(spark, view), read, lambda wanted: set())
+    moved_on, _ = state_checks.findings(stamps, lookups, seen, read, lambda wanted: set())
     assert set(moved_on) > set(found), "what has gone since it was read shows nothing"
 
 

@@ -17,9 +17,11 @@ from snapkafka.errors import (
     InternalError,
     OffsetsGoneError,
     StorageError,
+    TimedOutError,
     UnknownSnapshotError,
 )
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import find_captured
 from snapkafka.ops import assembling
 from snapkafka.store import LocalStore
 from tests.fakes import FakeCluster, Worker
@@ -165,23 +167,18 @@ async def test_verify_with_the_manifest_asks_nobody_else(job: Job) -> None:
     ]
 
 
-async def test_the_latest_is_the_last_one_that_a_verb_can_use(
-    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path: Path) -> None:
     """To assemble: captured. To verify: assembled, also where it is not good."""
     cluster = FakeCluster()
-
-    async def read_ledger(where: Connection, namespace: str) -> ops.LedgerReading:
-        return await ops.read_ledger(cluster, namespace)
-
-    monkeypatch.setattr(assembling, "read_ledger", read_ledger)
     job.says({"snapshots": [RESULT]})
     Worker(cluster.the_ledger, "shop", "orders")
     await ops.trigger(cluster, "ns", snapshot_id="good", wait=True)
     Worker(cluster.the_ledger, "tills", "sales", closes=False)
     await ops.trigger(cluster, "ns", snapshot_id="running")
-    await ops.assemble(HERE, "ns", ["latest"])
-    assert job.arguments[4:6] == ["--snapshot", "good"]
+    state = (await ops.read_ledger(cluster, "ns")).state
+    assert find_captured(state, "latest").id == "good"
+    with pytest.raises(TimedOutError, match="snapshot running is not captured yet: it waits for process 5 of app tills"):
+        find_captured(state, "running")
     for number, verdict in enumerate(("VERIFIED", "INCONSISTENT")):
         write_snapshot(LocalStore(tmp_path), verdict, number, verdict=verdict)
     await ops.verify(HERE, "", "latest", storage=str(tmp_path))

@@ -7,14 +7,17 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from snapkafka.checks.verdict import GOOD
 from snapkafka.config import namespace_problem
-from snapkafka.errors import BadInputError, UnknownSnapshotError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger, beginning_is_gone
+from snapkafka.errors import BadInputError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
+from snapkafka.protocol.captured import Captured, gather
 from snapkafka.protocol.completion import LedgerState, ProcessView, SnapshotView
 from snapkafka.protocol.records import Checkpoint
+
+from .admin import KafkaTopicAdmin
+from .connection import Connection
+from .ledger import KafkaLedger, beginning_is_gone
 
 __all__ = [
     "LATEST",
@@ -22,13 +25,16 @@ __all__ = [
     "Opened",
     "captured",
     "epoch_of",
+    "find_captured",
     "find_captured_by",
     "find_epoch",
     "find_snapshot",
+    "good",
     "latest_of_apps",
     "opened",
     "outputs_of",
     "read_ledger",
+    "read_to_end",
 ]
 
 
@@ -58,6 +64,12 @@ class LedgerReading:
         if self.entries is not None:
             self.entries.append(entry)
 
+    async def catch_up(self, ledger: Ledger, to: int | None = None) -> None:
+        """Read on up to `to`, or up to the ledger's end as it is now."""
+        until = await ledger.end() if to is None else to
+        async for entry in ledger.read(max(self.start, self.state.end), until=until):
+            self.apply(entry)
+
     def capture_ms(self, snapshot: SnapshotView) -> int | None:
         """From the trigger to the record that completed it, both in the ledger's own time; None if not captured."""
         if snapshot.captured_at is None:
@@ -77,9 +89,7 @@ class Opened:
 
     async def catch_up(self, *, to: int | None = None) -> None:
         """Read the ledger up to `to`, or up to its end as it is now."""
-        until = await self.ledger.end() if to is None else to
-        async for entry in self.ledger.read(max(self.reading.start, self.reading.state.end), until=until):
-            self.reading.apply(entry)
+        await self.reading.catch_up(self.ledger, to)
 
 
 @contextlib.asynccontextmanager
@@ -105,17 +115,27 @@ async def opened(
         ledger, admin = where.ledger(namespace), where.admin()
     try:
         await ledger.open(create=False)
-        reading = LedgerReading(ledger.topic, start=await ledger.start(), entries=[] if remember else None)
+        reading = await read_to_end(ledger, remember=remember)
         work = Opened(namespace=namespace, ledger=ledger, admin=admin, reading=reading)
         if isinstance(where, Connection):
             work.bootstrap = where.bootstrap
-        await work.catch_up()
-        if not reading.state.whole:
-            raise beginning_is_gone(ledger.topic, reading.start)
         yield work
     finally:
         await admin.close()
         await ledger.close()
+
+
+async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReading:
+    """All of an open ledger, as it is now.
+
+    Raises:
+        LedgerUnusableError: its beginning is gone; it cannot be read.
+    """
+    reading = LedgerReading(ledger.topic, start=await ledger.start(), entries=[] if remember else None)
+    await reading.catch_up(ledger)
+    if not reading.state.whole:
+        raise beginning_is_gone(ledger.topic, reading.start)
+    return reading
 
 
 async def read_ledger(where: Connection | Cluster, namespace: str) -> LedgerReading:
@@ -153,6 +173,11 @@ def captured(view: SnapshotView) -> bool:
     return view.captured_at is not None
 
 
+def good(view: SnapshotView) -> bool:
+    """Has it been verified, so that it may be relied on?"""
+    return view.verdict is not None and view.verdict.verdict in GOOD
+
+
 def find_snapshot(
     state: LedgerState, name: str, *, usable: Callable[[SnapshotView], bool] = lambda view: True
 ) -> SnapshotView:
@@ -169,6 +194,26 @@ def find_snapshot(
     if epoch is None:
         raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
     return state.snapshots[epoch]
+
+
+def find_captured(state: LedgerState, name: str) -> Captured:
+    """What was captured; see `find_snapshot`. `latest` is the last one that is captured.
+
+    Raises:
+        UnknownSnapshotError: the ledger has none such.
+        SnapshotFailedError: it failed.
+        TimedOutError: it is still being captured.
+    """
+    snapshot = find_snapshot(state, name, usable=captured)
+    if snapshot.failure is not None:
+        raise SnapshotFailedError(f"snapshot {name} failed: {snapshot.failure.reason}")
+    if snapshot.captured_at is None:
+        first = next(iter(state.waiting(snapshot.epoch)), "the ledger")
+        raise TimedOutError(
+            f"snapshot {name} is not captured yet: it waits for {first}",
+            hint="`snapkafka trigger --wait` returns when it is",
+        )
+    return gather(state, snapshot.epoch)
 
 
 def find_epoch(state: LedgerState, epoch: int) -> SnapshotView:
