@@ -56,10 +56,9 @@ def run(
         still_there: looks at the log once more, for V3.
     """
     first, counts = bounds_findings(lookups.view)
-    held = state_checks.facts(stamps, lookups)
+    suspicion, held = first_look(stamps, lookups)
     of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
     first, counts = first + of_state, counts + how_many
-    suspicion = first_look(stamps, lookups)
     if any(suspicion):
         rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
         counts = counts + Counter({row.kind: row.found for row in rows})

@@ -29,7 +29,7 @@ from snapkafka.store.chains import KEY
 from . import writing
 from .codecs import PLAIN, Decoding
 from .lookups import Lookups
-from .state import CHANGES, fold
+from .state import CHANGES, fold, last_of_keys
 from .tables import columns, is_white, of_changelogs, schema
 
 __all__ = ["delta", "require_columns", "resolved", "settled", "whole_state"]
@@ -45,26 +45,30 @@ def delta(records: DataFrame, lookups: Lookups, parent: Lookups, decoding: Decod
     Args:
         records: of each changelog all from where the parent says that it is settled; those of sets as a whole.
     """
-    white = of_changelogs(records, lookups).where("white")
-    changes = _not_counted(white.where(~fn.col("sets")), parent).select(*CHANGE)
+    white, offsets = of_changelogs(records, lookups).where("white"), lookups.view.state_offsets
+    last = last_of_keys(white.where(~fn.col("sets")), offsets=offsets)
+    changes = _not_counted(last, parent).select(*CHANGE)
     if lookups.any_sets:
         changes = changes.unionByName(white.where("sets").select(*CHANGE))
-    rows = fold(changes, decoding, sets=lookups.any_sets, windows=lookups.any_windows, deleted=True)
+    rows = fold(
+        changes,
+        decoding,
+        sets=lookups.any_sets,
+        windows=lookups.any_windows,
+        offsets=offsets,
+        deleted=True,
+    )
     return rows.withColumn("deleted", fn.col("value_raw").isNull()).select(*columns(STATE_DELTA))
 
 
-def _not_counted(white: DataFrame, parent: Lookups) -> DataFrame:
-    """Of each key the last change, where the parent has not counted that one."""
+def _not_counted(last: DataFrame, parent: Lookups) -> DataFrame:
+    """Of changes those that the parent has not counted."""
     place = ["app", "table", "topic", "partition"]
-    last = (
-        white.groupBy(*(name for name in CHANGE if name not in ("value", "offset")))
-        .agg(fn.max_by(fn.struct("value", "offset", "process", "epoch"), "offset").alias("last"))
-        .select("*", "last.*")
-    )
     ends = parent.changelogs.select(*place, fn.col("end").alias("parent_end"))
     counted = (fn.col("offset") < fn.col("parent_end")) & is_white(parent.view.epoch)
     return (
-        last.join(fn.broadcast(ends), place, "left")
+        last.drop("left")
+        .join(fn.broadcast(ends), place, "left")
         .join(fn.broadcast(parent.processes.select("process", "left")), "process", "left")
         .where(~fn.coalesce(counted, fn.lit(False)))
     )

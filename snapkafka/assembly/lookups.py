@@ -47,8 +47,8 @@ CAUSES: Final = (
 #: Causes of torn events, by who ran them.
 TORN: Final = "process bigint, cause_check bigint, cause_partition bigint, cause_offset bigint"
 CHANGELOGS: Final = (
-    "app string, table string, topic string, partition int, end bigint, key_codec string, value_codec string, "
-    "sets boolean, windowed boolean"
+    "app string, table string, topic string, partition int, place int, end bigint, key_codec string, "
+    "value_codec string, sets boolean, windowed boolean"
 )
 #: A range that a receiver recorded, and the one that follows from its position and the sender's white end.
 RECORDED: Final = (
@@ -182,13 +182,14 @@ class Lookups:
                 "table": cut.table,
                 "topic": cut.topic,
                 "partition": cut.partition,
+                "place": place,
                 "end": cut.end,
                 "key_codec": normal_name(cut.key_codec),
                 "value_codec": normal_name(cut.value_codec),
                 "sets": cut.sets,
                 "windowed": cut.windowed,
             }
-            for cut in cuts.values()
+            for place, cut in enumerate(cuts.values())
         ]
         return self._readable(CHANGELOGS, rows)
 

@@ -1,37 +1,45 @@
-"""A first look at the log: is there anything for V1, V2, V4 or V5 to find?
+"""A first look at the log: is there anything for V1, V2, V4 or V5 to find? And what has V3 to judge?
 
-Nearly every snapshot is sound, and Spark's fixed costs are what a small one is made of. So one query with one shuffle
-looks at all records first and counts, rule by rule, what *might* be a finding: only rules that have any are then looked
-at in earnest. It may count too much (they find nothing then), but never too little: a test holds it against the checks
-on random damage.
+Nearly every snapshot is sound, and Spark's fixed costs are what a small one is made of. So one query looks at all
+records first and counts, rule by rule, what *might* be a finding: only rules that have any are then looked at in
+earnest. It may count too much (they find nothing then), but never too little: a test holds it against the checks on
+random damage.
+
+Seqs in the order of the log take a sort, which a large changelog must be spared. In a changelog one process writes at a
+time, so its seqs run as the offsets do: then their distance is the same throughout, and everything is in its place.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as fn
 
+from snapkafka.checks import CutView
+from snapkafka.checks.state_checks import StateFacts
 from snapkafka.protocol.records import TopicPartition
 
 from .lookups import Lookups, local_frame
-from .seqs import with_highest
-from .tables import still_to_start
+from .seqs import TP, with_highest
+from .tables import is_white, still_to_start
 
-__all__ = ["Suspicion", "effect_is_missing", "first_look"]
+__all__ = ["Look", "Suspicion", "effect_is_missing", "first_look"]
 
 #: Per partition: some input's reader has started what lies below `reach` or is in `above`; past `log_end` what was sent
-#: by a process that left counts as red, and past `left_end` it was late.
+#: by a process that left counts as red, and past `left_end` it was late. Of a changelog what lies in
+#: `[state_start, state_end)` is its state.
 PLACES: Final = (
     "topic string, partition int, closed_end bigint, left_end bigint, only_state boolean, reach bigint, "
-    "above array<bigint>, log_end bigint"
+    "above array<bigint>, log_end bigint, state_start bigint, state_end bigint"
 )
+PLACE: Final = "topic string, partition int"
 #: Per sender and partition, besides what `lookups.SENDERS` has: its last white record if that must be there, and the
 #: offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and `[high_from, high_to)`.
 DUE: Final = (
-    "process bigint, topic string, partition int, last_offset bigint, due_seq bigint, low_from bigint, low_to bigint, "
+    "process bigint, topic string, partition int, due_offset bigint, due_seq bigint, low_from bigint, low_to bigint, "
     "high_from bigint, high_to bigint"
 )
 
@@ -49,10 +57,65 @@ class Suspicion(NamedTuple):
     earlier_cause: int = 0
 
 
-def first_look(stamps: DataFrame, lookups: Lookups) -> Suspicion:
-    """What V1, V2, V4 and V5 have to look at more closely."""
-    epoch = lookups.view.epoch
+#: The rules whose records are counted as they are.
+COUNTED: Final = tuple(rule for rule in Suspicion._fields if rule != "last_missing")
+
+
+class Look(NamedTuple):
+    """What is worth a second look, and what the changelogs hold, for V3."""
+
+    suspicion: Suspicion
+    held: dict[TopicPartition, StateFacts]
+
+
+def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
+    """What V1 to V5 have to look at more closely."""
+    placed = stamps.join(fn.broadcast(_places(lookups)), list(TP))
+    unsorted = {name: fn.lit(None).cast("bigint") for name in ("highest", "high_offset", "holes")}
+    in_order = with_highest(placed.where(~fn.col("only_state")))
+    runs = _runs(in_order.unionByName(placed.where("only_state").withColumns(unsorted)), lookups)
+    by_place = defaultdict(list)
+    for run in runs:
+        by_place[TopicPartition(run.topic, run.partition)].append(run)
+    counts = {rule: sum(run[rule] for run in runs) for rule in COUNTED}
+    if restless := [tp for tp, of_place in by_place.items() if _is_restless(lookups.view, tp, of_place)]:
+        places = local_frame(lookups.spark, PLACE, [tp._asdict() for tp in restless])
+        again = with_highest(placed.join(fn.broadcast(places), list(TP)))
+        counts["out_of_turn"] += sum(run.out_of_turn for run in _runs(again, lookups))
     due = {(tp, end.process) for tp, end, _ in lookups.view.last_in_flight()}
+    suspicion = Suspicion(**counts, last_missing=len(due) - sum(run.due for run in runs))
+    return Look(suspicion, {tp: _facts(of_place) for tp, of_place in by_place.items()})
+
+
+def _is_restless(view: CutView, tp: TopicPartition, runs: list[Row]) -> bool:
+    """Can seqs of a changelog be out of turn, for all that the runs of its processes tell?
+
+    Where no two processes write by turns, and the distance of seq and offset stays as it is, seqs are in order, and as
+    many are missing as offsets are: compaction took them.
+    """
+    if tp in view.inputs:
+        return False  # they have been sorted
+    runs = sorted(runs, key=lambda run: run.first)
+    by_turns = any(one.last > other.first for one, other in pairwise(runs))
+    ours = [run for run in runs if run.process is not None]
+    return by_turns or any(run.nearest != run.farthest or view.failed(run.process, tp) for run in ours)
+
+
+def _facts(runs: list[Row]) -> StateFacts:
+    return StateFacts(
+        held=sum(run.held for run in runs),
+        last_white=max((run.last_white for run in runs if run.last_white is not None), default=-1),
+        first_later=min((run.first_later for run in runs if run.first_later is not None), default=None),
+    )
+
+
+def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
+    """Of each partition and process what its records are, in numbers.
+
+    Args:
+        records: `with_highest`, with the columns of `_places`.
+    """
+    epoch = lookups.view.epoch
     offset, left = fn.col("offset"), fn.coalesce("left", fn.lit(False))
     known, white_end = fn.col("left").isNotNull(), fn.coalesce("white_end", fn.lit(0))
     marker = fn.col("marker")
@@ -81,29 +144,35 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Suspicion:
     left_late = left & (offset >= fn.col("left_end")) & ~marker
     later_cause = (white | left) & ~marker & still_to_start(fn.col("cause_offset"), of="cause_")
     earlier_cause = known & ~left & (fn.col("epoch") >= epoch) & ~marker & effect_is_missing()
-    is_last = (offset == fn.col("last_offset")) & (fn.col("seq") == fn.col("due_seq")) & ~marker
-    counted = (
-        with_highest(stamps)
-        .join(fn.broadcast(_places(lookups)), ["topic", "partition"])
-        .join(fn.broadcast(lookups.processes), "process", "left")
-        .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
-        .join(fn.broadcast(_due(lookups)), ["process", "topic", "partition"], "left")
+    is_due = (offset == fn.col("due_offset")) & (fn.col("seq") == fn.col("due_seq")) & ~marker
+    in_state = ~marker & (offset < fn.col("state_end")) & is_white(epoch)
+    distance = offset - fn.col("seq")
+    found: list[Row] = (
+        records.join(fn.broadcast(lookups.processes), "process", "left")
+        .join(fn.broadcast(lookups.senders), ["process", *TP], "left")
+        .join(fn.broadcast(_due(lookups)), ["process", *TP], "left")
         .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"], "left")
+        .groupBy(*TP, "process")
         .agg(
             _count(after_end).alias("after_end"),
             _count(left_late).alias("left_late"),
             _count(out_of_turn).alias("out_of_turn"),
             _count(started & red & ~marker).alias("red"),
             _count(differs).alias("differs"),
-            _count(is_last).alias("last"),
+            _count(is_due).alias("due"),
             _count(later_cause).alias("later_cause"),
             _count(earlier_cause).alias("earlier_cause"),
+            fn.min("offset").alias("first"),
+            fn.max("offset").alias("last"),
+            fn.min(distance).alias("nearest"),
+            fn.max(distance).alias("farthest"),
+            _count((offset >= fn.col("state_start")) & (offset < fn.col("state_end"))).alias("held"),
+            fn.max(fn.when(in_state, offset)).alias("last_white"),
+            fn.min(fn.when(~marker & ~in_state, offset)).alias("first_later"),
         )
-        .collect()[0]
-        .asDict()
+        .collect()
     )
-    last = counted.pop("last")
-    return Suspicion(**counted, last_missing=len(due) - last)
+    return found
 
 
 def effect_is_missing() -> Column:
@@ -139,6 +208,8 @@ def _places(lookups: Lookups) -> DataFrame:
                 ),
                 "above": sorted({offset for s in sources for a in s.agents for offset in a.started_above}),
                 "log_end": min((source.log_end for source in sources), default=None),
+                "state_start": view.state_start(tp),
+                "state_end": view.state_end(tp),
             }
         )
     return local_frame(lookups.spark, PLACES, rows)
@@ -149,7 +220,7 @@ def _due(lookups: Lookups) -> DataFrame:
     rows: dict[tuple[TopicPartition, int], dict[str, Any]] = defaultdict(dict)
     for tp, end, _ in view.last_in_flight():
         row = rows[tp, end.process]
-        row |= {"last_offset": end.white_end - 1, "due_seq": end.last_seq}
+        row |= {"due_offset": end.white_end - 1, "due_seq": end.last_seq}
     for item, source in view.recorded():
         tp = TopicPartition(item.topic, item.partition)
         row = rows[tp, item.sender]

@@ -15,8 +15,9 @@ TP: Final = ("topic", "partition")
 
 
 def with_highest(stamps: DataFrame) -> DataFrame:
-    """Adds to each record of ours the `highest` seq before it (same process and partition), `high_offset` where that
-    stood, and `holes`: how many offsets between the two hold no record at all. Null for the first of a process.
+    """Adds to each record the `highest` seq before it (same process and partition), `high_offset` where that stood, and
+    `holes`: how many offsets between the two hold no record at all. Null for the first of a process, and for records
+    that are not ours.
 
     One shuffle, by partition: both windows are satisfied by it.
     """
@@ -26,7 +27,6 @@ def with_highest(stamps: DataFrame) -> DataFrame:
     high = fn.max(fn.struct("seq", (-fn.col("offset")).alias("back"), "nth")).over(before)
     return (
         stamps.withColumn("nth", fn.row_number().over(in_log))
-        .where(fn.col("process").isNotNull())
         .withColumn("high", high)
         .select(
             *stamps.columns,

@@ -13,13 +13,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import DependencyMissingError
 
-__all__ = ["SOURCE_SCHEMA", "read_ranges"]
+__all__ = ["SOURCE_SCHEMA", "bare_source", "read_ranges"]
 
 #: What `read_ranges` gives, in this order.
 SOURCE_SCHEMA: Final = (
@@ -56,27 +56,9 @@ def read_ranges(
     """
     if not ranges:
         return spark.createDataFrame([], SOURCE_SCHEMA)
-    partitions = defaultdict(list)
-    for item in ranges:
-        partitions[item.topic].append(item.partition)
-    reader = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("assign", json.dumps(partitions))
-        .option("startingOffsets", _offsets(ranges, lambda item: item.start))
-        .option("endingOffsets", _offsets(ranges, lambda item: item.end))
-        .option("includeHeaders", "true")
-        .option("failOnDataLoss", "true")
-        .option("kafka.isolation.level", isolation)
-        # A range often ends where the log does, and there a consumer waits for more, half a second by default.
-        .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MS))
-        # Spark wants one group id per query, and makes it; nothing is ever committed under it.
-        .option("groupIdPrefix", "snapkafka-assembly")
-    )
-    for key, value in (options or {}).items():
-        reader = reader.option(key, value)
+    reader = bare_source(spark, ranges, bootstrap=bootstrap, isolation=isolation, options=options)
     try:
-        records = reader.load()
+        records = reader.option("includeHeaders", "true").load()
     except Exception as error:  # pyspark's AnalysisException; its class moved between releases
         if "data source: kafka" in str(error) or "Failed to find" in str(error):
             raise DependencyMissingError(
@@ -97,6 +79,38 @@ def read_ranges(
         "value",
         fn.coalesce("headers", fn.array().cast("array<struct<key:string,value:binary>>")).alias("headers"),
     ).coalesce(tasks)
+
+
+def bare_source(
+    spark: SparkSession,
+    ranges: Sequence[ReadRange],
+    *,
+    bootstrap: str,
+    isolation: str,
+    options: Mapping[str, str] | None = None,
+) -> DataFrameReader:
+    """Spark's Kafka source as it is, for these ranges: without headers."""
+    partitions = defaultdict(list)
+    for item in ranges:
+        partitions[item.topic].append(item.partition)
+    reader = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("assign", json.dumps(partitions))
+        .option("startingOffsets", _offsets(ranges, lambda item: item.start))
+        .option("endingOffsets", _offsets(ranges, lambda item: item.end))
+        .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", isolation)
+        # A partition that has more is read by several tasks.
+        .option("maxRecordsPerPartition", str(RECORDS_PER_TASK))
+        # A range often ends where the log does, and there a consumer waits for more, half a second by default.
+        .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MS))
+        # Spark wants one group id per query, and makes it; nothing is ever committed under it.
+        .option("groupIdPrefix", "snapkafka-assembly")
+    )
+    for key, value in (options or {}).items():
+        reader = reader.option(key, value)
+    return reader
 
 
 def _offsets(ranges: Iterable[ReadRange], offset: Callable[[ReadRange], int]) -> str:

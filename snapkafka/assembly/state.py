@@ -13,11 +13,12 @@ from pyspark.sql import functions as fn
 
 from .codecs import Decoding, decoded, form, key_and_value
 
-__all__ = ["CHANGES", "STATE_SCHEMA", "fold"]
+__all__ = ["CHANGES", "STATE_SCHEMA", "fold", "last_of_keys"]
 
-#: A change, and what has to be known of its table. `sets`, `windowed`: see `protocol.records.Table`.
+#: A change, and what has to be known of its table. `place`: a number for the app, table, topic and partition together.
+#: `sets`, `windowed`: see `protocol.records.Table`.
 CHANGES: Final = (
-    "app string, table string, topic string, partition int, key binary, value binary, offset bigint, "
+    "app string, table string, topic string, partition int, place int, key binary, value binary, offset bigint, "
     "key_codec string, value_codec string, sets boolean, windowed boolean"
 )
 #: The table `state`. A window is the key's, in seconds since 1970 as Faust has it: its last instant belongs to it.
@@ -33,20 +34,26 @@ CODECS: Final = ("key_codec", "value_codec")
 ADD: Final = 1
 DISCARD: Final = 2
 UPDATE: Final = 15
+#: A word has a bit for each of so many offsets: 2 to this.
+WORD: Final = 6
+#: Words for so many offsets are sent to every executor, about a byte for each offset; with more the changes are sent
+#: to the words.
+SENT_MAX: Final = 200_000_000
 
 
 def fold(
-    changes: DataFrame, decoding: Decoding, *, sets: bool, windows: bool, deleted: bool = False
+    changes: DataFrame, decoding: Decoding, *, sets: bool, windows: bool, offsets: int, deleted: bool = False
 ) -> DataFrame:
     """The table `state` (`STATE_SCHEMA`) from all changes up to the cut (`CHANGES`), in any order.
 
     Args:
         decoding: how keys and values are read.
         sets, windows: whether such tables can be among them; without them there is less to do.
+        offsets: how many changes there are, at most.
         deleted: keys that were deleted have a row too, without a value.
     """
     plain = changes.where(~fn.col("sets")) if sets else changes
-    last = _last_values(plain)
+    last = last_of_keys(plain, offsets=offsets).select(*TABLE, *CODECS, "key", "value", "offset")
     rows = decoded(last if deleted else last.where(fn.col("value").isNotNull()), decoding)
     if sets:
         rows = rows.unionByName(_sets(decoded(changes.where("sets"), decoding)))
@@ -64,12 +71,29 @@ def fold(
     )
 
 
-def _last_values(changes: DataFrame) -> DataFrame:
-    """Per key the last value; null: deleted."""
+def last_of_keys(changes: DataFrame, *, offsets: int) -> DataFrame:
+    """Of the changes the last one of each key, as it is.
+
+    Values stay where they are: only keys and offsets are shuffled, by hash. Which changes are the last ones is told by
+    words of 64 bits, one for 64 offsets in a row; these are small enough to be sent to the changes.
+
+    Args:
+        offsets: how many changes there are, at most.
+    """
+    word = fn.shiftright("offset", WORD)
+    bit = fn.expr(f"shiftleft(1L, cast(offset & {(1 << WORD) - 1} AS int))")
+    words = (
+        changes.groupBy("place", "key")
+        .agg(fn.max("offset").alias("offset"))
+        .groupBy("place", word.alias("word"))
+        .agg(fn.bit_or(bit).alias("last"))
+    )
+    hinted = fn.broadcast(words) if offsets <= SENT_MAX else words.hint("shuffle_hash")
     return (
-        changes.groupBy(*TABLE, *CODECS, "key")
-        .agg(fn.max_by(fn.struct("value", "offset"), "offset").alias("last"))
-        .select(*TABLE, *CODECS, "key", "last.value", "last.offset")
+        changes.withColumn("word", word)
+        .join(hinted, ["place", "word"])
+        .where(fn.col("last").bitwiseAND(bit) != 0)
+        .drop("word", "last")
     )
 
 
@@ -154,7 +178,11 @@ def _changed(operations: DataFrame) -> DataFrame:
 
 def _part(index: int) -> Column:
     """The members in a part of an update, as JSON each."""
-    return fn.transform(fn.try_variant_get("v", f"$[{index}]", "array<variant>"), fn.to_json)
+
+    def as_json(member: Column) -> Column:  # `to_json` itself would be given the index of the member as well
+        return fn.to_json(member)
+
+    return fn.transform(fn.try_variant_get("v", f"$[{index}]", "array<variant>"), as_json)
 
 
 def _change(member: Column, *, gone: bool) -> Column:

@@ -1,7 +1,7 @@
 """V3 in Spark: what the changelogs still hold, for `snapkafka.checks.state_checks` to judge.
 
-One look, without a key, settles most: a changelog from which nothing was taken. Only of the others keys are compared,
-with one shuffle of them by key.
+The first look (`screen`), without a key, settles most: a changelog from which nothing was taken. Only of the others
+keys are compared, with one shuffle of them by key.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .lookups import Lookups, local_frame
 from .seqs import TP
 from .tables import is_white
 
-__all__ = ["StillThere", "facts", "findings", "key_facts"]
+__all__ = ["StillThere", "findings", "key_facts"]
 
 #: Tells which of some records, one offset each, are in the log at this moment.
 StillThere = Callable[[Collection[ReadRange]], set[TopicPartition]]
-ENDS: Final = "topic string, partition int, state_start bigint, state_end bigint, first_later bigint"
+ENDS: Final = "topic string, partition int, state_end bigint, first_later bigint"
 
 
 def findings(
@@ -38,7 +38,7 @@ def findings(
     """What V3 finds: the first findings of each kind, and how many there are of each.
 
     Args:
-        seen: the `facts` of the same stamps.
+        seen: what the first look has told of the same stamps.
         read: what the stamps were read from.
         still_there: asked once the stamps have been read.
     """
@@ -53,31 +53,6 @@ def findings(
             counts.update(finding.kind for finding in of_keys)
             counts["state-overtaken"] += keys[tp].overtaken_found - len(keys[tp].overtaken) if of_keys else 0
     return found, +counts
-
-
-def facts(stamps: DataFrame, lookups: Lookups) -> dict[TopicPartition, StateFacts]:
-    """Of each changelog partition that holds anything."""
-    offset = fn.col("offset")
-    rows = (
-        _of_changelogs(stamps, lookups, {})
-        .groupBy(*TP)
-        .agg(
-            fn.count(fn.when(offset.between(fn.col("state_start"), fn.col("state_end") - 1), 1)).alias(
-                "held"
-            ),
-            fn.max(fn.when(fn.col("in_state"), offset)).alias("last_white"),
-            fn.min(fn.when(_later(), offset)).alias("first_later"),
-        )
-        .collect()
-    )
-    return {
-        TopicPartition(row.topic, row.partition): StateFacts(
-            held=row.held,
-            last_white=-1 if row.last_white is None else row.last_white,
-            first_later=row.first_later,
-        )
-        for row in rows
-    }
 
 
 def key_facts(
@@ -145,17 +120,16 @@ def _overtaken(by_key: DataFrame) -> dict[TopicPartition, tuple[tuple[int, ...],
 
 
 def _of_changelogs(stamps: DataFrame, lookups: Lookups, asked: dict[TopicPartition, StateFacts]) -> DataFrame:
-    """Records of changelogs (of those `asked`, if any are), with `state_end`, `first_later` and `in_state`."""
+    """Records of the changelogs that are `asked` about, with `state_end`, `first_later` and `in_state`."""
     view = lookups.view
     rows: list[dict[str, Any]] = [
         {
             "topic": tp.topic,
             "partition": tp.partition,
-            "state_start": view.state_start(tp),
             "state_end": view.state_end(tp),
-            "first_later": asked[tp].first_later if tp in asked else None,
+            "first_later": fact.first_later,
         }
-        for tp in sorted(asked or view.changelogs.keys() - view.recreated)
+        for tp, fact in sorted(asked.items())
     ]
     return (
         stamps.join(fn.broadcast(local_frame(lookups.spark, ENDS, rows)), list(TP))

@@ -86,7 +86,14 @@ def columns(table: str) -> list[str]:
 def state(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
     """The tables of the apps at the cut: what the white changes below the ends of the changelogs make (R8's fold)."""
     white = of_changelogs(records, lookups).where("white")
-    return fold(white, decoding, sets=lookups.any_sets, windows=lookups.any_windows).select(*columns(STATE))
+    found = fold(
+        white,
+        decoding,
+        sets=lookups.any_sets,
+        windows=lookups.any_windows,
+        offsets=lookups.view.state_offsets,
+    )
+    return found.select(*columns(STATE))
 
 
 def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:

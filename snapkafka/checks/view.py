@@ -127,6 +127,11 @@ class CutView:
         """The state of a changelog partition is the fold of its white records below this."""
         return max((changelog.end for changelog in self.changelogs.get(tp, ())), default=0)
 
+    @property
+    def state_offsets(self) -> int:
+        """How many offsets of changelogs the state is folded from, at most."""
+        return sum(self.state_end(tp) - self.state_start(tp) for tp in self.changelogs)
+
     def white_end(self, process: int, tp: TopicPartition) -> int:
         """One past the last white record of a living sender; 0 if it closed none there."""
         end = self.senders[tp].get(process) if tp in self.senders else None

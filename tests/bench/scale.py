@@ -58,7 +58,10 @@ def bench_assembly() -> list[Figure]:
 
 def _measured(bootstrap: str, records: int) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-m", __name__, bootstrap, str(records)], stdout=subprocess.PIPE, check=True, text=True
+        [sys.executable, "-m", __name__, bootstrap, str(records)],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
     )
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     print(f"    {records:,}: {found}", file=sys.stderr)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.checks import CutView, LogBounds, LogRecord
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.captured import Captured, ChangelogCut, ProcessCut
@@ -20,10 +21,7 @@ from snapkafka.protocol.records import TopicPartition
 __all__ = ["EPOCHS", "RECORDS_SCHEMA", "Logs", "Row", "Written", "logs"]
 
 EPOCHS = (1_000_000, 2_000_000, 3_000_000)
-RECORDS_SCHEMA = (
-    "topic string, partition int, offset bigint, key binary, value binary, process bigint, epoch bigint, "
-    "marker boolean"
-)
+RECORDS_SCHEMA = f"{STAMPS_SCHEMA}, key binary, value binary"
 KEYS = (b'"a"', b'"b"', b'"c"', None)
 
 
@@ -35,15 +33,11 @@ class Written(NamedTuple):
     value: bytes | None
 
     def as_row(self) -> dict[str, Any]:
-        record = self.record
-        return {
-            **dict(zip(("topic", "partition", "offset"), record[:3], strict=True)),
-            "key": self.key,
-            "value": self.value,
-            "process": None if record.process == EXTERNAL else record.process,
-            "epoch": None if record.process == EXTERNAL else record.epoch,
-            "marker": record.marker,
-        }
+        row = self.record._asdict() | {"key": self.key, "value": self.value}
+        row |= dict.fromkeys(("cause_check", "cause_partition", "cause_offset"))
+        del row["cause"]
+        external = self.record.process == EXTERNAL
+        return row | dict.fromkeys(("process", "epoch", "seq")) if external else row
 
 
 class Row(NamedTuple):

@@ -100,7 +100,7 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
     """It sees nothing in honest logs, and something in each of those in which the checks find something."""
     rng = random.Random(31)
     honest = together([history(rng, n) for n in range(1, WORLDS + 1)])
-    assert first_look(*_stamps(spark, honest)) == Suspicion()
+    assert first_look(*_stamps(spark, honest)).suspicion == Suspicion()
 
     worlds = [damage(rng, history(rng, 1)) for _ in range(3000)]
     by_kinds = {frozenset(finding.kind for finding in _found_in_lists(world)): world for world in worlds}
@@ -108,7 +108,7 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
     for kinds in sorted(by_kinds, key=lambda kinds: (len(kinds), sorted(kinds))):
         if kinds - covered:  # as few at once as there are: nothing else could have given it away
             covered |= kinds
-            suspicion = first_look(*_stamps(spark, by_kinds[kinds]))
+            suspicion = first_look(*_stamps(spark, by_kinds[kinds])).suspicion
             missed = {kind for kind in kinds if not getattr(suspicion, _SEEN_AS[kind])}
             assert not missed, by_kinds[kinds]
     assert covered == _FROM_RECORDS

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from snapkafka.assembly import deltas, state_checks, tables
+from snapkafka.assembly import deltas, tables
 from snapkafka.assembly.decode import stamps
 from snapkafka.assembly.lookups import Lookups, local_frame
+from snapkafka.assembly.screen import first_look
 from snapkafka.assembly.session import sized
 from snapkafka.checks import CutView, LogRecord, reading_ranges
 from snapkafka.manifest import STATE_DELTA, SettledEntry
@@ -46,7 +47,7 @@ def _within(item: Written, ranges: Mapping[tuple[str, int], tuple[str, int, int,
 
 
 def _settled(records: DataFrame, lookups: Lookups) -> tuple[SettledEntry, ...]:
-    return deltas.settled(lookups.view, state_checks.facts(stamps(records), lookups))
+    return deltas.settled(lookups.view, first_look(stamps(records), lookups).held)
 
 
 def _starts(settled: tuple[SettledEntry, ...]) -> Starts:

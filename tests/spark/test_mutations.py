@@ -389,9 +389,9 @@ async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Looked:
     source = read_ranges(spark, read, bootstrap=bootstrap, isolation="read_committed")
     seen, lookups = stamps(stamped(source, ledger_id=LEDGER)).persist(), Lookups(spark, view)
     found, _ = bounds_findings(view)
-    rows = checks.findings(seen, lookups, first_look(seen, lookups)).collect()
+    suspicion, held = first_look(seen, lookups)
+    rows = checks.findings(seen, lookups, suspicion).collect()
     found += [Finding(*row) for row in rows]
-    held = state_checks.facts(seen, lookups)
     of_state, _ = state_checks.findings(
         seen, lookups, held, read, lambda wanted: {TopicPartition(*w[:2]) for w in wanted}
     )

@@ -31,6 +31,7 @@ def changes(spark: SparkSession, records: Sequence[Record], start: int = 0, **ta
         "table": "stock",
         "topic": "shop-stock-changelog",
         "partition": 0,
+        "place": 0,
         "key_codec": "json",
         "value_codec": "json",
         "sets": False,
@@ -49,9 +50,9 @@ def folded(
     return sorted(found, key=lambda row: row.changelog_offset)
 
 
-def kinds(table: dict[str, Any]) -> dict[str, bool]:
+def kinds(table: dict[str, Any]) -> dict[str, Any]:
     """What `fold` wants to know of tables."""
-    return {"sets": "sets" in table, "windows": "windowed" in table}
+    return {"sets": "sets" in table, "windows": "windowed" in table, "offsets": 1_000}
 
 
 def js(value: Any) -> bytes:
@@ -299,6 +300,7 @@ def test_a_state_and_the_changes_since_give_the_state_after_them(spark: SparkSes
             "table",
             fn.col("changelog_topic").alias("topic"),
             "partition",
+            fn.lit(0).alias("place"),
             fn.col("key_raw").alias("key"),
             fn.col("value_raw").alias("value"),
             fn.col("changelog_offset").alias("offset"),

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly import facts, job, state_checks
 from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.assembly.lookups import Lookups, local_frame
+from snapkafka.assembly.screen import first_look
 from snapkafka.checks import CheckOutcome, CutView, ReadRange, Status, reading_ranges
 from snapkafka.checks.state_checks import v3
 from snapkafka.demo.system import wait_until
@@ -59,7 +60,7 @@ def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
     expected = Counter(v3(view, records))
 
     lookups = Lookups(spark, view)
-    seen = state_checks.facts(stamps, lookups)
+    seen = first_look(stamps, lookups).held
     found, counts = state_checks.findings(stamps, lookups, seen, read, _all_of)
     assert Counter(found) == expected, f"seed {seed}"
     assert counts == Counter(finding.kind for finding in expected.elements())
