@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from snapkafka import manifest as manifests
 from snapkafka.checks import CutView, Status, Verdict, decide, reading_ranges, require_offsets
-from snapkafka.checks.invariants import Invariant, load, ready_made
+from snapkafka.checks.invariants import Invariant, load, parse_parameters, ready_made
 from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.config import namespace_problem
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError
@@ -97,12 +97,20 @@ def _parser() -> argparse.ArgumentParser:
     add("--namespace", default=environ.get("SNAPKAFKA_NAMESPACE", ""), help="whose ledger it is")
     add("--snapshot", action="append", default=[], metavar="ID", help="id or epoch; repeat it for more")
     add("--storage", default="", help="where tables go; default: where the trigger said")
-    add(
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
         "--invariants",
         action="append",
         default=[],
         metavar="DIR",
         help=f"check these (V6): a folder of *.sql, a file, or one of {', '.join(ready_made())}; repeat it",
+    )
+    either.add_argument(
+        "--ask",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="say whether these hold, and leave them out of checks and verdict; repeat it",
     )
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the invariants")
     add(
@@ -155,7 +163,8 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
     if not options.snapshot:
         raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
-    wanted, connection = _invariants(options), _connection(options.bootstrap)
+    given_sql, connection = _invariants(options), _connection(options.bootstrap)
+    wanted, asked = ((), given_sql) if options.ask else (given_sql, ())
     schemas = _schemas(options)
     given = _store(options.storage) if options.storage else None
     with Desk(connection, options.namespace) as desk:
@@ -176,18 +185,20 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             to_come.add((captured.id, store.root))
         results = []
         with _spark(options, offsets) as spark:
-            from . import job
+            from . import invariants, job
 
+            invariants.require_valid(spark, asked)
             for captured, store in work:
                 settings = _settings(options, desk.ledger(captured), schemas)
                 view = desk.look(captured, options.isolation)  # as it is by now
+                base = _base(store, captured, desk, options)
                 manifest = job.assemble(
                     spark,
                     view,
                     settings,
                     store,
                     namespace=options.namespace,
-                    base=_base(store, captured, desk, options),
+                    base=base,
                     wanted=wanted,
                     restorable=desk.restorable(captured),
                     say=options.say,
@@ -195,7 +206,11 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
                 path = store.manifest_path(captured.id)
                 desk.record(manifest, str(path))
                 not_committed = desk.commit(manifest) if Verdict(manifest.verdict).good else "not verified"
-                results.append(_assembled(manifest, path, not_committed))
+                result = _assembled(manifest, path, not_committed)
+                if asked and Verdict(manifest.verdict).good:
+                    answers = job.check_entries(job.ask(spark, store, manifest, base, asked))
+                    result["answers"] = [asdict(answer) for answer in answers]
+                results.append(result)
     return results
 
 
@@ -268,13 +283,7 @@ def _connection(bootstrap: str) -> Connection:
 
 
 def _invariants(options: argparse.Namespace) -> tuple[Invariant, ...]:
-    parameters = {}
-    for item in options.set:
-        name, equals, value = item.partition("=")
-        if not equals or not name.isidentifier():
-            raise BadInputError(f"--set {item} is not NAME=VALUE")
-        parameters[name] = value
-    return load(options.invariants, parameters)
+    return load(options.invariants or options.ask, parse_parameters(options.set))
 
 
 def _schemas(options: argparse.Namespace) -> dict[str, str]:

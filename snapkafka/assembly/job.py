@@ -59,7 +59,7 @@ from .parents import Base
 from .session import sized
 from .source import read_ranges
 
-__all__ = ["Settings", "assemble", "check_entries", "verify"]
+__all__ = ["Settings", "ask", "assemble", "check_entries", "verify"]
 
 #: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
 THREADS: Final = 3
@@ -197,6 +197,19 @@ def verify(
         if wanted:
             outcomes += invariants.check(spark, wanted, _unwritten(records, lookups, settings.decoding))
     return outcomes
+
+
+def ask(
+    spark: SparkSession, store: LocalStore, manifest: Manifest, base: Base | None, asked: Iterable[Invariant]
+) -> list[CheckOutcome]:
+    """Whether predicates hold in an assembled snapshot. Not holding is no fault of it: they are no checks of it."""
+    written = {
+        table.name: writing.read_back(spark, table.name, (store.root / table.path).parent)
+        for table in manifest.tables
+    }
+    return invariants.check(
+        spark, asked, written if base is None else _with_state(spark, written, base, store)
+    )
 
 
 def _check(

@@ -16,8 +16,20 @@ from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.ops.listing import wall_ms
 
-from . import doctoring, querying, storing
-from .options import AsJson, Bootstrap, Namespace, moment_ms
+from . import doctoring, querying, storing, watching
+from .options import (
+    AsJson,
+    Avro,
+    Bootstrap,
+    Codecs,
+    Invariants,
+    Isolation,
+    Namespace,
+    Parameters,
+    Storage,
+    Unpickle,
+    moment_ms,
+)
 from .progress import progress_lines, spoken_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
 from .tables import (
@@ -146,41 +158,6 @@ def show(
         print_details(console, found)
 
 
-Storage = Annotated[str, typer.Option("--storage", help="Where tables lie; default: where the trigger said.")]
-Invariants = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--invariants", help="Check these (V6): a folder of *.sql, a file, or a ready-made one; repeat it."
-    ),
-]
-Parameters = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the invariants; repeat it."),
-]
-Isolation = Annotated[
-    str, typer.Option("--isolation", help="read_uncommitted takes what was aborted for sent.")
-]
-Codecs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--codecs",
-        metavar="MODULE",
-        help="Import it where the data is, for the codecs that it registers with Faust; repeat it.",
-    ),
-]
-Unpickle = Annotated[
-    bool, typer.Option("--unpickle", help="Load pickles, which executes whatever they hold.")
-]
-Avro = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--avro",
-        metavar="NAME=FILE",
-        help="A schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it.",
-    ),
-]
-
-
 @app.command(epilog=EXIT_STATUSES)
 def assemble(
     snapshots: Annotated[
@@ -281,6 +258,7 @@ def verify(
     _tell(found, as_json=as_json)
 
 
+app.command(epilog=EXIT_STATUSES)(watching.watch)
 app.command(epilog=EXIT_STATUSES)(querying.query)
 app.command(epilog=EXIT_STATUSES)(querying.diff)
 

@@ -28,7 +28,10 @@ LINE_BYTES_MAX: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """What the job found. `good`: consistent, as far as was looked. After `verify` there are no tables."""
+    """What the job found. `good`: consistent, as far as was looked. After `verify` there are no tables.
+
+    `answers`: whether what was asked holds; empty if the snapshot is not good.
+    """
 
     id: str
     epoch: int
@@ -37,6 +40,7 @@ class Assembled:
     manifest: str
     checks: tuple[CheckEntry, ...]
     tables: Mapping[str, int] = field(default_factory=dict)
+    answers: tuple[CheckEntry, ...] = ()
     content: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
     positions_committed: bool = False
@@ -51,6 +55,7 @@ async def assemble(
     *,
     storage: str = "",
     invariants: Sequence[str] = (),
+    asked: Sequence[str] = (),
     parameters: Sequence[str] = (),
     isolation: str = "",
     codecs: Sequence[str] = (),
@@ -65,6 +70,7 @@ async def assemble(
             their epochs.
         storage: where tables go; empty: where the trigger said.
         invariants: SQL to check (V6): folders, files, or names of ready-made ones.
+        asked: the same, in their place, for what need not hold: it is answered, and no check of the snapshot.
         parameters: `name=value`, for the invariants.
         isolation: "read_uncommitted" takes what was aborted for sent; empty: committed.
         codecs: modules to import where the data is, for the codecs that they register with Faust.
@@ -80,6 +86,7 @@ async def assemble(
     arguments = ["--bootstrap", where.bootstrap, "--namespace", namespace]
     arguments += [part for name in names for part in ("--snapshot", name)]
     arguments += ["--storage", storage] if storage else []
+    arguments += [part for item in asked for part in ("--ask", item)]
     return await _job(
         [*arguments, *_options(invariants, parameters, isolation), *_decoding(codecs, unpickle, avro)], say
     )
@@ -190,6 +197,7 @@ def _assembled(told: Mapping[str, Any]) -> Assembled:
         manifest=told["manifest"],
         checks=tuple(_check(check) for check in told["checks"]),
         tables=told.get("tables", {}),
+        answers=tuple(_check(answer) for answer in told.get("answers", ())),
         content=told.get("content", ""),
         seconds=told.get("seconds", {}),
         positions_committed=told.get("positions_committed", False),
