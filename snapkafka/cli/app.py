@@ -24,13 +24,14 @@ from .options import (
     Codecs,
     Invariants,
     Isolation,
+    MaxMbS,
     Namespace,
     Parameters,
     Storage,
     Unpickle,
     moment_ms,
 )
-from .progress import progress_lines, spoken_lines
+from .progress import job_log, progress_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
 from .tables import (
     print_assembled,
@@ -175,6 +176,7 @@ def assemble(
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
+    max_mb_s: MaxMbS = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say how much would be read; starts no Spark, writes nothing.")
     ] = False,
@@ -184,7 +186,7 @@ def assemble(
     if dry_run:
         storing.tell_reading(lambda: connect(bootstrap), namespace, snapshots, as_json=as_json)
         return
-    with spoken_lines(told=not as_json) as say:
+    with job_log(told=not as_json) as log:
         found = run(
             lambda: ops.assemble(
                 connect(bootstrap),
@@ -197,7 +199,9 @@ def assemble(
                 codecs=codecs or (),
                 unpickle=unpickle,
                 avro=avro or (),
-                say=say,
+                max_mb_s=max_mb_s,
+                say=log.say,
+                progress=log.progress,
             ),
             as_json=as_json,
         )
@@ -224,6 +228,7 @@ def verify(
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
+    max_mb_s: MaxMbS = None,
     record: Annotated[bool, typer.Option("--record", help="Write the verdict to the ledger.")] = False,
     offline: Annotated[
         bool, typer.Option("--offline", help="Compare the manifest with its files; no broker is needed.")
@@ -236,7 +241,7 @@ def verify(
         run(lambda: doctoring.ask_one_way(offline=True, **needs_log), as_json=as_json)
         storing.verify_offline(snapshot, manifest, storage, as_json=as_json)
         return
-    with spoken_lines(told=not as_json) as say:
+    with job_log(told=not as_json) as log:
         found = run(
             lambda: ops.verify(
                 connect(bootstrap),
@@ -251,7 +256,9 @@ def verify(
                 unpickle=unpickle,
                 avro=avro or (),
                 record=record,
-                say=say,
+                max_mb_s=max_mb_s,
+                say=log.say,
+                progress=log.progress,
             ),
             as_json=as_json,
         )

@@ -16,12 +16,14 @@ __all__ = [
     "Codecs",
     "Invariants",
     "Isolation",
+    "MaxMbS",
     "Namespace",
     "Parameters",
     "Storage",
     "Unpickle",
     "moment_ms",
 ]
+
 
 Bootstrap = Annotated[
     str | None,
@@ -69,6 +71,14 @@ Avro = Annotated[
         "--avro",
         metavar="NAME=FILE",
         help="A schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it.",
+    ),
+]
+MaxMbS = Annotated[
+    float | None,
+    typer.Option(
+        "--max-mb-s",
+        metavar="N",
+        help="Read at most so many megabytes a second from each broker; takes the right to set quotas.",
     ),
 ]
 

@@ -24,7 +24,7 @@ from .options import (
     Parameters,
     Unpickle,
 )
-from .progress import spoken_lines
+from .progress import say
 from .running import connect, console, print_json, run
 from .tables import witness_line
 
@@ -76,29 +76,28 @@ def watch(
     as_json: AsJson = False,
 ) -> None:
     """Take snapshots until a stable predicate holds: the computation has ended, some wait in a circle."""
-    with spoken_lines(told=not as_json) as say:
-        run(
-            lambda: ops.watch(
-                connect(bootstrap),
-                namespace,
-                until,
-                storage=storage,
-                parameters=parameters or (),
-                every_ms=within_ms(every, "--every"),
-                timeout_ms=within_ms(timeout, "--timeout") if timeout else None,
-                keep_last=keep_last,
-                ttl_ms=ttl_ms,
-                who=f"{getpass.getuser()}@{socket.gethostname()}",
-                isolation=isolation,
-                codecs=codecs or (),
-                unpickle=unpickle,
-                avro=avro or (),
-                told=_tell_as_json if as_json else _tell,
-                say=say,
-            ),
-            as_json=as_json,
-            in_lines=True,
-        )
+    run(
+        lambda: ops.watch(
+            connect(bootstrap),
+            namespace,
+            until,
+            storage=storage,
+            parameters=parameters or (),
+            every_ms=within_ms(every, "--every"),
+            timeout_ms=within_ms(timeout, "--timeout") if timeout else None,
+            keep_last=keep_last,
+            ttl_ms=ttl_ms,
+            who=f"{getpass.getuser()}@{socket.gethostname()}",
+            isolation=isolation,
+            codecs=codecs or (),
+            unpickle=unpickle,
+            avro=avro or (),
+            told=_tell_as_json if as_json else _tell,
+            say=None if as_json else say,
+        ),
+        as_json=as_json,
+        in_lines=True,
+    )
 
 
 def _tell_as_json(item: Round) -> None:
