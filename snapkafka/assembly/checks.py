@@ -29,6 +29,7 @@ from snapkafka.protocol.records import NOBODY, TopicPartition
 
 from . import seqs, state_checks
 from .lookups import Lookups
+from .meter import step
 from .screen import Suspicion, effect_is_missing, first_look
 from .seqs import TP
 from .state_checks import StillThere
@@ -56,11 +57,14 @@ def run(
         still_there: looks at the log once more, for V3.
     """
     first, counts = bounds_findings(lookups.view)
-    suspicion, held = first_look(stamps, lookups)
-    of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
+    with step(lookups.spark, "V1 to V5: a first look at every record"):
+        suspicion, held = first_look(stamps, lookups)
+    with step(lookups.spark, "V3: key by key"):
+        of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
     first, counts = first + of_state, counts + how_many
     if any(suspicion):
-        rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
+        with step(lookups.spark, "V1, V2, V4, V5: what is wrong, and where"):
+            rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
         counts = counts + Counter({row.kind: row.found for row in rows})
         first += [Finding(*(row[name] for name in Finding._fields)) for row in rows]
     return [outcome(check, first, counts) for check in LOG_CHECKS], held

@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,14 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from snapkafka import manifest as manifests
-from snapkafka.checks import CutView, Status, Verdict, decide, reading_ranges, require_offsets
-from snapkafka.checks.invariants import Invariant, load, ready_made
+from snapkafka.checks import CutView, Verdict, decide, reading_ranges, require_offsets
+from snapkafka.checks.invariants import Invariant, load, parse_parameters, ready_made
 from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.config import namespace_problem
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import in_words
-from snapkafka.manifest import LedgerEntry, Manifest, RestorableEntry
+from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore, open_store
@@ -37,13 +35,15 @@ from .desk import Desk
 from .facts import DEFAULT_ISOLATION, ISOLATIONS, kafka_options, look
 from .failures import told_when_it_was_lost, translate
 from .parents import Base, find_base
+from .progress import Working, as_line, in_words, now_and_then
+from .report import assembled, report, verified
 
 __all__ = ["main"]
 
 #: What a shell says of a command that Ctrl-C ended.
 EXIT_INTERRUPTED: Final = 130
-#: As many witnesses of a check are printed; the manifest has more.
-SHOWN_MAX: Final = 5
+#: How often somebody who reads along is told how far it is.
+TOLD_EVERY_S: Final = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     # spark-submit makes one stream of the two: what is read as JSON has to be nothing else there.
     options.say = _silent if options.json and "PYSPARK_GATEWAY_PORT" in os.environ else _say
+    options.tell = _tell if options.progress else now_and_then(options.say, TOLD_EVERY_S)
     # What the client library thinks of a broker that is away is said by us, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         _print_json({"snapshots": results})
     else:
-        print("\n".join(line for result in results for line in _report(result)))
+        print("\n".join(line for found in results for line in report(found)))
     return EXIT_OK if all(Verdict(result["verdict"]).good for result in results) else EXIT_NOT_GOOD
 
 
@@ -97,12 +98,20 @@ def _parser() -> argparse.ArgumentParser:
     add("--namespace", default=environ.get("SNAPKAFKA_NAMESPACE", ""), help="whose ledger it is")
     add("--snapshot", action="append", default=[], metavar="ID", help="id or epoch; repeat it for more")
     add("--storage", default="", help="where tables go; default: where the trigger said")
-    add(
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
         "--invariants",
         action="append",
         default=[],
         metavar="DIR",
         help=f"check these (V6): a folder of *.sql, a file, or one of {', '.join(ready_made())}; repeat it",
+    )
+    either.add_argument(
+        "--ask",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="say whether these hold, and leave them out of checks and verdict; repeat it",
     )
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the invariants")
     add(
@@ -142,9 +151,23 @@ def _parser() -> argparse.ArgumentParser:
         help="with --verify-only; repeat it for more",
     )
     add("--record", action="store_true", help="with --verify-only: write the verdict to the ledger")
+    add(
+        "--max-mb-s",
+        type=_positive,
+        metavar="N",
+        help="read at most so many megabytes a second from each broker; takes the right to set quotas",
+    )
     add("--ui", action="store_true", help="serve Spark's web page while it runs")
     add("--json", action="store_true", help="say the result as JSON")
+    add("--progress", action="store_true", help="say how far it is as lines of JSON, on standard error")
     return parser
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no rate")
+    return number
 
 
 # --- Assembly -------------------------------------------------------------------------------------------------------
@@ -155,7 +178,8 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
     if not options.snapshot:
         raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
-    wanted, connection = _invariants(options), _connection(options.bootstrap)
+    given_sql, connection = _invariants(options), _connection(options.bootstrap)
+    wanted, asked = ((), given_sql) if options.ask else (given_sql, ())
     schemas = _schemas(options)
     given = _store(options.storage) if options.storage else None
     with Desk(connection, options.namespace) as desk:
@@ -175,44 +199,42 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             work.append((captured, store))
             to_come.add((captured.id, store.root))
         results = []
-        with _spark(options, offsets) as spark:
-            from . import job
+        with _spark(options, offsets) as spark, _spared(spark, options) as spared:
+            from . import invariants, job
+            from .meter import Meter
 
+            invariants.require_valid(spark, asked)
             for captured, store in work:
-                settings = _settings(options, desk.ledger(captured), schemas)
+                settings = _settings(options, desk.ledger(captured), schemas, spared)
                 view = desk.look(captured, options.isolation)  # as it is by now
+                base, meter = _base(store, captured, desk, options), Meter(spark, captured.id, options.tell)
                 manifest = job.assemble(
                     spark,
                     view,
                     settings,
                     store,
                     namespace=options.namespace,
-                    base=_base(store, captured, desk, options),
+                    base=base,
                     wanted=wanted,
                     restorable=desk.restorable(captured),
+                    meter=meter,
                     say=options.say,
                 )
+                work_done = meter.work(manifest.checks, written=manifest)
+                options.say(in_words(work_done))
                 path = store.manifest_path(captured.id)
                 desk.record(manifest, str(path))
                 not_committed = desk.commit(manifest) if Verdict(manifest.verdict).good else "not verified"
-                results.append(_assembled(manifest, path, not_committed))
+                result = assembled(manifest, path, not_committed, work_done)
+                if asked and Verdict(manifest.verdict).good:
+                    answers = job.check_entries(job.ask(spark, store, manifest, base, asked))
+                    result["answers"] = [asdict(answer) for answer in answers]
+                results.append(result)
     return results
 
 
 def _base(store: LocalStore, captured: Captured, desk: Desk, options: argparse.Namespace) -> Base | None:
     return find_base(store, captured, desk.ledger(captured), isolation=options.isolation)
-
-
-def _assembled(manifest: Manifest, path: Path, not_committed: str) -> dict[str, Any]:
-    return {
-        **_result(manifest),
-        "manifest": str(path),
-        "content": manifest.content,
-        "tables": {table.name: table.rows for table in manifest.tables},
-        "seconds": manifest.times.seconds,
-        "positions_committed": not not_committed,
-        "positions_why_not": not_committed,
-    }
 
 
 # --- Verification ---------------------------------------------------------------------------------------------------
@@ -231,18 +253,23 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
         )
         work.append((path, manifest, view))
     results = []
-    with _spark(options, max(_offsets(view, options) for _, _, view in work)) as spark:
+    offsets = max(_offsets(view, options) for _, _, view in work)
+    with _spark(options, offsets) as spark, _spared(spark, options) as spared:
         from . import job
+        from .meter import Meter
 
         for path, manifest, view in work:
             # Without others named, the invariants are those of the manifest, as they were run then.
             wanted = given or tuple(Invariant(name=item.name, sql=item.sql) for item in manifest.invariants)
-            settings = _settings(options, manifest.ledger, schemas)
-            outcomes = job.verify(spark, view, settings, wanted=wanted, say=options.say)
+            settings = _settings(options, manifest.ledger, schemas, spared)
+            meter = Meter(spark, manifest.id, options.tell)
+            outcomes = job.verify(spark, view, settings, wanted=wanted, meter=meter, say=options.say)
             cut = manifest.captured
             verdict = decide(outcomes, replays=cut.replays, contaminated=cut.contaminated)
             checked = replace(manifest, verdict=verdict, checks=job.check_entries(outcomes))
-            results.append({**_result(checked), "manifest": path})
+            work_done = meter.work(checked.checks)
+            options.say(in_words(work_done))
+            results.append(verified(checked, path, work_done))
             if options.record:
                 with Desk(connection, manifest.namespace) as desk:
                     desk.record(checked, path)
@@ -268,13 +295,7 @@ def _connection(bootstrap: str) -> Connection:
 
 
 def _invariants(options: argparse.Namespace) -> tuple[Invariant, ...]:
-    parameters = {}
-    for item in options.set:
-        name, equals, value = item.partition("=")
-        if not equals or not name.isidentifier():
-            raise BadInputError(f"--set {item} is not NAME=VALUE")
-        parameters[name] = value
-    return load(options.invariants, parameters)
+    return load(options.invariants or options.ask, parse_parameters(options.set))
 
 
 def _schemas(options: argparse.Namespace) -> dict[str, str]:
@@ -305,7 +326,9 @@ def _store(uri: str) -> LocalStore:
     return store
 
 
-def _settings(options: argparse.Namespace, ledger: LedgerEntry, schemas: dict[str, str]) -> Any:
+def _settings(
+    options: argparse.Namespace, ledger: LedgerEntry, schemas: dict[str, str], spared: dict[str, str]
+) -> Any:
     from .codecs import Decoding
     from .job import Settings
 
@@ -314,7 +337,7 @@ def _settings(options: argparse.Namespace, ledger: LedgerEntry, schemas: dict[st
         ledger=ledger,
         isolation=options.isolation,
         tail_max=options.tail_max,
-        options=kafka_options(os.environ),
+        options={**kafka_options(os.environ), **spared},
         decoding=Decoding(codecs=tuple(options.codecs), unpickle=options.unpickle, avro=schemas),
     )
 
@@ -337,11 +360,28 @@ def _spark(options: argparse.Namespace, offsets: int) -> Iterator[Any]:
         yield spark
 
 
+@contextmanager
+def _spared(spark: Any, options: argparse.Namespace) -> Iterator[dict[str, str]]:
+    """What the Kafka source needs for the brokers to hold it back, if they shall."""
+    if options.max_mb_s is None:
+        yield {}
+        return
+    from .quota import limited
+
+    user = os.environ.get("SNAPKAFKA_SASL_USERNAME", "")
+    with limited(spark, options.bootstrap, kafka_options(os.environ), options.max_mb_s, user=user) as found:
+        yield found
+
+
 # --- Telling --------------------------------------------------------------------------------------------------------
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def _tell(working: Working) -> None:
+    _say(as_line(working))
 
 
 def _silent(text: str) -> None:
@@ -354,42 +394,3 @@ def _print_json(value: Any) -> None:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _result(manifest: Manifest) -> dict[str, Any]:
-    return {
-        "id": manifest.id,
-        "epoch": manifest.epoch,
-        "verdict": str(manifest.verdict),
-        "restorable": None if manifest.restorable is None else asdict(manifest.restorable),
-        "checks": [asdict(check) for check in manifest.checks],
-    }
-
-
-def _report(result: dict[str, Any]) -> Iterator[str]:
-    """A result in a few lines."""
-    yield f"{result['id']} (epoch {result['epoch']}): {result['verdict']}"
-    run = [check for check in result["checks"] if check["run"]]
-    skipped = ", ".join(check["name"] for check in result["checks"] if not check["run"])
-    yield "  checks:   " + ", ".join(f"{c['name']} {c['status']}" for c in run) + f"; not run: {skipped}"
-    for check in run:
-        if check["status"] != Status.PASSED:
-            yield f"  {check['name']} found {check['found']}:"
-            yield from (
-                f"    {_place(witness)}{witness['what']}" for witness in check["witnesses"][:SHOWN_MAX]
-            )
-        if check["noted"]:
-            yield f"  {check['name']} notes {check['noted']}, as {_place(check['notes'][0])}{check['notes'][0]['what']}"
-    if "tables" in result:
-        yield "  tables:   " + ", ".join(f"{name} {rows:,}" for name, rows in result["tables"].items())
-        if result["positions_why_not"]:
-            yield f"  positions not committed: {result['positions_why_not']}"
-    if result["restorable"] is not None:
-        yield f"  restorable {in_words(RestorableEntry(**result['restorable']), time.time_ns() // 1_000_000)}"
-    yield f"  manifest: {result['manifest']}"
-
-
-def _place(witness: dict[str, Any]) -> str:
-    if witness["offset"] < 0:
-        return ""
-    return f"{witness['topic']}[{witness['partition']}] offset {witness['offset']}: "

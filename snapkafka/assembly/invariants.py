@@ -13,6 +13,7 @@ from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
 from snapkafka.checks.invariants import Invariant
 from snapkafka.errors import BadInputError
 
+from .meter import step
 from .tables import SCHEMAS
 
 __all__ = ["check", "require_valid"]
@@ -53,11 +54,12 @@ def _views(tables: Mapping[str, DataFrame]) -> None:
 def _outcome(spark: SparkSession, invariant: Invariant) -> CheckOutcome:
     name = f"V6 {invariant.name}"
     try:
-        violations = spark.sql(invariant.sql)
-        told = violations.select("*", fn.to_json(fn.struct("*")).alias(_ROW))
-        # One more than are kept: where there are no more, nothing has to be counted.
-        rows = told.orderBy(_ROW).limit(WITNESSES_MAX + 1).collect()
-        found = len(rows) if len(rows) <= WITNESSES_MAX else violations.count()
+        with step(spark, name):
+            violations = spark.sql(invariant.sql)
+            told = violations.select("*", fn.to_json(fn.struct("*")).alias(_ROW))
+            # One more than are kept: where there are no more, nothing has to be counted.
+            rows = told.orderBy(_ROW).limit(WITNESSES_MAX + 1).collect()
+            found = len(rows) if len(rows) <= WITNESSES_MAX else violations.count()
     except PySparkException as error:
         told_error = Witness(
             check=name, topic="", partition=-1, offset=-1, what=f"the query failed: {_one_line(error)}"

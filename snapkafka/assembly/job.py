@@ -10,7 +10,7 @@ import platform
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,11 +55,12 @@ from . import checks, deltas, invariants, tables, writing
 from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
 from .lookups import Lookups
+from .meter import Meter, observed
 from .parents import Base
 from .session import sized
 from .source import read_ranges
 
-__all__ = ["Settings", "assemble", "check_entries", "verify"]
+__all__ = ["Settings", "ask", "assemble", "check_entries", "verify"]
 
 #: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
 THREADS: Final = 3
@@ -98,6 +99,7 @@ def assemble(
     base: Base | None = None,
     wanted: Iterable[Invariant] = (),
     restorable: RestorableEntry | None = None,
+    meter: Meter | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Manifest:
     """Write the tables of a snapshot, verify it, and write its manifest.
@@ -111,6 +113,7 @@ def assemble(
         base: what an incremental snapshot builds on (`parents.find_base`); None: its state is made as a whole.
         wanted: invariants to check (V6).
         restorable: how long the log holds what it needs, for the manifest.
+        meter: measures the work.
         say: hears what is being done.
 
     Returns:
@@ -135,7 +138,7 @@ def assemble(
     with (
         sized(spark, _offsets(ranges)),
         store.staging(captured.id) as folder,
-        _read(spark, ranges, settings) as records,
+        _read(spark, ranges, settings, meter) as records,
     ):
         with ThreadPoolExecutor(THREADS) as pool:
             looked = pool.submit(
@@ -179,6 +182,7 @@ def verify(
     settings: Settings,
     *,
     wanted: Iterable[Invariant] = (),
+    meter: Meter | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[CheckOutcome]:
     """Run the checks from the log alone; records that are gone are findings here, and no error.
@@ -186,17 +190,31 @@ def verify(
     Args:
         view: the snapshot as its manifest has it, with the bounds of the log as they are now.
         wanted: invariants to check; the tables they need are made again from the log.
+        meter: measures the work.
     """
     wanted = tuple(wanted)
     invariants.require_valid(spark, wanted)
     ranges = reading_ranges(view, tail_max=settings.tail_max)
     say(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view)
-    with sized(spark, _offsets(ranges)), _read(spark, ranges, settings, light=not wanted) as records:
+    with sized(spark, _offsets(ranges)), _read(spark, ranges, settings, meter, light=not wanted) as records:
         outcomes, _ = _check(spark, records, lookups, ranges, settings)
         if wanted:
             outcomes += invariants.check(spark, wanted, _unwritten(records, lookups, settings.decoding))
     return outcomes
+
+
+def ask(
+    spark: SparkSession, store: LocalStore, manifest: Manifest, base: Base | None, asked: Iterable[Invariant]
+) -> list[CheckOutcome]:
+    """Whether predicates hold in an assembled snapshot. Not holding is no fault of it: they are no checks of it."""
+    written = {
+        table.name: writing.read_back(spark, table.name, (store.root / table.path).parent)
+        for table in manifest.tables
+    }
+    return invariants.check(
+        spark, asked, written if base is None else _with_state(spark, written, base, store)
+    )
 
 
 def _check(
@@ -225,7 +243,12 @@ def _unwritten(records: DataFrame, lookups: Lookups, decoding: Decoding) -> dict
 
 @contextmanager
 def _read(
-    spark: SparkSession, ranges: list[ReadRange], settings: Settings, *, light: bool = False
+    spark: SparkSession,
+    ranges: list[ReadRange],
+    settings: Settings,
+    meter: Meter | None,
+    *,
+    light: bool = False,
 ) -> Iterator[DataFrame]:
     """The stamped records of the ranges, read from Kafka once and kept while they are needed.
 
@@ -233,10 +256,13 @@ def _read(
         light: keep only what the checks of the log need.
     """
     source = _source(spark, ranges, settings)
+    if meter is not None:
+        source = observed(source)
     records = stamped(source, ledger_id=ledger_id(bytes.fromhex(settings.ledger.topic_id)))
     kept = (stamps(records) if light else records).persist()
     try:
-        yield kept
+        with nullcontext() if meter is None else meter.reading(kept, _offsets(ranges)):
+            yield kept
     finally:
         kept.unpersist()
 

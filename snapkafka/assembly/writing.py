@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, FileEntry, TableEntry
 
+from .meter import step
 from .tables import SORTED_BY, schema
 
 __all__ = ["digests", "entry", "read_back", "write"]
@@ -36,7 +37,8 @@ def write(table: DataFrame, name: str, folder: Path, *, rows_max: int) -> None:
     """
     place = folder / name
     files = max(1, math.ceil(rows_max / ROWS_PER_FILE))
-    table.coalesce(files).sortWithinPartitions(*SORTED_BY[name]).write.parquet(place.as_uri())
+    with step(table.sparkSession, f"table {name}"):
+        table.coalesce(files).sortWithinPartitions(*SORTED_BY[name]).write.parquet(place.as_uri())
     try:
         parts = sorted(place.glob("part-*.parquet"))
         for other in set(place.iterdir()) - set(parts):  # checksums and flags of the committer
@@ -68,9 +70,10 @@ def digests(tables: Mapping[str, DataFrame]) -> dict[str, tuple[int, str]]:
             fn.count("*").alias("rows"),
             fn.sum(fn.col("hash").cast("decimal(20,0)")).cast("string").alias("digest"),
         )
-        .collect()
     )
-    return dict.fromkeys(tables, (0, "0")) | {row["name"]: (row["rows"], row["digest"]) for row in sums}
+    with step(sums.sparkSession, "digests of the tables"):
+        rows = sums.collect()
+    return dict.fromkeys(tables, (0, "0")) | {row["name"]: (row["rows"], row["digest"]) for row in rows}
 
 
 def _row_hash(table: DataFrame) -> SparkColumn:

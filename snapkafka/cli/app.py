@@ -16,9 +16,22 @@ from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.ops.listing import wall_ms
 
-from . import doctoring, querying, storing
-from .options import AsJson, Bootstrap, Namespace, moment_ms
-from .progress import progress_lines, spoken_lines
+from . import doctoring, querying, storing, watching
+from .options import (
+    AsJson,
+    Avro,
+    Bootstrap,
+    Codecs,
+    Invariants,
+    Isolation,
+    MaxMbS,
+    Namespace,
+    Parameters,
+    Storage,
+    Unpickle,
+    moment_ms,
+)
+from .progress import job_log, progress_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
 from .tables import (
     print_assembled,
@@ -146,41 +159,6 @@ def show(
         print_details(console, found)
 
 
-Storage = Annotated[str, typer.Option("--storage", help="Where tables lie; default: where the trigger said.")]
-Invariants = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--invariants", help="Check these (V6): a folder of *.sql, a file, or a ready-made one; repeat it."
-    ),
-]
-Parameters = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the invariants; repeat it."),
-]
-Isolation = Annotated[
-    str, typer.Option("--isolation", help="read_uncommitted takes what was aborted for sent.")
-]
-Codecs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--codecs",
-        metavar="MODULE",
-        help="Import it where the data is, for the codecs that it registers with Faust; repeat it.",
-    ),
-]
-Unpickle = Annotated[
-    bool, typer.Option("--unpickle", help="Load pickles, which executes whatever they hold.")
-]
-Avro = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--avro",
-        metavar="NAME=FILE",
-        help="A schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it.",
-    ),
-]
-
-
 @app.command(epilog=EXIT_STATUSES)
 def assemble(
     snapshots: Annotated[
@@ -198,6 +176,7 @@ def assemble(
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
+    max_mb_s: MaxMbS = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say how much would be read; starts no Spark, writes nothing.")
     ] = False,
@@ -207,7 +186,7 @@ def assemble(
     if dry_run:
         storing.tell_reading(lambda: connect(bootstrap), namespace, snapshots, as_json=as_json)
         return
-    with spoken_lines(told=not as_json) as say:
+    with job_log(told=not as_json) as log:
         found = run(
             lambda: ops.assemble(
                 connect(bootstrap),
@@ -220,7 +199,9 @@ def assemble(
                 codecs=codecs or (),
                 unpickle=unpickle,
                 avro=avro or (),
-                say=say,
+                max_mb_s=max_mb_s,
+                say=log.say,
+                progress=log.progress,
             ),
             as_json=as_json,
         )
@@ -247,6 +228,7 @@ def verify(
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
+    max_mb_s: MaxMbS = None,
     record: Annotated[bool, typer.Option("--record", help="Write the verdict to the ledger.")] = False,
     offline: Annotated[
         bool, typer.Option("--offline", help="Compare the manifest with its files; no broker is needed.")
@@ -259,7 +241,7 @@ def verify(
         run(lambda: doctoring.ask_one_way(offline=True, **needs_log), as_json=as_json)
         storing.verify_offline(snapshot, manifest, storage, as_json=as_json)
         return
-    with spoken_lines(told=not as_json) as say:
+    with job_log(told=not as_json) as log:
         found = run(
             lambda: ops.verify(
                 connect(bootstrap),
@@ -274,13 +256,16 @@ def verify(
                 unpickle=unpickle,
                 avro=avro or (),
                 record=record,
-                say=say,
+                max_mb_s=max_mb_s,
+                say=log.say,
+                progress=log.progress,
             ),
             as_json=as_json,
         )
     _tell(found, as_json=as_json)
 
 
+app.command(epilog=EXIT_STATUSES)(watching.watch)
 app.command(epilog=EXIT_STATUSES)(querying.query)
 app.command(epilog=EXIT_STATUSES)(querying.diff)
 

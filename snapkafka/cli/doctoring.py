@@ -26,7 +26,7 @@ UNITS_MS: Final = {"s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 
 WEIGHTS: Final = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}
 
 
-def within_ms(text: str) -> int:
+def within_ms(text: str, option: str = "--assembly-within") -> int:
     """`90s`, `30min`, `1h`, `2d` in milliseconds.
 
     Raises:
@@ -35,7 +35,7 @@ def within_ms(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)", text.strip())
     ms = round(float(found[1]) * UNITS_MS[found[2]]) if found else 0
     if ms <= 0:
-        raise BadInputError(f"--assembly-within {text!r} is no time", hint="write it as 90s, 30min, 1h or 2d")
+        raise BadInputError(f"{option} {text!r} is no time", hint="write it as 90s, 30min, 1h or 2d")
     return ms
 
 

@@ -9,7 +9,21 @@ import typer
 
 from snapkafka.errors import BadInputError
 
-__all__ = ["AsJson", "Bootstrap", "Namespace", "moment_ms"]
+__all__ = [
+    "AsJson",
+    "Avro",
+    "Bootstrap",
+    "Codecs",
+    "Invariants",
+    "Isolation",
+    "MaxMbS",
+    "Namespace",
+    "Parameters",
+    "Storage",
+    "Unpickle",
+    "moment_ms",
+]
+
 
 Bootstrap = Annotated[
     str | None,
@@ -24,6 +38,49 @@ Namespace = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
+
+# How snapshots are assembled and verified.
+Storage = Annotated[str, typer.Option("--storage", help="Where tables lie; default: where the trigger said.")]
+Invariants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--invariants", help="Check these (V6): a folder of *.sql, a file, or a ready-made one; repeat it."
+    ),
+]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the invariants; repeat it."),
+]
+Isolation = Annotated[
+    str, typer.Option("--isolation", help="read_uncommitted takes what was aborted for sent.")
+]
+Codecs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--codecs",
+        metavar="MODULE",
+        help="Import it where the data is, for the codecs that it registers with Faust; repeat it.",
+    ),
+]
+Unpickle = Annotated[
+    bool, typer.Option("--unpickle", help="Load pickles, which executes whatever they hold.")
+]
+Avro = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--avro",
+        metavar="NAME=FILE",
+        help="A schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it.",
+    ),
+]
+MaxMbS = Annotated[
+    float | None,
+    typer.Option(
+        "--max-mb-s",
+        metavar="N",
+        help="Read at most so many megabytes a second from each broker; takes the right to set quotas.",
+    ),
+]
 
 
 def moment_ms(text: str) -> int:

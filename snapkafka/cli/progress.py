@@ -5,19 +5,23 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.markup import escape
+from rich.progress import BarColumn
+from rich.progress import Progress as Bars
 
+from snapkafka.assembly.progress import Working, amount, now_and_then
 from snapkafka.ops import Progress
 
 from .running import notices
 from .tables import duration
 
-__all__ = ["progress_lines", "spoken_lines"]
+__all__ = ["Log", "job_log", "progress_lines", "say"]
 
-#: How often progress is told where it cannot overwrite itself.
+#: How often progress is told where it cannot overwrite itself: of a snapshot, and of a job.
 LINE_EVERY_S: Final = 2.0
+JOB_LINE_EVERY_S: Final = 10.0
 
 
 @contextlib.contextmanager
@@ -55,21 +59,48 @@ def _bar(progress: Progress) -> str:
     return f"{progress.id}: {progress.done} of {progress.needed} after {duration(progress.waited_ms)}  {waits}{more}"
 
 
+def say(line: str) -> None:
+    """A line of a log, on standard error."""
+    notices.print(line, markup=False)
+
+
+class Log(NamedTuple):
+    """Hears a job: lines of its log, which stay, and how far it is."""
+
+    say: Callable[[str], None] | None = None
+    progress: Callable[[Working], None] | None = None
+
+
 @contextlib.contextmanager
-def spoken_lines(*, told: bool) -> Iterator[Callable[[str], None] | None]:
-    """What a job says while it works: with a spinner on a terminal, as it comes elsewhere.
+def job_log(*, told: bool) -> Iterator[Log]:
+    """A job on standard error: its log, and below it bars on a terminal; elsewhere a line every ten seconds.
 
     Args:
-        told: False gives None: nothing is to be said.
+        told: False: nothing is to be said.
     """
     if not told:
-        yield None
+        yield Log()
         return
-    with notices.status("starting") if notices.is_terminal else contextlib.nullcontext() as status:
-        yield (
-            lambda line: (
-                status.update(escape(line[: notices.width - 4]))
-                if status
-                else notices.print(line, markup=False)
-            )
-        )
+
+    if not notices.is_terminal:
+        yield Log(say, now_and_then(say, JOB_LINE_EVERY_S))
+        return
+    with _Bars(
+        "{task.description}", BarColumn(), "{task.fields[amount]}", console=notices, transient=True
+    ) as bars:
+        yield Log(say, bars.show)
+
+
+class _Bars(Bars):
+    """One for the reading, and one for each step that runs."""
+
+    def show(self, working: Working) -> None:
+        shown = {task.description: task.id for task in self.tasks}
+        wanted = {"reading": (working.records, working.records_max, amount(working))}
+        for step in working.steps:
+            wanted[escape(step.name)] = (step.done, step.tasks, f"{step.done} of {step.tasks} tasks")
+        for name in shown.keys() - wanted.keys():
+            self.remove_task(shown[name])
+        for name, (done, total, text) in wanted.items():
+            task = shown[name] if name in shown else self.add_task(name, amount="")
+            self.update(task, completed=done, total=total, amount=text)

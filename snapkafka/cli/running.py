@@ -66,12 +66,13 @@ def connect(bootstrap: str | None, environ: Mapping[str, str] = os.environ) -> C
     return Connection.from_environment(bootstrap, environ)
 
 
-def run(work: Callable[[], Coroutine[Any, Any, T]], *, as_json: bool) -> T:
+def run(work: Callable[[], Coroutine[Any, Any, T]], *, as_json: bool, in_lines: bool = False) -> T:
     """The result of a verb; an error becomes one line, a line of advice, and an exit status.
 
     Args:
         work: makes the coroutine; what it raises before counts as well.
         as_json: say an error as JSON on standard output, too.
+        in_lines: that is a line among others.
 
     Raises:
         typer.Exit: it failed.
@@ -88,7 +89,7 @@ def run(work: Callable[[], Coroutine[Any, Any, T]], *, as_json: bool) -> T:
                 "hint": error.advice,
                 "exit_status": error.exit_status,
             }
-            print_json({"error": told})
+            print_json({"error": told}, in_lines=in_lines)
         notices.print(f"[bold red]error:[/] {_plain(error.message)}", markup=True)
         notices.print(f"       {_plain(error.advice)}")
         raise typer.Exit(error.exit_status) from None
@@ -101,9 +102,10 @@ def run(work: Callable[[], Coroutine[Any, Any, T]], *, as_json: bool) -> T:
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-def print_json(value: Any) -> None:
-    """A result as JSON on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain_data))
+def print_json(value: Any, *, in_lines: bool = False) -> None:
+    """A result as JSON on standard output; `in_lines`: as one line, for whoever reads along."""
+    indent = None if in_lines else 2
+    print(json.dumps(value, indent=indent, ensure_ascii=False, default=_plain_data), flush=in_lines)
 
 
 def _plain_data(value: Any) -> Any:

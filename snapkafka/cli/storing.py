@@ -12,7 +12,7 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.connection import Connection
-from snapkafka.ops.mending import said_bytes
+from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops.pruning import Kept, Prunable
 
 from .options import AsJson

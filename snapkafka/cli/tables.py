@@ -27,6 +27,7 @@ __all__ = [
     "print_switched",
     "print_triggered",
     "table",
+    "witness_line",
 ]
 
 COLOURS: Final = {
@@ -215,7 +216,7 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
                 escape(check.name),
                 coloured(check.status if check.run else "not run"),
                 str(check.found or check.noted or ""),
-                "" if first is None else escape(_witness(first)),
+                "" if first is None else escape(witness_line(first)),
             )
         console.print(rows)
         if item.tables:
@@ -227,6 +228,7 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
         console.print(f"manifest: {escape(item.manifest)}")
 
 
-def _witness(witness: WitnessEntry) -> str:
+def witness_line(witness: WitnessEntry) -> str:
+    """Where a record is and what is wrong with it, or a row of an invariant's."""
     where = f"{witness.topic}[{witness.partition}] offset {witness.offset}: " if witness.offset >= 0 else ""
     return where + witness.what

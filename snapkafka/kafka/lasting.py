@@ -14,7 +14,7 @@ from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["in_words", "log_bounds", "log_sizes", "restorable"]
+__all__ = ["in_words", "log_bounds", "log_sizes", "restorable", "said_bytes"]
 
 Settings = Mapping[str, Mapping[str, str]]
 
@@ -126,3 +126,11 @@ async def log_sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
         return await admin.log_bytes(topic)
     except LedgerUnusableError:  # it takes a right on the whole cluster
         return {}
+
+
+def said_bytes(count: int) -> str:
+    """Bytes as a person says them."""
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

@@ -25,9 +25,11 @@ from .querying import Queried, query
 from .rights import Right, Rights, rights
 from .switching import Switched, pause, resume, retire
 from .triggering import trigger
+from .watching import Answer, Round, watch
 
 __all__ = [
     "Advice",
+    "Answer",
     "Assembled",
     "Checkpointed",
     "Checkup",
@@ -44,6 +46,7 @@ __all__ = [
     "Reading",
     "Right",
     "Rights",
+    "Round",
     "Summary",
     "Switched",
     "assemble",
@@ -67,4 +70,5 @@ __all__ = [
     "trigger",
     "verify",
     "verify_offline",
+    "watch",
 ]

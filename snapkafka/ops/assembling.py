@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
+from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, DependencyMissingError, InternalError, SnapkafkaError, all_errors
 from snapkafka.kafka.connection import Connection
@@ -28,7 +30,10 @@ LINE_BYTES_MAX: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """What the job found. `good`: consistent, as far as was looked. After `verify` there are no tables."""
+    """What the job found. `good`: consistent, as far as was looked. After `verify` there are no tables.
+
+    `answers`: whether what was asked holds; empty if the snapshot is not good.
+    """
 
     id: str
     epoch: int
@@ -37,11 +42,13 @@ class Assembled:
     manifest: str
     checks: tuple[CheckEntry, ...]
     tables: Mapping[str, int] = field(default_factory=dict)
+    answers: tuple[CheckEntry, ...] = ()
     content: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
     positions_committed: bool = False
     positions_why_not: str = ""
     restorable: RestorableEntry | None = None
+    work: Work | None = None
 
 
 async def assemble(
@@ -51,12 +58,15 @@ async def assemble(
     *,
     storage: str = "",
     invariants: Sequence[str] = (),
+    asked: Sequence[str] = (),
     parameters: Sequence[str] = (),
     isolation: str = "",
     codecs: Sequence[str] = (),
     unpickle: bool = False,
     avro: Sequence[str] = (),
+    max_mb_s: float | None = None,
     say: Callable[[str], None] | None = None,
+    progress: Callable[[Working], None] | None = None,
 ) -> tuple[Assembled, ...]:
     """Make tables of captured snapshots, verify them, write their manifests.
 
@@ -65,12 +75,15 @@ async def assemble(
             their epochs.
         storage: where tables go; empty: where the trigger said.
         invariants: SQL to check (V6): folders, files, or names of ready-made ones.
+        asked: the same, in their place, for what need not hold: it is answered, and no check of the snapshot.
         parameters: `name=value`, for the invariants.
         isolation: "read_uncommitted" takes what was aborted for sent; empty: committed.
         codecs: modules to import where the data is, for the codecs that they register with Faust.
         unpickle: load pickles, which executes whatever they hold.
         avro: `name=file`: schemas by `TOPIC-key`, `TOPIC-value`, or their number in a schema registry.
-        say: hears each line of progress.
+        max_mb_s: no broker sends more megabytes a second; takes the right to set quotas.
+        say: hears each line of the job's log.
+        progress: hears how far it is.
 
     Raises:
         UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as they say.
@@ -80,8 +93,15 @@ async def assemble(
     arguments = ["--bootstrap", where.bootstrap, "--namespace", namespace]
     arguments += [part for name in names for part in ("--snapshot", name)]
     arguments += ["--storage", storage] if storage else []
+    arguments += [part for item in asked for part in ("--ask", item)]
     return await _job(
-        [*arguments, *_options(invariants, parameters, isolation), *_decoding(codecs, unpickle, avro)], say
+        [
+            *arguments,
+            *_options(invariants, parameters, isolation, max_mb_s),
+            *_decoding(codecs, unpickle, avro),
+        ],
+        say,
+        progress,
     )
 
 
@@ -98,8 +118,10 @@ async def verify(
     codecs: Sequence[str] = (),
     unpickle: bool = False,
     avro: Sequence[str] = (),
+    max_mb_s: float | None = None,
     record: bool = False,
     say: Callable[[str], None] | None = None,
+    progress: Callable[[Working], None] | None = None,
 ) -> tuple[Assembled, ...]:
     """Verify an assembled snapshot again, from its manifest and the log alone.
 
@@ -109,6 +131,7 @@ async def verify(
         manifest: the manifest itself: then neither namespace nor ledger is needed.
         record: write the verdict to the ledger.
         codecs, unpickle, avro: as for `assemble`, where invariants look at what they decode.
+        max_mb_s, say, progress: as for `assemble`.
 
     Raises:
         UnknownSnapshotError: there is no manifest of that snapshot.
@@ -119,13 +142,24 @@ async def verify(
     arguments = ["--bootstrap", where.bootstrap, "--verify-only", "--manifest", str(path)]
     arguments += ["--record"] if record else []
     return await _job(
-        [*arguments, *_options(invariants, parameters, isolation), *_decoding(codecs, unpickle, avro)], say
+        [
+            *arguments,
+            *_options(invariants, parameters, isolation, max_mb_s),
+            *_decoding(codecs, unpickle, avro),
+        ],
+        say,
+        progress,
     )
 
 
-def _options(invariants: Sequence[str], parameters: Sequence[str], isolation: str) -> list[str]:
+def _options(
+    invariants: Sequence[str], parameters: Sequence[str], isolation: str, max_mb_s: float | None
+) -> list[str]:
     options = [part for item in invariants for part in ("--invariants", item)]
     options += [part for item in parameters for part in ("--set", item)]
+    if max_mb_s is not None and not 0 < max_mb_s < math.inf:
+        raise BadInputError(f"{max_mb_s:g} megabytes a second is no rate", hint="check --max-mb-s")
+    options += [] if max_mb_s is None else ["--max-mb-s", f"{max_mb_s:g}"]
     return options + (["--isolation", isolation] if isolation else [])
 
 
@@ -135,12 +169,17 @@ def _decoding(codecs: Sequence[str], unpickle: bool, avro: Sequence[str]) -> lis
     return options + (["--unpickle"] if unpickle else [])
 
 
-async def _job(arguments: list[str], say: Callable[[str], None] | None) -> tuple[Assembled, ...]:
+async def _job(
+    arguments: list[str],
+    say: Callable[[str], None] | None,
+    progress: Callable[[Working], None] | None,
+) -> tuple[Assembled, ...]:
     """Run it; credentials go the way of the environment. It ends with us, whatever happens."""
     if find_spec("pyspark") is None:
         raise DependencyMissingError("assembly needs Spark", hint="pip install 'snapkafka[spark]'")
     process = await asyncio.create_subprocess_exec(
         *JOB,
+        *(["--progress"] if progress is not None else []),
         *arguments,
         "--json",
         stdin=asyncio.subprocess.DEVNULL,
@@ -155,7 +194,11 @@ async def _job(arguments: list[str], say: Callable[[str], None] | None) -> tuple
     output = asyncio.ensure_future(process.stdout.read())
     try:
         async for line in process.stderr:
-            if text := line.decode(errors="replace").strip():
+            text = line.decode(errors="replace").strip()
+            if working := from_line(text):
+                if progress is not None:
+                    progress(working)
+            elif text:
                 last = text
                 if say is not None:
                     say(text)
@@ -190,11 +233,13 @@ def _assembled(told: Mapping[str, Any]) -> Assembled:
         manifest=told["manifest"],
         checks=tuple(_check(check) for check in told["checks"]),
         tables=told.get("tables", {}),
+        answers=tuple(_check(answer) for answer in told.get("answers", ())),
         content=told.get("content", ""),
         seconds=told.get("seconds", {}),
         positions_committed=told.get("positions_committed", False),
         positions_why_not=told.get("positions_why_not", ""),
         restorable=RestorableEntry(**told["restorable"]) if told.get("restorable") else None,
+        work=Work(**{**told["work"], "checks": tuple(told["work"]["checks"])}) if "work" in told else None,
     )
 
 

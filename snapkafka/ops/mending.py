@@ -14,6 +14,7 @@ from typing import Final
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.lasting import said_bytes
 from snapkafka.kafka.reading import Opened, latest_of_apps, opened
 from snapkafka.ports import Cluster
 
@@ -167,11 +168,3 @@ def _parts(
             yield "what compaction would have removed in that time: cannot be known, it leaves no trace", None
         else:
             yield "the last record of every key, for good: how many that are cannot be known", None
-
-
-def said_bytes(count: int) -> str:
-    """Bytes as a person says them."""
-    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,11 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert f"{name} (epoch {stage.epoch}): VERIFIED" in done.stdout
+    *_, last = done.stderr.splitlines()
+    assert re.fullmatch(
+        rf"{name}: read \d+ records, .*; wrote \d+ rows in 5 tables, .*; checked V1, V2, V3, V4, V5; .* s, .*/s read",
+        last,
+    )
     assert "V1 passed, V2 passed, V3 passed, V4 passed, V5 passed; not run: V6" in done.stdout
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
 

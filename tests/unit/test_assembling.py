@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
+from snapkafka.assembly.progress import Step, Work, Working, as_line
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
@@ -53,6 +54,18 @@ RESULT: dict[str, Any] = {
     "seconds": {"tables": 2.5},
     "positions_committed": True,
     "positions_why_not": "",
+}
+
+
+WORK: dict[str, Any] = {
+    "id": "mine",
+    "records_read": 2_400,
+    "bytes_read": 9_000_000,
+    "tables_written": 5,
+    "rows_written": 1_203,
+    "bytes_written": 31_000,
+    "checks": ["V1", "V2"],
+    "seconds": 4.5,
 }
 
 
@@ -140,6 +153,29 @@ async def test_without_spark_the_extra_is_named(job: Job, monkeypatch: pytest.Mo
     with pytest.raises(DependencyMissingError, match="needs Spark") as raised:
         await ops.assemble(HERE, "ns", ["mine"])
     assert "snapkafka[spark]" in raised.value.advice
+
+
+async def test_how_far_it_is_is_told_apart_from_the_log(job: Job) -> None:
+    step = Step(name="table state", done=14, tasks=40)
+    working = Working(id="mine", records=7, records_max=20, bytes=140, seconds=1.5, steps=(step,))
+    job.says(
+        {"snapshots": [RESULT | {"work": WORK}]}, lines=("starting Spark", as_line(working), "mine: read")
+    )
+    said: list[str] = []
+    told: list[Working] = []
+    (found,) = await ops.assemble(HERE, "ns", ["mine"], say=said.append, progress=told.append)
+    assert (said, told) == (["starting Spark", "mine: read"], [working])
+    assert job.arguments[0] == "--progress"
+    assert found.work == Work(**{**WORK, "checks": ("V1", "V2")})
+
+
+async def test_a_rate_is_passed_on_and_one_that_is_none_is_refused(job: Job) -> None:
+    job.says({"snapshots": [RESULT]})
+    await ops.verify(HERE, "", manifest="/snaps/mine.json", max_mb_s=2.5)
+    assert job.arguments[-3:] == ["--max-mb-s", "2.5", "--json"]
+    for rate in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(BadInputError, match="is no rate"):
+            await ops.assemble(HERE, "ns", ["mine"], max_mb_s=rate)
 
 
 async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from snapkafka import ops
 from snapkafka.cli import app as commands
 from snapkafka.cli.doctoring import within_ms
 from snapkafka.errors import BadInputError, LedgerUnusableError
+from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops.keeping import change_command
-from snapkafka.ops.mending import said_bytes
 from snapkafka.protocol.records import Hello, InputTopic, Table
 from tests.fakes import FakeCluster, FakeTopic
 

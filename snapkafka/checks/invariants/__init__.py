@@ -18,7 +18,7 @@ from typing import Final
 
 from snapkafka.errors import BadInputError
 
-__all__ = ["Invariant", "load", "ready_made"]
+__all__ = ["Invariant", "load", "parse_parameters", "ready_made"]
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 #: A value lands inside SQL, often inside quotes: these would end the quotes.
@@ -36,6 +36,21 @@ class Invariant:
 def ready_made() -> tuple[str, ...]:
     """The names of the invariants that come with snapkafka."""
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.sql")))
+
+
+def parse_parameters(given: Iterable[str]) -> dict[str, str]:
+    """`name=value`, as people write parameters.
+
+    Raises:
+        BadInputError: one is not.
+    """
+    parameters = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals or not name.isidentifier():
+            raise BadInputError(f"--set {item} is not NAME=VALUE")
+        parameters[name] = value
+    return parameters
 
 
 def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant, ...]:

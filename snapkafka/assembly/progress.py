@@ -1,0 +1,104 @@
+"""How far an assembly or a verification is, and what it came to: as the job tells it, to people or to whoever runs it.
+
+The job may run in a process of its own: `as_line` makes a line of its standard error, `from_line` finds it there again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from snapkafka.kafka.lasting import said_bytes
+
+__all__ = ["Step", "Work", "Working", "amount", "as_line", "from_line", "in_words", "now_and_then"]
+
+_LINE: Final = '{"working": '
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step of Spark's that runs, by the name that it has on Spark's page: so many of its tasks are done."""
+
+    name: str
+    done: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Working:
+    """Records read of at most so many, their bytes (keys and values), and after how many seconds."""
+
+    id: str
+    records: int
+    records_max: int
+    bytes: int
+    seconds: float
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What was done for a snapshot. `bytes_read` are those of keys and values, `bytes_written` of files."""
+
+    id: str
+    records_read: int
+    bytes_read: int
+    tables_written: int
+    rows_written: int
+    bytes_written: int
+    checks: tuple[str, ...]
+    seconds: float
+
+
+def in_words(told: Working | Work) -> str:
+    """In one line."""
+    if isinstance(told, Working):
+        steps = "".join(f"; {step.name}: {step.done} of {step.tasks} tasks" for step in told.steps)
+        return f"{told.id}: {amount(told)}{steps}"
+    parts = [f"read {told.records_read:,} records, {said_bytes(told.bytes_read)}"]
+    if told.tables_written:
+        rows, size = told.rows_written, said_bytes(told.bytes_written)
+        parts.append(f"wrote {rows:,} rows in {told.tables_written} tables, {size}")
+    parts.append(f"checked {', '.join(told.checks)}")
+    return f"{told.id}: {'; '.join(parts)}; {told.seconds:.1f} s, {_rate(told.bytes_read, told.seconds)}"
+
+
+def amount(told: Working) -> str:
+    """How much is read, of how much."""
+    rate = _rate(told.bytes, told.seconds)
+    return f"{told.records:,} of {told.records_max:,} records, {said_bytes(told.bytes)}, {rate}"
+
+
+def _rate(size: int, seconds: float) -> str:
+    return f"{said_bytes(round(size / max(seconds, 0.001)))}/s read"
+
+
+def as_line(working: Working) -> str:
+    """For `from_line`."""
+    return f"{_LINE}{json.dumps(asdict(working))}}}"
+
+
+def from_line(line: str) -> Working | None:
+    """What `as_line` made a line of; None: it is another one."""
+    if not line.startswith(_LINE):
+        return None
+    told = json.loads(line)["working"]
+    return Working(**{**told, "steps": tuple(Step(**step) for step in told["steps"])})
+
+
+def now_and_then(
+    say: Callable[[str], None], every_s: float, clock: Callable[[], float] = time.monotonic
+) -> Callable[[Working], None]:
+    """Says in words how far it is, not more often than every so many seconds."""
+    last = clock()
+
+    def tell(working: Working) -> None:
+        nonlocal last
+        if (now := clock()) - last >= every_s:
+            last = now
+            say(in_words(working))
+
+    return tell

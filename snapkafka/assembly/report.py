@@ -1,0 +1,74 @@
+"""What the job says of a snapshot when it is done: as data, and in a few lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from snapkafka.checks import Status
+from snapkafka.kafka.lasting import in_words
+from snapkafka.manifest import Manifest, RestorableEntry
+
+from .progress import Work
+
+__all__ = ["assembled", "report", "verified"]
+
+#: As many witnesses of a check are printed; the manifest has more.
+SHOWN_MAX: Final = 5
+
+
+def assembled(manifest: Manifest, path: Path, not_committed: str, work: Work) -> dict[str, Any]:
+    """After an assembly."""
+    return {
+        **verified(manifest, str(path), work),
+        "content": manifest.content,
+        "tables": {table.name: table.rows for table in manifest.tables},
+        "seconds": manifest.times.seconds,
+        "positions_committed": not not_committed,
+        "positions_why_not": not_committed,
+    }
+
+
+def verified(manifest: Manifest, path: str, work: Work) -> dict[str, Any]:
+    """After a verification."""
+    return {
+        "id": manifest.id,
+        "epoch": manifest.epoch,
+        "verdict": str(manifest.verdict),
+        "restorable": None if manifest.restorable is None else asdict(manifest.restorable),
+        "checks": [asdict(check) for check in manifest.checks],
+        "manifest": path,
+        "work": asdict(work),
+    }
+
+
+def report(told: dict[str, Any]) -> Iterator[str]:
+    """A result in a few lines."""
+    yield f"{told['id']} (epoch {told['epoch']}): {told['verdict']}"
+    run = [check for check in told["checks"] if check["run"]]
+    skipped = ", ".join(check["name"] for check in told["checks"] if not check["run"])
+    yield "  checks:   " + ", ".join(f"{c['name']} {c['status']}" for c in run) + f"; not run: {skipped}"
+    for check in run:
+        if check["status"] != Status.PASSED:
+            yield f"  {check['name']} found {check['found']}:"
+            yield from (
+                f"    {_place(witness)}{witness['what']}" for witness in check["witnesses"][:SHOWN_MAX]
+            )
+        if check["noted"]:
+            yield f"  {check['name']} notes {check['noted']}, as {_place(check['notes'][0])}{check['notes'][0]['what']}"
+    if "tables" in told:
+        yield "  tables:   " + ", ".join(f"{name} {rows:,}" for name, rows in told["tables"].items())
+        if told["positions_why_not"]:
+            yield f"  positions not committed: {told['positions_why_not']}"
+    if told["restorable"] is not None:
+        yield f"  restorable {in_words(RestorableEntry(**told['restorable']), time.time_ns() // 1_000_000)}"
+    yield f"  manifest: {told['manifest']}"
+
+
+def _place(witness: dict[str, Any]) -> str:
+    if witness["offset"] < 0:
+        return ""
+    return f"{witness['topic']}[{witness['partition']}] offset {witness['offset']}: "

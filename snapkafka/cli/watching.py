@@ -1,0 +1,128 @@
+"""`snapkafka watch`: snapshots until a stable predicate holds, a line for each."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import time
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from snapkafka import ops
+from snapkafka.ops import Answer, Round
+
+from .doctoring import within_ms
+from .options import (
+    AsJson,
+    Avro,
+    Bootstrap,
+    Codecs,
+    Isolation,
+    Namespace,
+    Parameters,
+    Unpickle,
+)
+from .progress import say
+from .running import connect, console, print_json, run
+from .tables import witness_line
+
+__all__ = ["watch"]
+
+COLOURS = {
+    Answer.HOLDS: "green",
+    Answer.NOT_YET: "cyan",
+    Answer.UNPROVEN: "yellow",
+    Answer.FAILED: "red",
+}
+
+
+def watch(
+    until: Annotated[
+        str,
+        typer.Option(
+            "--until",
+            metavar="FILE.sql",
+            help="What to wait for: SQL whose rows show that it does not hold; a file, a folder, or a ready-made one.",
+        ),
+    ],
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    storage: Annotated[str, typer.Option("--storage", help="Where tables lie.")] = "",
+    parameters: Parameters = None,
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="From one snapshot to the next: 10s, 5min.")
+    ] = "10s",
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="TIME", help="Give up after that; default: never.")
+    ] = "",
+    keep_last: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-last",
+            metavar="N",
+            min=0,
+            help="Remove the snapshots taken here that are not among the newest N; default: keep all.",
+        ),
+    ] = None,
+    ttl_ms: Annotated[
+        int, typer.Option("--ttl", help="A snapshot that is not captured in so many milliseconds fails.")
+    ] = 5_000,
+    isolation: Isolation = "",
+    codecs: Codecs = None,
+    unpickle: Unpickle = False,
+    avro: Avro = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take snapshots until a stable predicate holds: the computation has ended, some wait in a circle."""
+    run(
+        lambda: ops.watch(
+            connect(bootstrap),
+            namespace,
+            until,
+            storage=storage,
+            parameters=parameters or (),
+            every_ms=within_ms(every, "--every"),
+            timeout_ms=within_ms(timeout, "--timeout") if timeout else None,
+            keep_last=keep_last,
+            ttl_ms=ttl_ms,
+            who=f"{getpass.getuser()}@{socket.gethostname()}",
+            isolation=isolation,
+            codecs=codecs or (),
+            unpickle=unpickle,
+            avro=avro or (),
+            told=_tell_as_json if as_json else _tell,
+            say=None if as_json else say,
+        ),
+        as_json=as_json,
+        in_lines=True,
+    )
+
+
+def _tell_as_json(item: Round) -> None:
+    print_json(item, in_lines=True)
+
+
+def _tell(item: Round) -> None:
+    console.print(
+        f"{item.number}  {escape(item.id)}  [{COLOURS[item.answer]}]{item.answer}[/]  {escape(_more(item))}",
+        soft_wrap=True,
+    )
+    if item.holds_ms is not None:
+        console.print(f"it has held since {_clock(item.holds_ms)}, at the latest{_before(item)}")
+        console.print(f"manifest: {escape(item.manifest)}", soft_wrap=True)
+
+
+def _more(item: Round) -> str:
+    if item.witnesses:
+        return f"{item.found:,} rows, as {witness_line(item.witnesses[0])}"
+    return item.why or item.verdict
+
+
+def _before(item: Round) -> str:
+    return "" if item.not_yet_ms is None else f"; at {_clock(item.not_yet_ms)} it did not hold yet"
+
+
+def _clock(at_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_ms / 1_000)) + f".{at_ms % 1_000:03}"

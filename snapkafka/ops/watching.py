@@ -1,0 +1,247 @@
+"""`watch`: one snapshot after the other, until a stable predicate holds (Chandy and Lamport 1985, section 5).
+
+A predicate is stable if it stays true once it is: the computation has ended, some wait for each other in a circle, a
+token is lost. The state that a snapshot shows can be reached from the one in which it was triggered, and the one in
+which it was captured can be reached from it. So what holds in a snapshot holds since it was captured, at the latest;
+and what does not hold in it did not hold when it was triggered. Both need the snapshot to be consistent: one that is
+not proved to be says nothing.
+
+The predicate is asked and not checked: a computation that still runs is no fault of a snapshot, and its verdict in the
+ledger does not tell of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+from snapkafka.checks import Status
+from snapkafka.checks.invariants import load, parse_parameters
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    OffsetsGoneError,
+    SnapshotFailedError,
+    TimedOutError,
+    TriggerRefusedError,
+)
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.triggering import made_id
+from snapkafka.manifest import WitnessEntry
+
+from .assembling import Assembled, assemble
+from .listing import Summary
+from .pruning import Policy, plan_pruning, prune
+from .triggering import trigger
+
+__all__ = ["Answer", "Round", "rounds", "watch"]
+
+#: What befalls a snapshot, and need not befall the next one.
+OF_ONE: Final = (SnapshotFailedError, TimedOutError, OffsetsGoneError)
+#: What befalls a system that is being restarted. Before the first snapshot it is rather a slip of who asks.
+OF_A_RESTART: Final = (BrokerUnavailableError, TriggerRefusedError)
+
+
+class Answer(StrEnum):
+    """What a snapshot says of the predicate."""
+
+    HOLDS = "holds"
+    NOT_YET = "not yet"
+    #: The snapshot is not proved to be consistent, or the query failed.
+    UNPROVEN = "unproven"
+    #: There is no snapshot, or no tables of it.
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A snapshot, and what it says of the predicate.
+
+    `found`: how many rows show that it does not hold, `witnesses` the first of them. `why`: why it says nothing.
+    `not_yet_ms`: when the last snapshot was triggered that says "not yet": it did not hold then. `holds_ms`: when one
+    in which it holds was captured: it has held since then, at the latest. Both in the ledger's time; None: unknown.
+    """
+
+    number: int
+    id: str
+    answer: Answer
+    epoch: int = 0
+    verdict: str = ""
+    manifest: str = ""
+    found: int = 0
+    witnesses: tuple[WitnessEntry, ...] = ()
+    why: str = ""
+    not_yet_ms: int | None = None
+    holds_ms: int | None = None
+
+
+Take = Callable[[str], Awaitable[Summary]]
+Judge = Callable[[str], Awaitable[Assembled]]
+Clear = Callable[[Collection[str]], Awaitable[None]]
+
+
+async def watch(
+    where: Connection,
+    namespace: str,
+    until: str,
+    *,
+    storage: str,
+    parameters: Sequence[str] = (),
+    every_ms: int = 10_000,
+    timeout_ms: int | None = None,
+    keep_last: int | None = None,
+    ttl_ms: int = 5_000,
+    who: str = "",
+    isolation: str = "",
+    codecs: Sequence[str] = (),
+    unpickle: bool = False,
+    avro: Sequence[str] = (),
+    told: Callable[[Round], None] = lambda item: None,
+    say: Callable[[str], None] | None = None,
+) -> Round:
+    """Take snapshots until the predicate holds in one; returns that one.
+
+    Args:
+        until: SQL whose rows say that it does not hold: a file, a folder (all of it has to hold), or the name of a
+            ready-made one.
+        storage: where tables go.
+        parameters: `name=value`, for the SQL.
+        every_ms: from one trigger to the next; where a round takes longer, the next one begins when it ends.
+        timeout_ms: for all of it; None: for ever.
+        keep_last: remove the snapshots that were taken here, all but those that `prune` would keep with this number.
+        isolation, codecs, unpickle, avro: as for `assemble`.
+        told: hears of each round.
+        say: hears each line of an assembly's progress.
+
+    Raises:
+        BadInputError: the predicate is no SQL, or makes no sense; nothing was taken.
+        TimedOutError: it does not hold yet when the time is over.
+        TriggerRefusedError, BrokerUnavailableError, StorageError, DependencyMissingError: it cannot begin.
+    """
+    load([until], parse_parameters(parameters))
+    if not storage:
+        raise BadInputError("nothing says where tables shall lie", hint="add --storage DIR")
+
+    async def take(name: str) -> Summary:
+        return await trigger(
+            where, namespace, snapshot_id=name, storage=storage, who=who, ttl_ms=ttl_ms, wait=True
+        )
+
+    async def judge(name: str) -> Assembled:
+        (found,) = await assemble(
+            where,
+            namespace,
+            [name],
+            storage=storage,
+            asked=[until],
+            parameters=parameters,
+            isolation=isolation,
+            codecs=codecs,
+            unpickle=unpickle,
+            avro=avro,
+            say=say,
+        )
+        return found
+
+    last: Round | None = None
+
+    def heard(item: Round) -> None:
+        nonlocal last
+        last = item
+        told(item)
+
+    clear = partial(_clear, storage, Policy(last=keep_last, namespace=namespace))
+    try:
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
+            return await rounds(
+                take, judge, every_s=every_ms / 1_000, told=heard, clear=None if keep_last is None else clear
+            )
+    except TimeoutError:
+        assert timeout_ms is not None
+        raise TimedOutError(
+            f"{until} does not hold as far as is known: {timeout_ms / 1_000:g} s are over, {_so_far(last)}",
+            hint="a longer --timeout, or `snapkafka query` on the last snapshot to see what it waits for",
+        ) from None
+
+
+def _so_far(last: Round | None) -> str:
+    if last is None:
+        return "and no round was through"
+    return f"{last.number} rounds were through, and {last.id} says: {last.answer}"
+
+
+async def rounds(
+    take: Take,
+    judge: Judge,
+    *,
+    every_s: float,
+    told: Callable[[Round], None],
+    clear: Clear | None = None,
+) -> Round:
+    """Until the predicate holds: take a snapshot, judge it, wait.
+
+    Args:
+        take: asks for the snapshot of this id, and waits until it is captured.
+        judge: makes tables of it, and asks it for the predicate.
+        told: hears of each round, also of the last one.
+        clear: removes what of these snapshots may go.
+    """
+    loop = asyncio.get_running_loop()
+    taken: list[str] = []
+    found: Round | None = None
+    while True:
+        started = loop.time()
+        found = await _round(found, take, judge)
+        told(found)
+        if found.answer is Answer.HOLDS:
+            return found
+        taken.append(found.id)
+        if clear is not None:
+            await clear(taken)
+        await asyncio.sleep(max(0.0, started + every_s - loop.time()))
+
+
+async def _round(before: Round | None, take: Take, judge: Judge) -> Round:
+    base = Round(
+        number=1 if before is None else before.number + 1,
+        id=made_id(),
+        answer=Answer.FAILED,
+        not_yet_ms=None if before is None else before.not_yet_ms,
+    )
+    try:
+        summary = await take(base.id)
+        found = await judge(base.id)
+    except OF_ONE as error:
+        return replace(base, why=error.message)
+    except OF_A_RESTART as error:
+        if before is None:
+            raise
+        return replace(base, why=error.message)
+    base = replace(base, epoch=found.epoch, verdict=found.verdict, manifest=found.manifest)
+    if not found.good:
+        return replace(base, answer=Answer.UNPROVEN, why=f"the snapshot is {found.verdict}")
+    witnesses = tuple(witness for answer in found.answers for witness in answer.witnesses)
+    statuses = {answer.status for answer in found.answers}
+    if statuses == {Status.PASSED}:
+        assert summary.capture_ms is not None, "what is assembled was captured"
+        return replace(base, answer=Answer.HOLDS, holds_ms=summary.triggered_ms + summary.capture_ms)
+    if Status.FAILED in statuses:
+        return replace(
+            base,
+            answer=Answer.NOT_YET,
+            found=sum(answer.found for answer in found.answers),
+            witnesses=witnesses,
+            not_yet_ms=summary.triggered_ms,
+        )
+    return replace(base, answer=Answer.UNPROVEN, why=witnesses[0].what)
+
+
+async def _clear(storage: str, policy: Policy, own: Collection[str]) -> None:
+    """Remove of our own snapshots what need not stay."""
+    planned = await plan_pruning(storage, policy)
+    removed = tuple(item for item in planned.removed if item.id in own)
+    await prune(storage, policy, replace(planned, removed=removed, leftovers=()))

@@ -1,0 +1,135 @@
+"""What the job tells of its work: steps by the names that Spark's page has for them, and counts that are true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from snapkafka.assembly import job, meter, source
+from snapkafka.assembly.desk import Desk
+from snapkafka.assembly.meter import Meter, step
+from snapkafka.assembly.progress import Work, Working
+from snapkafka.checks import ReadRange
+from snapkafka.checks.invariants import Invariant
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.store import LocalStore
+from snapkafka.testing import Broker
+from tests.spark.scene import Stage, play
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+FEW = Invariant(name="few", sql="SELECT * FROM messages WHERE offset > 1000")
+NAMES = {
+    *(f"table {name}" for name in ("state", "messages", "channels", "processes", "positions")),
+    "digests of the tables",
+    "V1 to V5: a first look at every record",
+    "V6 few",
+}
+
+
+@dataclass
+class Done:
+    stage: Stage
+    manifest: Manifest
+    folder: Path
+    work: Work
+    verified: Work
+    told: list[Working]
+    jobs: set[int]
+
+
+def all_jobs(spark: SparkSession) -> set[int]:
+    return set(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+
+@pytest.fixture(scope="module")
+def done(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+    """A snapshot, assembled and verified again."""
+    stage, folder, told = (
+        play(kafka.bootstrap, f"m{id(spark)}"),
+        tmp_path_factory.mktemp("snaps"),
+        list[Working](),
+    )
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Desk(Connection(bootstrap=kafka.bootstrap), stage.namespace) as desk,
+    ):
+        patch.setattr(meter, "EVERY_S", 0.01)
+        captured = desk.captured(f"{stage.namespace}-snap")
+        view = desk.look(captured, "read_uncommitted")
+        settings = job.Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger(captured))
+        before, metered = all_jobs(spark), Meter(spark, captured.id, told.append)
+        manifest = job.assemble(
+            spark, view, settings, LocalStore(folder), namespace=stage.namespace, wanted=[FEW], meter=metered
+        )
+        work, jobs = metered.work(manifest.checks, written=manifest), all_jobs(spark) - before
+        again = Meter(spark, captured.id, told.append)
+        job.verify(spark, view, settings, meter=again)
+        yield Done(stage, manifest, folder, work, again.work(()), told, jobs)
+
+
+def test_every_stage_has_the_name_of_its_step(spark: SparkSession, done: Done) -> None:
+    """As Spark's page shows them, and what that says of the jobs."""
+    tracker, store = spark.sparkContext.statusTracker(), spark._jsc.sc().statusStore()
+    stages, descriptions = set(), set()
+    for number in done.jobs:
+        found = tracker.getJobInfo(number)
+        assert found is not None
+        stages |= {info.name for stage in found.stageIds if (info := tracker.getStageInfo(stage)) is not None}
+        descriptions.add(store.job(number).description().getOrElse(None))
+    assert stages == NAMES
+    assert descriptions == NAMES
+
+
+def test_outside_of_a_step_names_are_as_they_were(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    with step(spark, "outer"):
+        with pytest.raises(ValueError, match="fails"), step(spark, "inner"):
+            raise ValueError("fails")
+        assert context.getLocalProperty("callSite.short") == "outer"
+    assert [context.getLocalProperty(name) for name in meter.NAMES] == [None, None]
+
+
+def read_alone(spark: SparkSession, done: Done) -> DataFrame:
+    ranges = [ReadRange(item.topic, item.partition, item.start, item.end) for item in done.manifest.read]
+    return source.read_ranges(spark, ranges, bootstrap=done.stage.bootstrap)
+
+
+def test_records_and_bytes_read_are_those_of_the_log(spark: SparkSession, done: Done) -> None:
+    rows = read_alone(spark, done).collect()
+    size = sum(len(row.key or b"") + len(row.value or b"") for row in rows)
+    assert (done.work.records_read, done.work.bytes_read) == (len(rows), size)
+    assert len(rows) > 20
+    assert (done.verified.records_read, done.verified.bytes_read) == (len(rows), size)
+
+
+def test_rows_and_bytes_written_are_those_of_the_files(done: Done) -> None:
+    files = list(done.folder.rglob("*.parquet"))
+    assert done.work.tables_written == 5
+    assert done.work.rows_written == sum(pq.ParquetFile(file).metadata.num_rows for file in files)
+    assert done.work.bytes_written == sum(file.stat().st_size for file in files)
+    assert done.work.checks == ("V1", "V2", "V3", "V4", "V5", "V6 few")
+    assert (done.verified.tables_written, done.verified.rows_written, done.verified.bytes_written) == (
+        0,
+        0,
+        0,
+    )
+
+
+def test_meanwhile_it_tells_how_far_it_is(done: Done) -> None:
+    assert done.told
+    assert done.told[-1].records == done.work.records_read
+    assert done.told[-1].steps == (), "in the end nothing runs"
+    assert {told.records_max for told in done.told} == {
+        sum(item.end - item.start for item in done.manifest.read)
+    }
+    running = {item for told in done.told for item in told.steps}
+    assert running
+    assert {item.name for item in running} <= NAMES
+    assert all(0 <= item.done <= item.tasks for item in running)
