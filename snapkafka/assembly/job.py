@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 import snapkafka
 from snapkafka.checks import (
@@ -138,7 +139,7 @@ def assemble(
     with (
         sized(spark, _offsets(ranges)),
         store.staging(captured.id) as folder,
-        _read(spark, ranges, settings, meter) as records,
+        _read(spark, ranges, settings, meter, view.topics_read) as records,
     ):
         with ThreadPoolExecutor(THREADS) as pool:
             looked = pool.submit(
@@ -197,7 +198,8 @@ def verify(
     ranges = reading_ranges(view, tail_max=settings.tail_max)
     say(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view)
-    with sized(spark, _offsets(ranges)), _read(spark, ranges, settings, meter, light=not wanted) as records:
+    kept = _read(spark, ranges, settings, meter, view.topics_read, light=not wanted)
+    with sized(spark, _offsets(ranges)), kept as records:
         outcomes, _ = _check(spark, records, lookups, ranges, settings)
         if wanted:
             outcomes += invariants.check(spark, wanted, _unwritten(records, lookups, settings.decoding))
@@ -247,18 +249,22 @@ def _read(
     ranges: list[ReadRange],
     settings: Settings,
     meter: Meter | None,
+    inputs: Collection[str],
     *,
     light: bool = False,
 ) -> Iterator[DataFrame]:
     """The stamped records of the ranges, read from Kafka once and kept while they are needed.
 
     Args:
+        inputs: topics that somebody reads.
         light: keep only what the checks of the log need.
     """
     source = _source(spark, ranges, settings)
     if meter is not None:
         source = observed(source)
     records = stamped(source, ledger_id=ledger_id(bytes.fromhex(settings.ledger.topic_id)))
+    # Nobody looks at the other headers of a changelog.
+    records = records.withColumn("headers", fn.when(fn.col("topic").isin(inputs), fn.col("headers")))
     kept = (stamps(records) if light else records).persist()
     try:
         with nullcontext() if meter is None else meter.reading(kept, _offsets(ranges)):

@@ -52,8 +52,12 @@ SMALL: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
 }
-#: The older form of times in Parquet ends, for many readers, in the year 2262.
-ALWAYS: Final[Mapping[str, str]] = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+ALWAYS: Final[Mapping[str, str]] = {
+    # The older form of times ends, for many readers, in the year 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # What is kept is looked at twice: to compress it takes longer than both.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+}
 #: Java's second compiler makes code faster that runs for long, and halves the speed of what does not, on two cores.
 JAVA_SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

@@ -59,7 +59,7 @@ SCHEMAS: Final[Mapping[str, str]] = {
 }
 #: The times that are some: Kafka says -1 for none, and past the year 9999 hardly any reader of a file can follow.
 TIMES: Final = ("1970-01-01 00:00:00 UTC", "9999-12-31 23:59:59.999 UTC")
-#: Rows lie in this order within a file: what is looked up together lies together.
+#: In a table of one file rows lie in this order: what is looked up together lies together.
 SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     STATE: ("app", "table", "partition", "key_raw"),
     STATE_DELTA: ("app", "table", "partition", "key_raw"),

@@ -36,9 +36,8 @@ def write(table: DataFrame, name: str, folder: Path, *, rows_max: int) -> None:
         StorageError: the folder cannot be written.
     """
     place = folder / name
-    files = max(1, math.ceil(rows_max / ROWS_PER_FILE))
     with step(table.sparkSession, f"table {name}"):
-        table.coalesce(files).sortWithinPartitions(*SORTED_BY[name]).write.parquet(place.as_uri())
+        _in_files(table, name, rows_max).write.parquet(place.as_uri())
     try:
         parts = sorted(place.glob("part-*.parquet"))
         for other in set(place.iterdir()) - set(parts):  # checksums and flags of the committer
@@ -47,6 +46,12 @@ def write(table: DataFrame, name: str, folder: Path, *, rows_max: int) -> None:
             part.rename(place / f"part-{number:05}.parquet")
     except OSError as error:
         raise StorageError(f"storage {place} cannot be written: {error.strerror}") from error
+
+
+def _in_files(table: DataFrame, name: str, rows_max: int) -> DataFrame:
+    """One task for each file. To sort a large table takes as long as all else that is done for its rows."""
+    files = max(1, math.ceil(rows_max / ROWS_PER_FILE))
+    return table.coalesce(files) if files > 1 else table.coalesce(1).sortWithinPartitions(*SORTED_BY[name])
 
 
 def read_back(spark: SparkSession, name: str, folder: Path) -> DataFrame:

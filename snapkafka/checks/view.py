@@ -128,6 +128,11 @@ class CutView:
         return max((changelog.end for changelog in self.changelogs.get(tp, ())), default=0)
 
     @property
+    def topics_read(self) -> set[str]:
+        """The topics that somebody reads."""
+        return {tp.topic for tp in self.inputs}
+
+    @property
     def state_offsets(self) -> int:
         """How many offsets of changelogs the state is folded from, at most."""
         return sum(self.state_end(tp) - self.state_start(tp) for tp in self.changelogs)

@@ -165,14 +165,13 @@ async def sums_up(stream: Any) -> None:
         await summed_out.send(**saw("summed", event, known=known > 0))
 
 
-told_to_clean = False
+told_to_clean = asyncio.Event()
 
 
 @app.agent(source(app, "clean"), name="clean")
 async def told(stream: Any) -> None:
-    global told_to_clean
     async for _ in stream:
-        told_to_clean = True
+        told_to_clean.set()
 
 
 def clean_when_told(table: Any) -> None:
@@ -181,7 +180,7 @@ def clean_when_told(table: Any) -> None:
     clean = table._del_old_keys
 
     async def cleaned() -> None:
-        if told_to_clean:
+        if told_to_clean.is_set():
             await clean()
 
     table._del_old_keys = cleaned
