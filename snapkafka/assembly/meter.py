@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.traceback_utils import SCCallSiteSync
@@ -88,7 +89,7 @@ class Meter:
         finally:
             self._end.set()
             thread.join()
-            self._tell(replace(self.now(), steps=()))
+        self._tell(replace(self.now(), steps=()))
 
     def now(self) -> Working:
         """How far it is."""
@@ -123,11 +124,12 @@ class Meter:
 
     def _watch(self) -> None:
         before = None
-        while not self._end.wait(EVERY_S):
-            now = self.now()
-            if (now.records, now.steps) != before:
-                before = now.records, now.steps
-                self._tell(now)
+        with contextlib.suppress(Py4JError):  # Spark is gone: whoever works with it says so
+            while not self._end.wait(EVERY_S):
+                now = self.now()
+                if (now.records, now.steps) != before:
+                    before = now.records, now.steps
+                    self._tell(now)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

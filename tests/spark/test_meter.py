@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
 from snapkafka.assembly import job, meter, source
@@ -133,3 +135,22 @@ def test_meanwhile_it_tells_how_far_it_is(done: Done) -> None:
     assert running
     assert {item.name for item in running} <= NAMES
     assert all(0 <= item.done <= item.tasks for item in running)
+
+
+def test_where_spark_has_died_its_own_error_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        def collectedMetrics(self) -> Any:  # noqa: N802 -- Spark's name
+            raise Py4JError("no answer from the JVM")
+
+    monkeypatch.setattr(meter, "_observing", lambda spark, kept: Gone())
+    monkeypatch.setattr(meter, "EVERY_S", 0)
+    nothing: Any = None
+    dead = Meter(nothing, "s", lambda working: None)
+
+    def run() -> None:
+        with dead.reading(nothing, 1):
+            dead._watch()
+            raise ValueError("out of memory")
+
+    with pytest.raises(ValueError, match="out of memory"):
+        run()
