@@ -126,6 +126,7 @@ def test_what_killed_jobs_left_behind_goes_after_a_week_and_nothing_else(
     wait_for(spark, kafka, none)
 
 
+@pytest.mark.long
 def test_without_the_right_it_is_refused_in_one_line(spark: SparkSession) -> None:
     """On a broker that allows nobody anything; with the right the quota is that of the user who logs in."""
     with guarded_broker(["ASSEMBLY"]) as (broker, address):
