@@ -1,0 +1,91 @@
+"""What lets an assembly grow with a cluster, as Spark plans it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly import source
+from snapkafka.assembly.codecs import PLAIN
+from snapkafka.assembly.lookups import local_frame
+from snapkafka.assembly.state import CHANGES, fold
+from snapkafka.checks import ReadRange
+from snapkafka.testing import Broker, create_topics
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
+
+RECORDS = 1_000
+
+
+@pytest.mark.kafka
+def test_a_hot_partition_is_read_by_many_tasks(
+    spark: SparkSession, kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "RECORDS_PER_TASK", 100)
+    topic = f"hot-{uuid.uuid4().hex[:8]}"
+    create_topics(kafka.bootstrap, topic, partitions=2)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for n in range(RECORDS):
+        producer.produce(topic, b"%d" % n, partition=0)
+    producer.produce(topic, b"alone", partition=1)
+    assert producer.flush(30) == 0
+    ranges = [ReadRange(topic, 0, 0, RECORDS), ReadRange(topic, 1, 0, 1)]
+    records = source.read_ranges(spark, ranges, bootstrap=kafka.bootstrap)
+    by_task = records.withColumn("task", fn.spark_partition_id()).groupBy("task").count().collect()
+    assert len(by_task) >= RECORDS // 100
+    assert max(row["count"] for row in by_task) <= 200
+    assert records.where("partition = 0").select("offset").distinct().count() == RECORDS
+
+
+def _values_that_move(table: DataFrame) -> list[str]:
+    """Steps of the plan that sort rows with values, or send such rows to other tasks."""
+    plan = table._jdf.queryExecution().executedPlan().toString()
+    moving = re.compile(r"(Sort|SortAggregate|Exchange|ObjectHashAggregate)\b")
+    lines = [line.strip(" :+-*()0123456789") for line in plan.splitlines()]
+    steps = [line for line in lines if moving.match(line)]
+    assert steps, plan
+    return [
+        step for step in steps if re.search(r"\bvalue#\d+|\blast#\d+.*struct|max_by", step) or "Sort" in step
+    ]
+
+
+def _changes(spark: SparkSession) -> DataFrame:
+    row = {
+        "app": "shop",
+        "table": "stock",
+        "topic": "stock-changelog",
+        "partition": 0,
+        "place": 0,
+        "key": b'"a"',
+        "value": b"1",
+        "offset": 0,
+        "key_codec": "json",
+        "value_codec": "json",
+        "sets": False,
+        "windowed": False,
+    }
+    rows = [{**row, "offset": offset} for offset in range(10)]
+    # Through an RDD: of rows that are at hand the planner would know all there is.
+    return spark.createDataFrame(local_frame(spark, CHANGES, rows).rdd, CHANGES)
+
+
+def test_the_fold_moves_and_sorts_no_values(spark: SparkSession) -> None:
+    changes = _changes(spark)
+    folded = fold(changes, PLAIN, sets=False, windows=False, offsets=10)
+    assert _values_that_move(folded) == []
+    sorting = changes.groupBy("place", "key").agg(fn.max_by("value", "offset").alias("value"))
+    assert _values_that_move(sorting), "a fold that does is noticed"
+
+
+def test_more_offsets_than_can_be_sent_to_everybody_are_folded_alike(spark: SparkSession) -> None:
+    few, many = (
+        fold(_changes(spark), PLAIN, sets=False, windows=False, offsets=offsets).collect()
+        for offsets in (10, 10**12)
+    )
+    assert [row.changelog_offset for row in few] == [9]
+    assert few == many
