@@ -199,7 +199,7 @@ class Process:
 
     @property
     def joined(self) -> bool:
-        return self.machine.process is not None and self.machine.inputs_ready
+        return self.machine.process is not None and self.machine.inputs.ready
 
     def choices(self) -> Iterator[Choice]:
         """Every step that is possible now."""

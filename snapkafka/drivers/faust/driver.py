@@ -220,7 +220,7 @@ class FaustDriver:
 
     async def wait_for_inputs(self) -> bool:
         """R9: have the inputs just given been announced, and the ledger read up to there?"""
-        return await self._wait_until(lambda: self.machine.inputs_ready)
+        return await self._wait_until(lambda: self.machine.inputs.ready)
 
     async def _wait_until(self, condition: Callable[[], bool]) -> bool:
         """Wait as long as there is patience (R15); does the condition hold?"""
@@ -421,7 +421,7 @@ class FaustDriver:
     @property
     def participating(self) -> bool:
         """Does this worker take part: has it an id, and are its inputs announced?"""
-        return self.machine.process is not None and self.machine.inputs_ready
+        return self.machine.process is not None and self.machine.inputs.ready
 
     def quiet_s(self) -> float:
         """For how long no snapshot has been under way, in seconds, as far as this worker saw."""
