@@ -6,8 +6,8 @@ the receiver's own recording. Here partitions are the channels, colours in recor
 (Lai and Yang 1987; Dijkstra's white and red actions, EWD 864), and the recorded state is a vector of offsets.
 
 Read in this order: `records` (what the ledger holds; made of `fields`), `completion` (when is a snapshot captured) and
-`asking` (what else the ledger says), `colours`, `cut`, `closing`, `moves`, `lives` (what one process does), `worker` (all
-of it as one machine: events in, actions out) on top of `work` (its hot path), `captured` (what comes of it).
+`asking` (what else the ledger says), `colours`, `cut`, `closing`, `moves`, `lives` (what one process does), `work` and
+`worker` (all of it as one machine: events in, actions out), `captured` (what comes of it).
 
 Pure: the standard library only; no clock, no randomness, no asyncio, no I/O, no logging.
 """

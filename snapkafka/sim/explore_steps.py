@@ -32,7 +32,8 @@ from snapkafka.protocol.records import Assigned, Closed, CutReport, Dead, Hello
 
 from .explore_small import PROMPT, SmallWorld
 from .explore_world import Choice, ExploredWorld
-from .process import Process, Running
+from .process import Process
+from .running import Running
 
 __all__ = ["choices", "over"]
 

@@ -21,6 +21,7 @@ from snapkafka.protocol.records import CutReport, TopicPartition, Trigger
 
 from .explore_history import NamedHistory
 from .explore_state import Fold, Memo, Names, copy
+from .groups import rebalance
 from .log import Broker, Stored
 from .plan import App, Plan
 from .process import Process
@@ -218,7 +219,7 @@ class ExploredWorld(World):
             case "rebalance":
                 shift, _, self.stage.fault = how.partition(" ")
                 self.stage.draws.next = self.shifts[what] = int(shift)
-                self.rebalance(what)
+                rebalance(self, what)
             case "restart":
                 self.launch(what)
             case "outside":
