@@ -15,6 +15,7 @@ from snapkafka.protocol.records import Closed, CutReport, TopicPartition
 
 from .log import Stored
 from .process import Process
+from .sending import Sender, Sending
 from .world import World
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "close_unreported",
     "closes_early",
     "colour_of_the_process",
+    "counts_all_the_same",
     "forget_the_left",
     "inputs_do_not_matter",
     "last_wins",
@@ -149,6 +151,18 @@ def closes_early(*, report: bool = True, running: bool = True, unacked: bool = T
         patching(closing, "closed", closed),
         patching(closing, "ask_markers", asked),
     )
+
+
+def counts_all_the_same(lose: Any) -> Any:
+    """Who sent what failed is told that it lies where it would have."""
+
+    def acked(self: Sender, sending: Sending, why: str) -> None:
+        self._settled(sending)
+        assert sending.effect is not None
+        offset = max(sending.offset, 0)
+        self.act(self.machine.send_acked(sending.effect, sending.tp, sending.record.seq, offset))
+
+    return acked
 
 
 def close_unreported(close: Any) -> Any:

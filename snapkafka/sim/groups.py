@@ -27,7 +27,9 @@ def rebalance(world: World, app_name: str) -> None:
     world.count("rebalances")
     world.say(f"rebalance {app_name}")
     for process in members:
-        if not world.chance("revoke-uncommitted"):
+        if world.chance("fence"):
+            process.fence()
+        elif not world.chance("revoke-uncommitted"):
             commit(world, process)
         revoke(world, process)
     world.generation[app_name] += 1

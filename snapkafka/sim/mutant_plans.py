@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from .plan import Agent, Plan
+from .plan import HARMLESS_TO_ASSIGNMENTS, Agent, Plan, plain
 
-__all__ = ["alone", "deaf", "faults", "sober", "untold"]
+__all__ = ["alone", "as_in_1985", "deaf", "faults", "in_transactions", "sober", "untold"]
 
 
 def faults(**chances: float) -> Callable[[Plan], Plan]:
@@ -59,6 +59,30 @@ def _writing_nothing(agent: Agent) -> Agent:
         for program in agent.programs
     )
     return replace(agent, programs=tuple(programs))
+
+
+def in_transactions(plan: Plan) -> Plan:
+    """One worker, that commits its transactions long after it could have closed, and dies now and then."""
+    at_once = dict.fromkeys(("post", "ledger", "ends", "ack"), 20.0)
+    lonely = alone(apps=1, workers=1, slow=at_once, crash=0.01, restart=0.1)(plan)
+    return replace(lonely, exactly_once=True, classic=False)
+
+
+def as_in_1985(plan: Plan) -> Plan:
+    """Nobody hears of a snapshot but by markers, red sends wait for them, and no input moves."""
+    apps = tuple(
+        replace(app, agents=tuple(replace(agent, programs=plain(agent.programs)) for agent in app.agents))
+        for app in plan.apps
+    )
+    return replace(
+        sober(plan),
+        apps=apps,
+        marker_topics=plan.externals,
+        hear=frozenset({"markers"}),
+        classic=True,
+        exactly_once=False,
+        faults={fault: share for fault, share in plan.faults.items() if fault in HARMLESS_TO_ASSIGNMENTS},
+    )
 
 
 def sober(plan: Plan) -> Plan:

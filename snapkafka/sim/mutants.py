@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.checks import view
-from snapkafka.protocol import completion, moves, owners, worker
+from snapkafka.protocol import completion, moves, owners, work, worker
 from snapkafka.protocol.colours import Colours
 
 from . import broken, run
 from .broken import Patch, both, patching
-from .mutant_plans import alone, deaf, faults, sober, untold
+from .mutant_plans import alone, as_in_1985, deaf, faults, in_transactions, sober, untold
 from .plan import Plan
 from .process import Process
+from .sending import Sender
 
 __all__ = ["LIVENESS", "MUTANTS", "Mutant"]
 
@@ -100,6 +101,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant("R7 event", "closes before the last white event", broken.closes_early(running=False), sober),
     Mutant(
         "R7 ack", "closes before the last white acknowledgement", broken.closes_early(unacked=False), sober
+    ),
+    Mutant(
+        "R7 transaction",
+        "a white send counts before its transaction is committed",
+        patching(Sender, "acknowledged", lambda _: staticmethod(lambda sending: True)),
+        in_transactions,
+    ),
+    Mutant(
+        "R7 failed",
+        "a white send that failed counts as acknowledged",
+        patching(Sender, "_lose", broken.counts_all_the_same),
+        faults(fail_send=0.05),
     ),
     Mutant(
         "R7 report",
@@ -195,6 +208,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         lambda plan: replace(sober(plan), hear=frozenset({"markers"}), classic=False),
         lambda plan: replace(plan, hear=frozenset({"ledger", "markers", "headers"})),
     ),
+    Mutant(
+        "classic wait",
+        "markers only, and red sends do not wait for them",
+        patching(work.Work, "must_wait", lambda _: lambda self, effect: False),
+        as_in_1985,
+    ),
+    Mutant(
+        "classic first",
+        "markers only, and a first record in a partition has none before it",
+        patching(work.Work, "first_marker", lambda _: lambda self, effect, tp: None),
+        as_in_1985,
+    ),
 )
 
 #: Rules that keep snapshots coming, not consistent: what they hold off is caught by the liveness phase.
@@ -218,6 +243,8 @@ SEEDS: Final = {
     "R6 overwritten": 15,
     "R7 event": 5,
     "R7 ack": 1,
+    "R7 transaction": 29,
+    "R7 failed": 2,
     "R7 report": 1,
     "R8 end": 1,
     "R8 start": 0,
@@ -235,4 +262,6 @@ SEEDS: Final = {
     "V5 replay": 513,
     "hear nothing": 64,
     "hear markers": 3,
+    "classic wait": 27,
+    "classic first": 7,
 }

@@ -146,7 +146,7 @@ class Process(Runner):
             if queue:
                 yield "append", tp
         for tp, queue in self.unacked.items():
-            if queue and queue[0].record.state != OPEN:
+            if queue and self.acknowledged(queue[0]):
                 yield "ack", tp
         if self.transaction and not any(
             r.execution is s.execution for r in self.running for s in self.transaction
@@ -289,7 +289,7 @@ class Process(Runner):
     def _tick(self, _: object) -> None:
         """A timer sends outside any event; what it sends has the colour of the process."""
         self.ticks += 1
-        partition = self.world.pick(self.world.partitions[self.app.timer], "partition")
+        partition = self.world.pick(self.world.partitions[self.app.timer], 0)
         step = self.world.history.step(None, "timer")
         self.send(TopicPartition(self.app.timer, partition), step.number, None)
 
@@ -299,7 +299,7 @@ class Process(Runner):
 
     def _commit_transaction(self, _: object) -> None:
         for sending in self.transaction:
-            sending.record.state = COMMITTED
+            sending.record = self.world.broker.end(sending.tp, sending.offset, COMMITTED)
             self._settled(sending)
         self.transaction.clear()
         commit(self.world, self)

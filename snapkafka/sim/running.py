@@ -118,7 +118,7 @@ class Runner(Sender):
                 self.send(tp, step.number, running, key=key, buffered=True)
             case ("send" | "buffer" | "ask" as kind, topic) if running.hops > 0:
                 step = self.world.history.step(running.execution, f"{kind} {topic}")
-                tp = TopicPartition(topic, self.world.pick(self.world.partitions[topic], "partition"))
+                tp = TopicPartition(topic, self.world.pick(self.world.partitions[topic], running.partition))
                 reply_to = (self.number, running.execution.number) if kind == "ask" else None
                 self.send(tp, step.number, running, buffered=kind == "buffer", reply_to=reply_to)
                 running.awaits = kind == "ask" and not self.world.plan.exactly_once
@@ -154,6 +154,11 @@ class Runner(Sender):
         self.finished.append(running)
         self.progress = True
         self.act(self.machine.event_ended(running.cause))
+
+    def fence(self) -> None:
+        self.fenced |= {running.execution.number for running in (*self.running, *self.finished)}
+        self.memory = {}  # what was aborted is in it
+        super().fence()
 
     def _settled(self, sending: Sending) -> None:
         for running in (*self.running, *self.finished):

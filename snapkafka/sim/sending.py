@@ -18,7 +18,7 @@ from snapkafka.protocol.events import Event, MarkerSent
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 
-from .log import OPEN, Stored
+from .log import ABORTED, OPEN, Stored
 from .plan import App
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Sender(ABC):
         self.outbox: dict[TopicPartition, deque[Sending]] = {}
         self.unacked: dict[TopicPartition, deque[Sending]] = {}
         self.transaction: list[Sending] = []
+        self.fenced: set[int] = set()  # executions of which nothing will be committed any more
 
     @abstractmethod
     def feed(self, event: Event) -> list[Action]:
@@ -121,11 +122,10 @@ class Sender(ABC):
     def _append(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)
         world, sending = self.world, self.outbox[tp].popleft()
-        if sending.effect is not None and world.chance("fail-send"):
+        fenced = sending.execution is not None and sending.execution.number in self.fenced
+        if sending.effect is not None and (fenced or world.chance("fail-send")):
             world.count("failed_sends")
-            world.history.steps[sending.record.step].failed = True
-            self._settled(sending)
-            self.act(self.machine.send_failed(sending.effect, tp, sending.record.seq, "the broker said no"))
+            self._lose(sending, "the broker said no")
             return
         transactional = world.plan.exactly_once and sending.execution is not None
         if transactional:
@@ -138,6 +138,26 @@ class Sender(ABC):
             world.count("duplicates")
             sending.offset = world.broker.append(tp, sending.record)
         self.unacked.setdefault(tp, deque()).append(sending)
+
+    def _lose(self, sending: Sending, why: str) -> None:
+        """A send has failed, and whoever sent it is told."""
+        assert sending.effect is not None
+        self.world.history.fail(sending.record.step)
+        self._settled(sending)
+        self.act(self.machine.send_failed(sending.effect, sending.tp, sending.record.seq, why))
+
+    def fence(self) -> None:
+        """Its inputs are somebody else's, who has aborted what it left open; nothing of what still runs will count."""
+        open_sends, self.transaction = self.transaction, []
+        for sending in open_sends:
+            sending.record = self.world.broker.end(sending.tp, sending.offset, ABORTED)
+            self.unacked[sending.tp].remove(sending)
+            self._lose(sending, "its transaction was aborted")
+
+    @staticmethod
+    def acknowledged(sending: Sending) -> bool:
+        """Does it count? In a transaction only once that has ended."""
+        return sending.record.state != OPEN
 
     def _ack(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)

@@ -85,7 +85,8 @@ class World:
         share = 0.0 if self.healthy else self.plan.faults.get(fault, 0.0)
         return share > 0 and self.rng.random() < share
 
-    def pick(self, n: int, what: str) -> int:
+    def pick(self, n: int, near: int) -> int:
+        """To which of `n` partitions something is sent, by an event of the partition `near`."""
         return self.rng.randrange(n)
 
     def count(self, what: str) -> None:
@@ -243,7 +244,7 @@ class World:
         for running in (*process.running, *process.finished):
             running.execution.died = True
         for sending in process.transaction:
-            sending.record.state = ABORTED
+            sending.record = self.broker.end(sending.tp, sending.offset, ABORTED)
 
     def _end(self, process: Process) -> None:
         self.processes.remove(process)
