@@ -17,7 +17,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"rebalance": 2},
         slow=NEWS | {"post CutReport"},
-        states=27_823,
+        states=215_034,
     ),
     SmallWorld(
         name="closing-large",
@@ -43,6 +43,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"rebalance": 1, "lose-report": 1},
         slow=NEWS | {"post CutReport", "commit"},
+        states=156_148,
     ),
     SmallWorld(
         name="replay",
@@ -113,6 +114,7 @@ LARGE: Final = (
         plan=plan(app("a", "A", SEND, at_once=2), app("b", "B", WRITE), classic=True),
         inputs=(A, A),
         slow=NEWS,
+        states=51_573,
     ),
     SmallWorld(
         name="classic-first-large",
@@ -129,6 +131,7 @@ LARGE: Final = (
         plan=plan(app("a", "A", SEND, partitions=2), app("b", "B", WRITE, partitions=2)),
         inputs=(A, A1),
         slow=NEWS | {"append"},
+        states=157_245,
     ),
     SmallWorld(
         name="partitions-move-large",
