@@ -163,6 +163,6 @@ LARGE: Final = (
         inputs=(A,),
         faults={"fence": 1},
         slow=NEWS | {"append"},
-        states=35_877,
+        states=30_785,
     ),
 )
