@@ -89,6 +89,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"rebalance": 1, "lose-report": 1, "crash": 1},
         slow=NEWS,
+        states=71_511,
     ),
     SmallWorld(
         name="late-large",
