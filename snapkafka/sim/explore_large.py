@@ -155,7 +155,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"crash a": 1},
         slow=NEWS,
-        states=21_385,
+        states=27_197,
     ),
     SmallWorld(
         name="fenced-large",
