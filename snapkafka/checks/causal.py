@@ -84,6 +84,12 @@ class _Truth:
         """Did what a step sent arrive?"""
         return step.record in self.at
 
+    def lost(self, step: Step, execution: Execution) -> bool:
+        """Is what a step sent nowhere, and nobody was told? A crash is no excuse for who closed: it said that all was
+        there."""
+        excused = step.failed or (execution.died and not self.view.living(execution.process))
+        return step.effect and not excused and not self.logged(step)
+
     def record_in(self, step: Step) -> bool | None:
         """Is what a step left in the log in the snapshot? None: it left nothing that the snapshot could tell."""
         record = self.at.get(step.record) if step.record is not None else None
@@ -197,7 +203,9 @@ def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None])
             continue
         if upto is None:
             if taken and len(runs) > 1 and not judged:
-                some_run_is_in = True  # it left nothing: it may have been this one or another
+                # It left nothing: it may have been this one or another, unless it should have left something.
+                lost = any(truth.lost(truth.steps[n], execution) for n in execution.steps)
+                some_run_is_in = some_run_is_in or not lost
                 continue
             if not taken and not judged and truth.elsewhere(execution):
                 continue  # an earlier reader ran it and it left nothing: nobody can say when
@@ -211,13 +219,7 @@ def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None])
             if inside[n] is not None and inside[n] != should:
                 how = "is in the snapshot" if inside[n] else "is missing in the snapshot"
                 yield Violation("whole", f"{_say(step)} of {_name(execution)} {how}")
-            elif (
-                should
-                and taken
-                and step.effect
-                and not (step.failed or execution.died)
-                and not truth.logged(step)
-            ):
+            elif should and taken and truth.lost(step, execution):
                 yield Violation("whole", f"{_say(step)} of {_name(execution)} is in no log")
             inside[n] = should
     if taken and not some_run_is_in:

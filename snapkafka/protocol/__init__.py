@@ -5,9 +5,9 @@ receives a marker for the first time does the same; the state of a channel is wh
 the receiver's own recording. Here partitions are the channels, colours in record headers stand beside the markers
 (Lai and Yang 1987; Dijkstra's white and red actions, EWD 864), and the recorded state is a vector of offsets.
 
-Read in this order: `records` (what the ledger holds), `completion` (when is a snapshot captured), `colours`, `cut`,
-`closing` (what one process does), `worker` (all of it as one machine: events in, actions out), `captured` (what comes
-of it).
+Read in this order: `records` (what the ledger holds; made of `fields`), `completion` (when is a snapshot captured) and
+`asking` (what else the ledger says), `colours`, `cut`, `closing`, `moves`, `lives` (what one process does), `work` and
+`worker` (all of it as one machine: events in, actions out), `captured` (what comes of it).
 
 Pure: the standard library only; no clock, no randomness, no asyncio, no I/O, no logging.
 """

@@ -15,7 +15,7 @@ from .records import Heard, InputTopic, Position, Running, TopicPartition, TornE
 from .value import value
 
 if TYPE_CHECKING:
-    from .completion import LedgerState
+    from .asking import LedgerView
     from .snapshots import Part, SnapshotView
 
 __all__ = ["Captured", "ChangelogCut", "InputCut", "ProcessCut", "Recorded", "SenderEnd", "gather"]
@@ -147,7 +147,7 @@ class Captured:
         return sum(len(cut.torn) for cut in self.processes) + sum(1 for _ in replaying)
 
 
-def gather(state: LedgerState, epoch: int) -> Captured:
+def gather(state: LedgerView, epoch: int) -> Captured:
     """The vector of offsets of the captured snapshot of `epoch`, from what the ledger says of it."""
     snapshot = state.snapshots[epoch]
     assert snapshot.captured_at is not None, "asked of captured snapshots only"
@@ -186,7 +186,7 @@ def gather(state: LedgerState, epoch: int) -> Captured:
     )
 
 
-def _process_cut(state: LedgerState, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:
+def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:
     """`part`: its own report, None where it had left."""
     hello = state.processes[process].hello
     if part is None:
@@ -206,11 +206,11 @@ def _process_cut(state: LedgerState, snapshot: SnapshotView, part: Part | None, 
     )
 
 
-def _app(state: LedgerState, part: Part) -> str:
+def _app(state: LedgerView, part: Part) -> str:
     return part.report.app or state.app_of(part.process)
 
 
-def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -> Iterator[InputCut]:
+def _input_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[InputCut]:
     """The inputs, each as the report cut it that claimed it first; in the order of apps and partitions."""
     low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
     cuts = []
@@ -248,7 +248,7 @@ def _input_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
 
 
-def _recorded(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -> Iterator[Recorded]:
+def _recorded(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[Recorded]:
     """What those recorded whose cuts of the inputs count."""
     for part in parts:
         app = _app(state, part)
@@ -279,13 +279,13 @@ def _without(position: Position, torn: set[int]) -> Position:
     return replace(position, offset=first, started_above=tuple(sorted(above)))
 
 
-def _topics(state: LedgerState, app: str) -> dict[str, InputTopic]:
+def _topics(state: LedgerView, app: str) -> dict[str, InputTopic]:
     """The input topics of an app, as its latest process knew them."""
     hellos = (view.hello for view in state.processes.values() if view.hello.app == app)
     return {source.topic: source for hello in hellos for source in hello.inputs}
 
 
-def _changelog_cuts(state: LedgerState, snapshot: SnapshotView, parts: list[Part]) -> Iterator[ChangelogCut]:
+def _changelog_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[ChangelogCut]:
     """Table partitions, each as the report cut it that claimed it first. An event may outlive the assignment under
     which it wrote, so the end lies past whatever anybody wrote there in white."""
     white_ends: dict[TopicPartition, int] = {}

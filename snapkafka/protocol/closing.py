@@ -10,12 +10,17 @@ records may precede the marker; the colour in their header tells them apart.
 
 from __future__ import annotations
 
-from .actions import SendMarkers
-from .colours import Colours
-from .cut import OpenCut
-from .records import Closed
+from collections.abc import Callable, Set
+from typing import assert_never
 
-__all__ = ["ask_markers", "closed", "ready"]
+from .actions import Action, AppendToLedger, SendMarkers
+from .colours import Colours, Torn
+from .cut import OpenCut
+from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent
+from .moves import OpenSupplement
+from .records import ChannelRange, Closed, TornEvent
+
+__all__ = ["OpenCuts", "ask_markers", "closed", "ready"]
 
 
 def ask_markers(cut: OpenCut, colours: Colours) -> list[SendMarkers]:
@@ -56,3 +61,95 @@ def closed(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Closed:
         torn=tuple(cut.torn),
         cut_us=cut.cut_us,
     )
+
+
+class OpenCuts:
+    """The cuts of a process, and its supplements (R10), whose `Closed` is not written yet: what came of each so far."""
+
+    def __init__(self) -> None:
+        self.cuts: dict[int, OpenCut] = {}
+        self.supplements: list[OpenSupplement] = []
+        self.aborted: set[int] = set()  # epochs this process has aborted and not yet read back
+
+    def clear(self) -> None:
+        self.cuts.clear()
+        self.supplements.clear()
+
+    def wants(self, cut: OpenCut | OpenSupplement, undecided: Set[int]) -> bool:
+        """Is it worth closing: does it serve a snapshot that may still be captured?"""
+        return any(cut.serves(epoch) for epoch in undecided if epoch not in self.aborted)
+
+    def drop_decided(self, undecided: Set[int]) -> None:
+        """Nobody waits for the others."""
+        self.aborted &= undecided
+        for epoch, cut in list(self.cuts.items()):
+            if not self.wants(cut, undecided):
+                del self.cuts[epoch]
+        if self.supplements:
+            self.supplements = [item for item in self.supplements if self.wants(item, undecided)]
+
+    def advance(self, colours: Colours, *, process: int, next_n: Callable[[], int]) -> list[Action]:
+        """Markers that can be asked for now, and the `Closed` of what is ready; numbered in their order."""
+        actions: list[Action] = []
+        for epoch, cut in sorted(self.cuts.items()):
+            actions += ask_markers(cut, colours)
+            if ready(cut, colours):
+                actions.append(AppendToLedger(record=closed(cut, colours, process=process, n=next_n())))
+                del self.cuts[epoch]
+        for item in list(self.supplements):
+            if item.ready:
+                actions.append(AppendToLedger(record=item.closed(next_n())))
+                self.supplements.remove(item)
+        return actions
+
+    def reported(self, n: int, offset: int) -> None:
+        """Our report numbered `n` was read back: it lies at this offset of the ledger."""
+        for cut in self.cuts.values():
+            if cut.report_n == n:
+                cut.report = offset
+        for item in self.supplements:
+            if item.report.n == n:
+                item.at = offset
+
+    def take(self, event: MarkerSent | EndsSeen | CutTimed | ChannelEnded) -> None:
+        """One more of the things that a `Closed` tells is known."""
+        match event:
+            case MarkerSent(epoch=epoch, tp=tp, offset=offset):
+                if epoch in self.cuts:
+                    self.cuts[epoch].markers_due.discard(tp)
+                    self.cuts[epoch].markers[tp] = offset
+            case CutTimed(epoch=epoch, us=us):
+                if epoch in self.cuts:
+                    self.cuts[epoch].cut_us = us
+            case EndsSeen():
+                for cut in self.cuts.values():
+                    if cut.report_n == event.report:
+                        cut.ends = event.ends
+                for item in self.supplements:
+                    if item.report.n == event.report:
+                        item.ends = event.ends
+            case ChannelEnded():
+                self._record(event)
+            case _:
+                assert_never(event)
+
+    def _record(self, event: ChannelEnded) -> None:
+        """R8, as the receiver sees it: what lies between our position and the sender's marker was on its way."""
+        for cut in self.cuts.values():
+            start = cut.starts.get(event.tp)
+            if start is not None and event.previous < cut.epoch <= event.epoch:
+                topic, partition = event.tp
+                start, end = min(start, event.offset), event.offset
+                cut.recorded.append(
+                    ChannelRange(sender=event.sender, topic=topic, partition=partition, start=start, end=end)
+                )
+
+    def torn(self, torn: Torn) -> None:
+        """R6: for every open cut that it crossed, the event counts as not processed."""
+        (agent, (topic, partition), offset, _), epoch, by, table = torn
+        event = TornEvent(
+            agent=agent, topic=topic, partition=partition, offset=offset, was=epoch, met=by, table=table
+        )
+        for cut in self.cuts.values():
+            if max(epoch, cut.previous) < min(by, cut.epoch):
+                cut.torn.append(event)  # for some of the snapshots that it serves at least

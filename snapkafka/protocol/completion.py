@@ -14,11 +14,12 @@ Who owns an input is what the latest `Assigned` says (`owners`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, assert_never
+from collections.abc import Iterable
+from typing import Final, assert_never
 
 from . import owners
-from .owners import Input, Owner
+from .asking import LedgerView
+from .owners import Input
 from .records import (
     NOBODY,
     Abort,
@@ -42,9 +43,6 @@ from .records import (
 from .repeats import Repeats, bound
 from .snapshots import Failure, ProcessView, SnapshotView, Status, Waiting
 
-if TYPE_CHECKING:
-    from .captured import Captured
-
 __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Waiting"]
 
 #: A process that only takes part remembers so many decided snapshots, and so many processes that left: a record of an
@@ -55,7 +53,7 @@ KEEP_LEFT: Final = 1000
 KEEP_NAMES: Final = 4096
 
 
-class LedgerState:
+class LedgerState(LedgerView):
     """The fold. Feed it every record in the order of the ledger; repeats and strangers are dropped.
 
     Args:
@@ -65,17 +63,8 @@ class LedgerState:
     """
 
     def __init__(self, *, history: bool = True, start: int = 0) -> None:
-        self.end = 0  # one past the last ledger offset that was applied
-        self.processes: dict[int, ProcessView] = {}
-        self.snapshots: dict[int, SnapshotView] = {}
-        self.open: dict[int, SnapshotView] = {}  # those neither captured nor failed
-        self.by_id: dict[tuple[str, int], int] = {}
-        self.retired: dict[str, int] = {}  # app -> ledger offset of its Retire
-        self.owners: dict[Input, Owner] = {}
-        self.highest_epoch = 0
-        self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
+        super().__init__()
         self._history = history
-        self._epochs: dict[int, None] = {}
         self._names: dict[tuple[str, int], None] = {}  # those that are taken (R1)
         self._repeats = Repeats()
         self._start = start
@@ -97,7 +86,7 @@ class LedgerState:
                 self._resume(self._held, record)
             return
         if record is None or self._repeats.repeated(
-            record.process, record.n, lives=self._lives(record.process)
+            record.process, record.n, lives=self.lives(record.process)
         ):
             return
         self._take(offset, record)
@@ -139,11 +128,6 @@ class LedgerState:
                 assert_never(record)
 
     @property
-    def paused(self) -> bool:
-        """Are snapshots off in this namespace? (R15)"""
-        return self.paused_at is not None
-
-    @property
     def whole(self) -> bool:
         """Is nothing missing? False: the beginning of the ledger is gone, and no checkpoint stands for it yet."""
         return self._held is None
@@ -173,75 +157,10 @@ class LedgerState:
                 self.apply(offset, record)
         self.end = end
 
-    # -- asking -----------------------------------------------------------------------------------------------
-
-    def is_epoch(self, epoch: int) -> bool:
-        """Is there a `Trigger` at `epoch` - 1, the first of its (id, attempt)? Else it is no epoch (R1, R2)."""
-        return epoch in self._epochs
-
-    def knows(self, process: int, epoch: int) -> bool:
-        """Can a header with these two be one of ours? What a stranger made up is external, and accuses nobody."""
-        return process in self.processes and (not epoch or self.is_epoch(epoch))
-
-    def living(self) -> Iterator[ProcessView]:
-        """Processes that said `Hello` and neither `Bye` nor were `Dead`."""
-        return (view for view in self.processes.values() if view.left is None)
-
-    def owner(self, item: Input) -> int:
-        """The process that an input was last given to, `NOBODY` if to none."""
-        return self.owners[item].process if item in self.owners else NOBODY
-
-    def waiting(self, epoch: int) -> list[Waiting]:
-        """What the snapshot of `epoch` still waits for, most telling first; empty when it is captured."""
-        snapshot = self.snapshots[epoch]
-        waits = [
-            Waiting(what="closing" if p in snapshot.reports else "report", process=p, app=self.app_of(p))
-            for p in sorted(snapshot.required - snapshot.closed.keys())
-        ]
-        for app, (topic, partition) in sorted(snapshot.expected - snapshot.counted()):
-            owner = self.owner((app, TopicPartition(topic, partition)))
-            waits.append(Waiting(what="input", process=owner, app=app, topic=topic, partition=partition))
-        return waits
-
-    def uncut(self, epoch: int) -> set[Input]:
-        """The inputs that no report has cut yet for the open snapshot of `epoch`."""
-        snapshot = self.open[epoch]
-        return snapshot.expected - snapshot.claims.keys()
-
-    def stopped_apps(self, epoch: int) -> list[str]:
-        """Apps in the scope of the open snapshot of `epoch` of which no process lives (R10)."""
-        return sorted(
-            {self.app_of(process) for process in self.last_of_stopped()} & self.open[epoch].apps.keys()
-        )
-
-    def last_hello(self, app: str) -> Hello:
-        """What the youngest process of an app said of it."""
-        return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process).hello
-
-    def last_of_stopped(self) -> set[int]:
-        """The youngest process of each app of which none lives: what it said of its app still stands (R10, R11)."""
-        alive = {view.hello.app for view in self.living()}
-        last = {v.hello.app: v.process for v in self.processes.values() if self._unretired(v)}
-        return {process for app, process in last.items() if app not in alive}
-
     def taken(self) -> tuple[list[SnapshotName], list[Seen], list[Number]]:
         """What a checkpoint has to say of names and numbers that are taken."""
         names = [SnapshotName(id=id_, attempt=attempt) for id_, attempt in self._names]
         return (names, *self._repeats.kept())
-
-    def input_topics(self) -> set[str]:
-        """Every topic that some living app named as an input."""
-        return {source.topic for view in self.living() for source in view.hello.inputs}
-
-    def captured(self, epoch: int) -> Captured:
-        """The vector of offsets of a captured snapshot (see `captured.gather`)."""
-        from .captured import gather  # who only takes part never asks
-
-        return gather(self, epoch)
-
-    def app_of(self, process: int) -> str:
-        """The app that a process belongs to."""
-        return self.processes[process].hello.app
 
     # -- one record each --------------------------------------------------------------------------------------
 
@@ -254,7 +173,7 @@ class LedgerState:
         mine = []
         for tp in (*record.inputs, *record.changelogs):
             last = self.owners.get((app, tp))
-            if last is not None and last.generation > record.generation and self._lives(last.process):
+            if last is not None and last.generation > record.generation and self.lives(last.process):
                 continue  # who wakes up late is not the owner any more, whatever it says
             self.owners[app, tp] = owners.next_owner(
                 last,
@@ -457,15 +376,6 @@ class LedgerState:
         for epoch in decided[:-KEEP_DECIDED]:
             trigger = self.snapshots.pop(epoch).trigger
             del self.by_id[trigger.id, trigger.attempt]
-
-    # -- small questions --------------------------------------------------------------------------------------
-
-    def _lives(self, process: int) -> bool:
-        view = self.processes.get(process)
-        return view is not None and view.left is None
-
-    def _unretired(self, view: ProcessView) -> bool:
-        return self.retired.get(view.hello.app, -1) < view.process
 
 
 _NO_REPORT = CutReport(process=NOBODY, n=0, epoch=0, previous=0, heard="ledger", assigned=-1, positions=())

@@ -108,7 +108,7 @@ class OpenCut:
     markers_asked: bool = False
     markers_due: set[TopicPartition] = field(default_factory=set)
     markers: dict[TopicPartition, int] = field(default_factory=dict)
-    ends: tuple[LogEnd, ...] | None = None
+    ends: tuple[LogEnd, ...] | None = None  # of the inputs, once they are told
     recorded: list[ChannelRange] = field(default_factory=list)
     torn: list[TornEvent] = field(default_factory=list)
     cut_us: int | None = None
@@ -148,5 +148,12 @@ def take_cut(
     for position in noted:
         tp = TopicPartition(position.topic, position.partition)
         starts[tp] = min(position.offset, starts.get(tp, position.offset))
-    cut = OpenCut(epoch=epoch, previous=report.previous, report_n=n, starts=starts, changelogs=changelogs)
+    cut = OpenCut(
+        epoch=epoch,
+        previous=report.previous,
+        report_n=n,
+        starts=starts,
+        changelogs=changelogs,
+        ends=None if positions.inputs() else (),
+    )
     return cut, report

@@ -17,10 +17,82 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .completion import LedgerState
-from .records import ChangelogEnd, Closed, CutReport, LogEnd, Position, TopicPartition
+from .actions import AskStopped
+from .asking import LedgerView
+from .events import InputGiven, InputsGiven, StoppedSeen
+from .records import Assigned, ChangelogEnd, Closed, CutReport, LogEnd, Position, TopicPartition
 
-__all__ = ["OpenSupplement", "came_uncut", "red_before", "supplement"]
+__all__ = [
+    "Inputs",
+    "OpenSupplement",
+    "ask_stopped",
+    "came_uncut",
+    "red_before",
+    "stopped",
+    "supplement",
+]
+
+
+class Inputs:
+    """What this process was given, and what of it is its own: so much as the ledger says when it has been read up to
+    the `Assigned` (R9)."""
+
+    def __init__(self) -> None:
+        self.assigned = -1  # ledger offset of our latest Assigned
+        self.tables: tuple[ChangelogEnd, ...] = ()  # as recovered with them
+        self.given: InputsGiven | None = None
+        self._given_n = -1
+        self._ours: InputsGiven | None = None  # the assignment that is ours, once its Assigned is read
+
+    @property
+    def ready(self) -> bool:
+        """Have the latest inputs been announced and the ledger read up to there?"""
+        return self.given is None or self._ours is self.given
+
+    def give(self, given: InputsGiven) -> None:
+        self.given, self.tables = given, ()
+
+    def take(self) -> None:
+        self.tables = ()
+
+    def lose(self) -> None:
+        """It was given to an id that is void."""
+        self.assigned, self.tables = -1, ()
+
+    def announce(self, process: int, n: int) -> Assigned:
+        """What we have now, as the ledger gets to know it."""
+        assert self.given is not None
+        self._given_n = n
+        return Assigned(
+            process=process,
+            n=n,
+            generation=self.given.generation,
+            inputs=tuple(sorted(item.tp for item in self.given.inputs)),
+            changelogs=tuple(
+                sorted(TopicPartition(end.topic, end.partition) for end in self.given.changelogs)
+            ),
+        )
+
+    def is_announced_by(self, record: Assigned, process: int | None) -> bool:
+        return (record.process, record.n) == (process, self._given_n)
+
+    def announced(self, offset: int) -> bool:
+        """Our `Assigned` was read; is it the first that tells of these inputs?"""
+        self.assigned = offset
+        first = self._ours is not self.given
+        self._ours = self.given
+        return first
+
+    def ours(self, ledger: LedgerView, process: int) -> list[InputGiven]:
+        """Those of the inputs given that are our own; likewise of the tables."""
+        assert self.given is not None
+        app = ledger.app_of(process)
+        self.tables = tuple(
+            end
+            for end in self.given.changelogs
+            if ledger.owner((app, TopicPartition(end.topic, end.partition))) == process
+        )
+        return [item for item in self.given.inputs if ledger.owner((app, item.tp)) == process]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,10 +107,14 @@ class OpenSupplement:
     def serves(self, epoch: int) -> bool:
         return self.report.previous < epoch <= self.report.epoch
 
-    def closed(self, n: int) -> Closed | None:
-        """The record that makes it count, once all of it is known."""
-        if self.at is None or self.ends is None:
-            return None
+    @property
+    def ready(self) -> bool:
+        """Is all of it known?"""
+        return self.at is not None and self.ends is not None
+
+    def closed(self, n: int) -> Closed:
+        """The record that makes it count."""
+        assert self.at is not None and self.ends is not None
         return Closed(
             process=self.report.process,
             n=n,
@@ -49,13 +125,13 @@ class OpenSupplement:
         )
 
 
-def red_before(ledger: LedgerState, app: str, inputs: Iterable[TopicPartition]) -> int:
+def red_before(ledger: LedgerView, app: str, inputs: Iterable[TopicPartition]) -> int:
     """The highest epoch that an earlier reader of these inputs is red for (R9)."""
     return max((ledger.owners[app, tp].before for tp in inputs), default=0)
 
 
 def came_uncut(
-    ledger: LedgerState, app: str, inputs: Iterable[TopicPartition], upto: int
+    ledger: LedgerView, app: str, inputs: Iterable[TopicPartition], upto: int
 ) -> dict[int, list[TopicPartition]]:
     """Which of these inputs have to be cut where they start, for which open epochs up to `upto` (R10)."""
     mine = {(app, tp) for tp in inputs}
@@ -89,3 +165,36 @@ def supplement(
         changelogs=tuple(sorted(TopicPartition(end.topic, end.partition) for end in changelogs)),
     )
     return OpenSupplement(report=report, changelogs=changelogs)
+
+
+def ask_stopped(ledger: LedgerView, epoch: int, process: int | None) -> list[AskStopped]:
+    """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
+    snapshot = ledger.open.get(epoch)
+    if snapshot is None or process != min(snapshot.required, default=None):
+        return []
+    uncut = ledger.uncut(epoch)
+    return [
+        AskStopped(
+            epoch=epoch,
+            app=app,
+            asked_at=ledger.end - 1,
+            inputs=tuple(sorted(tp for owner, tp in uncut if owner == app)),
+            tables=ledger.last_hello(app).tables,
+        )
+        for app in ledger.stopped_apps(epoch)
+    ]
+
+
+def stopped(event: StoppedSeen, *, process: int, n: int) -> OpenSupplement:
+    """The cut of an app that does not run, by what the broker told of it."""
+    item = supplement(
+        process=process,
+        n=n,
+        epoch=event.epoch,
+        assigned=event.asked_at,
+        positions=event.positions,
+        changelogs=event.changelogs,
+        app=event.app,
+    )
+    item.ends = event.ends
+    return item

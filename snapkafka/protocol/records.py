@@ -10,8 +10,21 @@ Fields added later have defaults, so that two neighbouring releases can share a 
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
-
+from .fields import (
+    NOBODY,
+    ChangelogEnd,
+    ChannelRange,
+    CheckResult,
+    Heard,
+    InputTopic,
+    LogEnd,
+    Position,
+    Running,
+    SentEnd,
+    Table,
+    TopicPartition,
+    TornEvent,
+)
 from .value import value
 
 __all__ = [
@@ -46,157 +59,6 @@ __all__ = [
     "Trigger",
     "Verdict",
 ]
-
-#: The author of a record that no process wrote.
-NOBODY: Final = -1
-
-#: How a process learnt of the snapshot that it cut for; `trigger` is the process that asked for it itself.
-#: (`stopped`: it cut for an app that does not run).
-Heard = Literal["trigger", "ledger", "marker", "header", "assigned", "stopped"]
-
-
-class TopicPartition(NamedTuple):
-    """A Kafka partition: the place where a channel lies."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}[{self.partition}]"
-
-
-@value
-class InputTopic:
-    """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it tells a recreated topic.
-
-    Codecs are Faust's names of those that the app reads it with, empty where it has several or a schema of its own.
-    """
-
-    topic: str
-    partitions: int
-    topic_id: str = ""
-    key_codec: str = ""
-    value_codec: str = ""
-
-
-@value
-class Table:
-    """A table of an app and the changelog that it is the fold of. Codecs are Faust's names ("json", "raw", ...).
-
-    `expires_ms`: how long its windows live, 0 where it has none or they live for ever. `sets`: its values are sets, so
-    every record of the changelog counts, not only the last of a key. `windowed`: its keys are pairs of a key and a
-    window.
-    """
-
-    name: str
-    changelog: str
-    partitions: int
-    key_codec: str = "json"
-    value_codec: str = "json"
-    topic_id: str = ""
-    expires_ms: int = 0
-    sets: bool = False
-    windowed: bool = False
-
-
-@value
-class Position:
-    """Where `agent` stands in an input: `offset` is the first offset not started; `started_above` lists those beyond
-    it that have been started all the same (agents with concurrency). `replay_until`: the effects of earlier readers'
-    events at offsets in [`offset`, `replay_until`) may be in the state already (R10); 0: of none."""
-
-    agent: str
-    topic: str
-    partition: int
-    offset: int
-    started_above: tuple[int, ...] = ()
-    replay_until: int = 0
-
-
-@value
-class Running:
-    """An event that was running at the cut: white, and its effects still to come are white."""
-
-    agent: str
-    topic: str
-    partition: int
-    offset: int
-
-
-@value
-class TornEvent:
-    """An event of colour `was` that met the work of one of epoch `met`, and went on in that colour (R6).
-
-    For every snapshot with an epoch in (`was`, `met`] its input counts as not processed, though what it did before is
-    white: a restore runs it again. `table` is where it met the red work, empty for a reply.
-    """
-
-    agent: str
-    topic: str
-    partition: int
-    offset: int
-    was: int
-    met: int
-    table: str = ""
-
-
-@value
-class SentEnd:
-    """What a process sent to one partition before it closed an epoch.
-
-    `white_end`: one past its last white record there. `last_seq`: the `seq` of that record (-1: none).
-    `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers). `failed`: the latest
-    seqs that were given out and never acknowledged, for their sends failed.
-    """
-
-    topic: str
-    partition: int
-    white_end: int
-    last_seq: int
-    marker: int = -1
-    failed: tuple[int, ...] = ()
-
-
-@value
-class ChangelogEnd:
-    """The state of one table partition at the cut is the fold of the white records below `end`."""
-
-    table: str
-    topic: str
-    partition: int
-    end: int
-
-
-@value
-class LogEnd:
-    """The end of a partition's log (next offset to be written), as seen by the author of the record."""
-
-    topic: str
-    partition: int
-    end: int
-
-
-@value
-class ChannelRange:
-    """Channel state as the receiver recorded it when the sender's marker reached it: offsets `[start, end)`.
-
-    A second witness: assembly derives the same range from the sender's `white_end` and compares (V4).
-    """
-
-    sender: int
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
-@value
-class CheckResult:
-    """One check as it was run: `status` is "passed", "failed" or "unverifiable"; `found` counts the witnesses."""
-
-    name: str
-    status: str
-    found: int = 0
 
 
 @value

@@ -26,7 +26,9 @@ from snapkafka.checks import Verdict
 from snapkafka.checks.causal import Violation
 
 from . import run
-from .explore_small import LARGE, SMALL, SmallWorld, by_name
+from .explore_large import LARGE
+from .explore_lens import SmallWorld
+from .explore_small import SMALL, by_name
 from .explore_steps import choices
 from .explore_world import Choice, ExploredWorld
 

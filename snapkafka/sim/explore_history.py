@@ -67,6 +67,10 @@ class NamedHistory(History):
         self.by_number[number] = step
         return step
 
+    def fail(self, step: int) -> None:
+        self.own(step)
+        super().fail(step)
+
     def own(self, number: int) -> None:
         """A step that is about to change: the other worlds keep theirs."""
         s = self.by_number[number]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from .explore import CAUSAL, explore
-from .explore_small import SmallWorld, by_name
+from .explore_lens import SmallWorld
+from .explore_small import by_name
 from .mutants import Mutant
 
 __all__ = ["CAUGHT_IN", "SEEDS_MAX", "STATES_MAX", "catch"]
@@ -23,29 +24,33 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "R2 agent": ("cut", 6),
     "R2 global table": ("global", 2),
     "R2 reply": ("reply", 2),
-    "R4 report": ("moves-large", 39),
+    "R4 report": ("moves-large", 199),
     "R5 colour": ("closing", 0),
     "R6 torn": ("torn", 0),
     "R6 overwritten": ("torn", 0),
     "R7 event": ("closing", 0),
     "R7 ack": ("closing", 0),
+    "R7 transaction": ("transactions", 0),
+    "R7 failed": ("fenced", 5),
     "R7 report": ("cut", 0),
     "R8 end": ("cut", 0),
     "R8 start": ("cut", 0),
     "R8 late start": ("cut", 0),
     "R8 left": ("left", 5),
     "R9 history": ("red-input", 2),
-    "R9 stale": ("moves-large", 31),
+    "R9 stale": ("moves", 18),
     "R9 passed": ("passed", 29),
-    "R10 uncut": ("uncut", 34),
+    "R10 uncut": ("uncut", 1),
     "R11 last": ("red-input", 2),
-    "R11 born": ("late", 8),
+    "R11 born": ("late-large", 8),
     "R12 back": ("zombie", 169),
     "R12 dead": ("zombie", 16),
     "V1 zombie": ("zombie", 21),
     "V5 replay": ("replay", 4),
     "hear nothing": ("cut", 6),
     "hear markers": ("cut", 6),
+    "classic wait": ("classic", 5),
+    "classic first": ("classic-first", 2),
 }
 
 

@@ -26,7 +26,7 @@ from snapkafka.protocol.owners import Owner
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
 from .log import Stored
-from .process import Sending
+from .sending import Sending
 
 T = TypeVar("T")
 
@@ -142,7 +142,6 @@ def _copy_sending(thing: Sending, memo: Memo) -> Sending:
             thing.epoch,
             copy(thing.execution, memo),
             thing.offset,
-            thing.copies,
         )
     return new
 

@@ -10,8 +10,9 @@ These are:
   started. A rebalance throws both away.
 * *a step of the only event that can run*, if it reads, writes or sends. Its colour was settled when it started, and
   nobody else has its table. Its markers wait for its end; what it sends waits in the outbox, and leaving that is a step
-  of its own. Not where a process may be taken for dead, which takes its colour away. (This rests on R5, which it could
-  therefore not test: the worlds `closing` and `torn` go without.)
+  of its own. Not where a process may be taken for dead, which takes its colour away, nor where it may still crash, or
+  its inputs be given anew, in the middle of the event, nor where they were. (This rests on R5, which it could therefore
+  not test: the worlds `closing` and `torn` go without.)
 * *starting and ending an event that is red for all there is*, when nothing can go wrong any more: no cut asks again.
 * *reading what changes nothing* in the ledger: what others report, and any `Closed`. Not where somebody may give up on
   a snapshot, for he says what he waited for, and not with two snapshots, of which one may have failed meanwhile.
@@ -28,16 +29,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.protocol.records import Assigned, Closed, CutReport, Dead, Hello
+from snapkafka.protocol.records import Assigned, Closed, CutReport, Dead, Hello, Trigger
 
-from .explore_small import PROMPT, SmallWorld
+from .explore_lens import PROMPT, SmallWorld
 from .explore_world import Choice, ExploredWorld
-from .process import Process, Running
+from .plan import App
+from .process import Process
+from .running import Running
 
 __all__ = ["choices", "over"]
 
 #: Faults by which somebody leaves, or an input moves.
-MOVES: Final = frozenset({"crash", "rebalance", "restart", "stop", "expire"})
+MOVES: Final = frozenset({"crash", "fence", "rebalance", "restart", "stop", "expire"})
+
+#: Those after which inputs are given anew.
+GIVEN_ANEW: Final = frozenset({"fence", "rebalance", "restart"})
 
 
 def choices(world: ExploredWorld, small: SmallWorld, *, reduced: bool = True) -> list[Choice]:
@@ -88,7 +94,8 @@ def _independent(world: ExploredWorld, small: SmallWorld, choice: Choice) -> boo
             return not MOVES & small.kinds
         case "append":
             harmless = not (MOVES | {"fail-send", "duplicate"}) & small.kinds
-            return harmless and choice.what.topic == process.app.changelog
+            in_transactions = world.plan.exactly_once  # it may decide which of them the record is in
+            return harmless and not in_transactions and choice.what.topic == process.app.changelog
         case _:
             return False
 
@@ -98,13 +105,27 @@ def _one_at_a_time(process: Process) -> bool:
 
 
 def _step_alone(world: ExploredWorld, small: SmallWorld, process: Process, running: Running) -> bool:
-    if world.plan.classic or "expire" in small.kinds or running.awaits or running.answer is not None:
+    if world.plan.classic or running.awaits or running.answer is not None:
+        return False
+    if "expire" in small.kinds or not _undisturbed(world, process.app):
         return False
     if running.at == len(running.program):
         colours = process.machine.colours
         return _red_for_good(world, process) and colours.running.get(running.cause) == colours.epoch
     kind = running.program[running.at][0]
     return kind in ("read", "write", "buffer", "pause") or (kind == "send" and not process.buffer)
+
+
+def _undisturbed(world: ExploredWorld, app: App) -> bool:
+    """Will nothing come in the middle of an event of this app any more, and has none lost its input?"""
+    to_come = any(left and _cuts_in(name, app) for name, left in world.faults.items())
+    lost = any(r.consumer is not p.consumer for p in world.processes if p.app is app for r in p.running)
+    return not (to_come or app.name in world.unbalanced or lost)
+
+
+def _cuts_in(name: str, app: App) -> bool:
+    fault, _, whose = name.partition(" ")
+    return whose in ("", app.name) and (fault == "crash" or (fault in GIVEN_ANEW and app.workers > 1))
 
 
 def _red_for_good(world: ExploredWorld, process: Process) -> bool:
@@ -126,7 +147,8 @@ def _inert(world: ExploredWorld, process: Process) -> bool:
 
 def over(world: ExploredWorld) -> bool:
     """Is everything decided that will ever be asked?"""
-    if world.triggers or not world.fold.snapshots or world.fold.open:
+    asked = any(isinstance(record, Trigger) for p in world.processes for record in p.posts)
+    if asked or world.triggers or not world.fold.snapshots or world.fold.open:
         return False
     captured = [epoch for epoch, snapshot in world.fold.snapshots.items() if snapshot.failure is None]
     return not captured or all(_all_red(world, process, max(captured)) for process in world.processes)

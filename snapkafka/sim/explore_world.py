@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
 from snapkafka.protocol.colours import Cause
@@ -21,6 +22,7 @@ from snapkafka.protocol.records import CutReport, TopicPartition, Trigger
 
 from .explore_history import NamedHistory
 from .explore_state import Fold, Memo, Names, copy
+from .groups import rebalance
 from .log import Broker, Stored
 from .plan import App, Plan
 from .process import Process
@@ -90,6 +92,15 @@ class Stage:
         self.fold = Fold(history=False)  # nobody has read anything
 
 
+class ExploredBroker(Broker):
+    """A record that is in a log is shared by many worlds: where it changes, this one gets another."""
+
+    def end(self, tp: TopicPartition, offset: int, state: str) -> Stored:
+        log = self.logs[tp]
+        log[offset] = replace(log[offset], state=state)
+        return log[offset]
+
+
 class ExploredProcess(Process):
     """A process that may be copied: it finds its world on the stage."""
 
@@ -142,10 +153,9 @@ class ExploredWorld(World):
     rng: Draws
 
     def __init__(self, plan: Plan, stage: Stage) -> None:
-        assert not plan.exactly_once, "records in a log never change here"
         self.stage, stage.world = stage, self
         super().__init__(plan, 0)
-        self.rng = stage.draws
+        self.rng, self.broker = stage.draws, ExploredBroker()
         self.history = self.named = NamedHistory(stage.names)
         self.fold = Fold(history=True)
         self.faults: dict[str, int] = {}
@@ -163,9 +173,9 @@ class ExploredWorld(World):
     def chance(self, fault: str) -> bool:
         return fault == self.stage.fault
 
-    def pick(self, n: int, what: str) -> int:
-        """Messages go to the last partition."""
-        return n - 1
+    def pick(self, n: int, near: int) -> int:
+        """Messages go across, each to the partition after that of its event."""
+        return (near + 1) % n
 
     def count(self, what: str) -> None:
         self.stage.counts[what] += 1
@@ -188,7 +198,7 @@ class ExploredWorld(World):
         new.__dict__.update(self.__dict__)
         new.history = new.named = self.named.copied()
         old = self.broker
-        new.broker = Broker(
+        new.broker = ExploredBroker(
             {tp: log.copy() for tp, log in old.logs.items()}, old.committed.copy(), old.ledger.copy()
         )
         new.fold = cast(Fold, self.fold).shared()
@@ -218,7 +228,7 @@ class ExploredWorld(World):
             case "rebalance":
                 shift, _, self.stage.fault = how.partition(" ")
                 self.stage.draws.next = self.shifts[what] = int(shift)
-                self.rebalance(what)
+                rebalance(self, what)
             case "restart":
                 self.launch(what)
             case "outside":
@@ -284,11 +294,12 @@ class ExploredWorld(World):
 
     def _faulty(self, fault: str, suffer: list[Process]) -> Iterator[Choice]:
         match fault:
-            case "rebalance":
+            case "rebalance" | "fence":
+                how = "fence" if fault == "fence" else "revoke-uncommitted"
                 for app in sorted({p.app.name for p in suffer} - self.unbalanced):
                     for shift in range(sum(p.app.name == app for p in self.processes)):
                         if shift != self.shifts.get(app, 0):
-                            yield Choice("rebalance", -1, app, f"{shift} revoke-uncommitted")
+                            yield Choice("rebalance", -1, app, f"{shift} {how}")
             case "restart":
                 for a in self.plan.apps:
                     if sum(p.app is a for p in self.processes) < a.workers:
@@ -316,7 +327,8 @@ class ExploredWorld(World):
     def _idle(self, p: Process) -> bool:
         """May it leave of its own accord? (See `stop`.)"""
         ways = (*p.outbox.values(), *p.unacked.values())
-        return p.joined and not (p.running or p.buffer or p.waiting or p.posts or p.ends or any(ways))
+        busy = (p.running, p.buffer, p.waiting, p.posts, p.ends, p.transaction)
+        return p.joined and not any(busy) and not any(ways)
 
     # -- sameness ----------------------------------------------------------------------------------------------
 
@@ -366,6 +378,7 @@ def _stored_key(r: Stored) -> Hashable:
         r.hops,
         r.reply_to,
         r.step,
+        r.state,
     )
 
 

@@ -71,6 +71,10 @@ class History:
         cell.value, cell.written, cell.read = step.number, step.number, []
         return step
 
+    def fail(self, step: int) -> None:
+        """What a step sent did not arrive, and who sent it was told."""
+        self.steps[step].failed = True
+
     def recovered(self, memory: Memory, key: str, value: int, step: int) -> None:
         """A key as the changelog has it: who touches it depends on the step that wrote it."""
         memory[key] = Cell(value, step)

@@ -57,6 +57,12 @@ class Broker:
         log.append(record)
         return len(log) - 1
 
+    def end(self, tp: TopicPartition, offset: int, state: str) -> Stored:
+        """The transaction of a record was committed or aborted; the record as it is now."""
+        record = self.log(tp)[offset]
+        record.state = state
+        return record
+
     def readable(self, tp: TopicPartition, offset: int) -> Stored | None:
         """The record at `offset` for a reader of committed ones: None at the end, and where a transaction is open.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 
-__all__ = ["Agent", "App", "Op", "Plan", "make_plan"]
+__all__ = ["HARMLESS_TO_ASSIGNMENTS", "Agent", "App", "Op", "Plan", "make_plan", "plain"]
 
 #: What an event does, one step each: ("read" | "write", key), ("send", topic), ("buffer", topic) which leaves later,
 #: ("gread" | "gwrite", key) on the global table, ("ask", topic) and wait for the answer, ("pause",).
@@ -119,7 +119,7 @@ def make_plan(seed: int) -> Plan:
         # No marker goes into changelogs and reply topics, so nothing may be taken in from there.
         hear, classic, markers = frozenset({"markers"}), True, tuple(topics)
         apps = [
-            replace(app, agents=tuple(replace(a, programs=_plain(a.programs)) for a in app.agents))
+            replace(app, agents=tuple(replace(a, programs=plain(a.programs)) for a in app.agents))
             for app in apps
         ]
         chosen = [fault for fault in chosen if fault in HARMLESS_TO_ASSIGNMENTS]
@@ -148,7 +148,7 @@ def make_plan(seed: int) -> Plan:
     )
 
 
-def _plain(programs: tuple[tuple[Op, ...], ...]) -> tuple[tuple[Op, ...], ...]:
+def plain(programs: tuple[tuple[Op, ...], ...]) -> tuple[tuple[Op, ...], ...]:
     """Without questions, and without the global table."""
     return tuple(
         tuple(op for op in program if op[0] not in ("ask", "gread", "gwrite")) for program in programs

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust import driver as driving
+from snapkafka.drivers.faust import scribe
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.kafka.reader import LedgerRecreatedError
 from snapkafka.protocol.checkpoint import take_checkpoint
@@ -83,7 +83,7 @@ async def test_a_worker_joins_where_the_ledger_begins_with_a_checkpoint_and_agai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It reads from there on; one that was behind, and finds its place gone, is a new process."""
-    monkeypatch.setattr(driving, "RETRY_S", 0.01)
+    monkeypatch.setattr(scribe, "RETRY_S", 0.01)
     ledger = Late()
     for n in range(20):
         ledger.put(Hello(n=n, app="tills", host="box", pid=n))

@@ -111,7 +111,7 @@ class History:
 
     def _work(self) -> None:
         process = self.rng.choice(self.processes)
-        if process.machine.process is not None and process.machine.inputs_ready:
+        if process.machine.process is not None and process.machine.inputs.ready:
             for position in process.machine.positions.note()[:1]:
                 tp = TopicPartition(position.topic, position.partition)
                 self.running.append((process, process.start(tp, position.offset)))

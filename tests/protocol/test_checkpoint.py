@@ -320,7 +320,7 @@ def test_the_name_of_a_snapshot_that_is_kept_no_more_stays_taken(
 def test_a_record_that_is_kept_no_more_is_still_a_repeat(world: World, pair: tuple[Process, Process]) -> None:
     """R11: Every ledger record carries (process, n); repeats are dropped."""
     p, _ = pair
-    old = world.ledger[p.machine.assigned]
+    old = world.ledger[p.machine.inputs.assigned]
     p.feed(InputsTaken())
     heir = Process(world, "p", (), assign=False)
     heir.give(A)

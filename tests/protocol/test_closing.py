@@ -308,12 +308,16 @@ def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: Wor
     q.feed(ChannelEnded(tp=B, offset=5, sender=7, epoch=first, previous=0))
     q.feed(ChannelEnded(tp=B, offset=6, sender=7, epoch=second, previous=first))
     q.feed(ChannelEnded(tp=A, offset=7, sender=7, epoch=second, previous=0))
-    assert {epoch: [(r.start, r.end) for r in cut.recorded] for epoch, cut in q.machine.cuts.items()} == {
+    assert {
+        epoch: [(r.start, r.end) for r in cut.recorded] for epoch, cut in q.machine.open.cuts.items()
+    } == {
         first: [(1, 5)],
         second: [(1, 6)],
     }
     q.feed(ChannelEnded(tp=B, offset=0, sender=8, epoch=first, previous=0))
-    assert q.machine.cuts[first].recorded[-1].start == 0, "a marker below our position: the channel is empty"
+    assert q.machine.open.cuts[first].recorded[-1].start == 0, (
+        "a marker below our position: the channel is empty"
+    )
 
 
 def test_r7_closed_tells_where_the_changelogs_end(world: World) -> None:
@@ -397,4 +401,4 @@ def test_a_cut_that_nobody_wants_is_dropped_though_the_one_before_is_open(
     settle(p, q)
     world.append(Abort(n=1, epoch=second, code="x", reason="y"))
     settle(p, q)
-    assert p.machine.cuts.keys() == {first}
+    assert p.machine.open.cuts.keys() == {first}

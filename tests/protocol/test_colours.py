@@ -115,7 +115,7 @@ def test_r6_what_is_torn_is_told_with_the_cuts_that_it_crossed(world: World) -> 
         p.start(A, offset)
     between = Cause("agent", A, 1)
     p.do(p.machine.reply_taken(between, epochs[1]))
-    assert {e: [t.offset for t in cut.torn] for e, cut in p.machine.cuts.items()} == {
+    assert {e: [t.offset for t in cut.torn] for e, cut in p.machine.open.cuts.items()} == {
         epochs[0]: [],
         epochs[1]: [1],
         epochs[2]: [],
@@ -169,7 +169,7 @@ def test_r6_nothing_is_torn_once_the_white_events_are_done(
     p.catch_up()
     p.end(white)
     assert not p.machine.colours.tearing
-    assert p.machine.cuts.keys() == {epoch}
+    assert p.machine.open.cuts.keys() == {epoch}
 
 
 def test_r6_a_task_that_outlives_its_event_has_the_colour_of_the_process(
@@ -305,7 +305,7 @@ def test_r6_work_done_in_the_course_of_a_later_event_has_that_ones_colour(
     settle(p, q)
     red = p.start(A, 3)
     p.do(p.machine.worked_off(second, red))
-    assert [torn.offset for torn in p.machine.cuts[epoch].torn] == [1]
+    assert [torn.offset for torn in p.machine.open.cuts[epoch].torn] == [1]
     p.do(p.machine.worked_off(third, None))
     settle(p, q)
     (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
@@ -323,7 +323,7 @@ def test_r6_a_table_read_as_a_whole_takes_in_any_key(world: World, pair: tuple[P
     p.do(p.machine.table_touched(red, "other", "k", write=True))
     p.do(p.machine.table_read(white, "t"))
     p.do(p.machine.table_read(None, "other"))
-    assert not p.machine.cuts[epoch].torn, "of that table nothing was written"
+    assert not p.machine.open.cuts[epoch].torn, "of that table nothing was written"
     p.do(p.machine.table_read(white, "other"))
     settle(p, q)
     (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
@@ -339,7 +339,7 @@ def test_r6_what_red_has_read_as_a_whole_may_not_be_overwritten_in_white(
     settle(p, q)
     p.do(p.machine.table_read(p.start(A, 1), "t"))
     p.do(p.machine.table_touched(white, "t", "k", write=False))
-    assert not p.machine.cuts[epoch].torn
+    assert not p.machine.open.cuts[epoch].torn
     p.do(p.machine.table_touched(white, "t", "k", write=True))
     settle(p, q)
     (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")

@@ -148,7 +148,7 @@ def test_r3_of_two_agents_each_has_its_own_position(world: World) -> None:
     p.catch_up()
     (report,) = records(p, CutReport)
     assert [(x.agent, x.offset) for x in report.positions] == [("fast", 5), ("slow", 2), ("third", 3)]
-    assert p.machine.cuts[epoch].starts == {A: 2}
+    assert p.machine.open.cuts[epoch].starts == {A: 2}
 
 
 def test_r4_nothing_is_held(world: World, pair: tuple[Process, Process]) -> None:
@@ -157,7 +157,7 @@ def test_r4_nothing_is_held(world: World, pair: tuple[Process, Process]) -> None
     white = p.start(A, 0)
     epoch = world.trigger()
     p.catch_up(epoch)
-    assert p.machine.cuts[epoch].report is None, "the report is not durable yet"
+    assert p.machine.open.cuts[epoch].report is None, "the report is not durable yet"
     assert p.send(B, p.start(A, 1)).epoch == epoch
     assert p.send(B, white).epoch == 0
 

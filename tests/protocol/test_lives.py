@@ -184,7 +184,7 @@ def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
     p.catch_up()
     (hello,) = [action for action in p.asked if isinstance(action, SayHello)]
     assert (hello.void, hello.was) == (void, void)
-    assert p.machine.assigned == -1, "what it was given, it was given as somebody else"
+    assert p.machine.inputs.assigned == -1, "what it was given, it was given as somebody else"
     p.join(was=hello.was)
     p.catch_up()
     assert p.id > void

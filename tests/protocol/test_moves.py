@@ -93,7 +93,9 @@ def test_r9_an_input_that_was_read_in_red_and_moves_on_uncut_fails_the_snapshot(
         culprit="a[0]",
     )
     assert (
-        world.snapshot(epoch).failed_at == world.fold.processes[third.id].assigned == third.machine.assigned
+        world.snapshot(epoch).failed_at
+        == world.fold.processes[third.id].assigned
+        == third.machine.inputs.assigned
     )
 
 
@@ -172,7 +174,7 @@ def test_of_what_one_says_that_wakes_up_late_the_rest_is_heard(world: World) -> 
     heir.give(A, generation=3)
     p.give(A, other, generation=2)
     assert [world.fold.owner(("p", tp)) for tp in (A, other)] == [heir.id, p.id]
-    assert world.fold.owners["p", other].offset == p.machine.assigned
+    assert world.fold.owners["p", other].offset == p.machine.inputs.assigned
 
 
 def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
@@ -292,12 +294,12 @@ def test_a_process_that_is_given_nothing_stays_white(world: World) -> None:
 
 def test_r9_inputs_are_ready_when_the_ledger_has_been_read_up_to_them(world: World) -> None:
     p = Process(world, "p", (A,), assign=False)
-    ready = [p.machine.inputs_ready]  # it has none
+    ready = [p.machine.inputs.ready]  # it has none
     given = InputGiven(tp=A, agents=("agent",), position=0)
     p.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
-    ready.append(p.machine.inputs_ready)
+    ready.append(p.machine.inputs.ready)
     p.catch_up()
-    ready.append(p.machine.inputs_ready)
+    ready.append(p.machine.inputs.ready)
     assert ready == [True, False, True]
 
 
@@ -393,7 +395,7 @@ def test_r11_of_two_cuts_of_one_input_the_first_counts(world: World) -> None:
             epoch=epoch,
             previous=0,
             heard="ledger",
-            assigned=p.machine.assigned,
+            assigned=p.machine.inputs.assigned,
             positions=tuple(
                 Position(agent="agent", topic=tp[0], partition=tp[1], offset=offset) for tp in inputs
             ),
@@ -454,7 +456,7 @@ def test_r10_a_supplement_that_nobody_wants_is_dropped_though_the_snapshot_befor
     heir.give(A)
     world.append(Abort(n=1, epoch=second, code="x", reason="y"))
     heir.catch_up()
-    assert [item.report.epoch for item in heir.machine.supplements] == [first]
+    assert [item.report.epoch for item in heir.machine.open.supplements] == [first]
     assert q.epoch == 0
 
 

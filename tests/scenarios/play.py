@@ -369,7 +369,7 @@ class Play:
         elif what in self.stage.actors:
             machine = self.stage.actors[what].machine
             who = "a stranger" if machine.process is None else f"process {machine.process}"
-            open_cuts = ", ".join(self.stage.ids[epoch] for epoch in sorted(machine.cuts)) or "none"
+            open_cuts = ", ".join(self.stage.ids[epoch] for epoch in sorted(machine.open.cuts)) or "none"
             colour = words.epoch(machine.colours.epoch, self.stage)
             self.say(f"{what} is {who}, {colour}, open cuts: {open_cuts}")
         else:

@@ -71,8 +71,8 @@ class Driver:
                 self.outgoing.send_markers(action)
             elif isinstance(action, AppendToLedger):
                 self.append(action.record)
-        for epoch in list(self.machine.cuts):
-            cut = self.machine.cuts[epoch]
+        for epoch in list(self.machine.open.cuts):
+            cut = self.machine.open.cuts[epoch]
             if cut.cut_us is None:
                 self.feed(CutTimed(epoch=epoch, us=1))
                 self.feed(EndsSeen(report=cut.report_n, ends=()))

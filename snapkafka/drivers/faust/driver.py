@@ -14,13 +14,11 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger import KafkaLedger, LedgerRecreatedError, RecordTooLargeError
+from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.logs import about
-from snapkafka.ports import Entry
 from snapkafka.protocol.actions import (
     Action,
     AppendToLedger,
@@ -37,9 +35,6 @@ from snapkafka.protocol.events import (
     EndsSeen,
     Event,
     Joined,
-    LedgerBegins,
-    LedgerRead,
-    LedgerRecreated,
     StopAsked,
     TimerExpired,
 )
@@ -52,7 +47,6 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     LogEnd,
     TopicPartition,
-    Trigger,
 )
 from snapkafka.protocol.worker import WorkerProtocol
 
@@ -60,6 +54,7 @@ from .events import Events
 from .metrics import Metrics
 from .patience import LEDGER_WAIT_S, OPEN_S, Patience
 from .replies import Replies
+from .scribe import Scribe
 from .sensor import EventSensor
 from .stamps import Stamps
 from .stopped import stopped_app
@@ -67,7 +62,6 @@ from .tables import Tables
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
-    from snapkafka.protocol.completion import SnapshotView
 
     from .outgoing import Outgoing
     from .recorder import Recorder
@@ -75,9 +69,6 @@ if TYPE_CHECKING:
 __all__ = ["FaustDriver"]
 
 logger = logging.getLogger("snapkafka")
-
-#: Between two attempts to reach a ledger that is not there.
-RETRY_S: Final = 1.0
 
 T = TypeVar("T")
 
@@ -99,15 +90,13 @@ class FaustDriver:
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
         self.loop: asyncio.AbstractEventLoop
-        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
-        self._opened: asyncio.Event
         self._patience = Patience()
         self._waiters: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
-        self._quiet_since = float("-inf")  # no snapshot under way
         self._hello: Hello | None = None
         self._started = False
+        self.scribe = Scribe(self)
         self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
         self.stamps = Stamps(self.machine, with_cause=self.config.cause)
         self.events = Events(self)
@@ -188,7 +177,7 @@ class FaustDriver:
 
     def append(self, record: LedgerRecord) -> None:
         """Append to the ledger in the background, in the order asked."""
-        self._outbox.put_nowait((self.metrics.ledger_recreated, record))
+        self.scribe.append(record)
 
     # -- waiting for the machine ------------------------------------------------------------------------------
 
@@ -220,7 +209,7 @@ class FaustDriver:
 
     async def wait_for_inputs(self) -> bool:
         """R9: have the inputs just given been announced, and the ledger read up to there?"""
-        return await self._wait_until(lambda: self.machine.inputs_ready)
+        return await self._wait_until(lambda: self.machine.inputs.ready)
 
     async def _wait_until(self, condition: Callable[[], bool]) -> bool:
         """Wait as long as there is patience (R15); does the condition hold?"""
@@ -265,11 +254,8 @@ class FaustDriver:
         """Called when the app starts, before anything is sent. Returns at once."""
         self.loop = asyncio.get_running_loop()
         self._started = True
-        self._outbox = asyncio.Queue()
-        self._opened = asyncio.Event()
         self.ledger, self.admin = ledger, admin
-        self.spawn(self._read_ledger())
-        self.spawn(self._write_ledger())
+        self.scribe.start()
         if self.config.every is not None:
             from .timer import run_timer
 
@@ -301,7 +287,7 @@ class FaustDriver:
         if self.machine.process is not None:
             self.feed(StopAsked())
             try:
-                await asyncio.wait_for(self._outbox.join(), LEDGER_WAIT_S)
+                await asyncio.wait_for(self.scribe.written(), LEDGER_WAIT_S)
             except TimeoutError:
                 logger.warning(
                     "snapkafka: could not say Bye; the next snapshot may wait for this worker in vain",
@@ -318,91 +304,6 @@ class FaustDriver:
         self._hello = replace(self._hello, n=random.getrandbits(63), was=was)
         self.feed(Joined(hello=self._hello))
         self.append(self._hello)
-
-    async def _read_ledger(self) -> None:
-        while True:
-            try:
-                await self.ledger.open()
-                start = await self.ledger.start()
-                self.stamps.ledger_id = self.ledger.ledger_id
-                self.feed(LedgerBegins(start=start))
-                self._opened.set()
-                async for read in self.ledger.read(max(start, self.machine.ledger.end)):
-                    self._take_read(read)
-            except LedgerRecreatedError:
-                logger.warning(
-                    "snapkafka: the ledger %s was deleted and made anew; joining the new one",
-                    self.ledger.topic,
-                    extra=self.about(),
-                )
-                self._opened.clear()
-                self.metrics.recreated()
-                self.feed(LedgerRecreated())
-            except SnapkafkaError as error:
-                logger.warning(
-                    "snapkafka: %s; this worker tries again (%s)", error, error.advice, extra=self.about()
-                )
-                await asyncio.sleep(RETRY_S)
-
-    def _take_read(self, read: Entry) -> None:
-        """The next record of the ledger; count what became of snapshots by it."""
-        ledger = self.machine.ledger
-        before = list(ledger.open.values())
-        self.feed(LedgerRead(offset=read.offset, record=read.record))
-        self.metrics.ledger_garbage += read.record is None
-        if (view := ledger.snapshots.get(read.offset + 1)) is not None:
-            self.metrics.triggered(view, read.timestamp_ms)
-            before.append(view)  # a pause fails it at once
-        for view in before:
-            if not view.open:
-                self.metrics.decided(view, read.timestamp_ms)
-                self._log_decided(view)
-        if before and not ledger.open:
-            self._quiet_since = self.loop.time()
-
-    def _log_decided(self, view: SnapshotView) -> None:
-        if self.machine.process is None:
-            return  # of what was before this worker joined, others have told
-        what = "captured" if view.failure is None else f"failed ({view.failure.code}): {view.failure.reason}"
-        logger.info("snapkafka: snapshot %s %s", view.trigger.id, what, extra=self.about(view.epoch))
-
-    async def _write_ledger(self) -> None:
-        while True:
-            ledger, record = await self._outbox.get()
-            try:
-                await self._write(ledger, record)
-            finally:
-                self._outbox.task_done()
-
-    async def _write(self, ledger: int, record: LedgerRecord) -> None:
-        """As soon as it can be: nothing but a snapshot waits for it, and readers drop what landed twice. Nothing is
-        written before `open` has looked at the topic, and nothing to a later ledger than it was meant for: there our
-        old process id is somebody else's. A trigger that comes late is none that anybody asked for."""
-        said = False
-        while True:
-            await self._opened.wait()
-            if ledger != self.metrics.ledger_recreated:
-                return
-            try:
-                await self.ledger.append(record)
-            except SnapkafkaError as error:
-                lost = isinstance(record, Trigger) or isinstance(
-                    error, RecordTooLargeError | LedgerRecreatedError
-                )
-                if lost or not said:
-                    logger.warning(
-                        "snapkafka: %s was not written to the ledger%s: %s",
-                        type(record).__name__,
-                        "" if lost else " yet",
-                        error,
-                        extra=self.about_record(record),
-                    )
-                if lost:
-                    return
-                said = True
-                await asyncio.sleep(RETRY_S)
-            else:
-                return
 
     async def _ask_ends(self, action: AskEnds) -> None:
         ends = await self.admin.log_ends(action.tps)
@@ -421,11 +322,11 @@ class FaustDriver:
     @property
     def participating(self) -> bool:
         """Does this worker take part: has it an id, and are its inputs announced?"""
-        return self.machine.process is not None and self.machine.inputs_ready
+        return self.machine.process is not None and self.machine.inputs.ready
 
     def quiet_s(self) -> float:
         """For how long no snapshot has been under way, in seconds, as far as this worker saw."""
-        return 0.0 if self.machine.ledger.open else self.loop.time() - self._quiet_since
+        return 0.0 if self.machine.ledger.open else self.loop.time() - self.scribe.quiet_since
 
     # -- what lines of the log are about ----------------------------------------------------------------------
 
@@ -438,12 +339,6 @@ class FaustDriver:
             namespace=self.config.namespace,
             process=self.machine.process,
         )
-
-    def about_record(self, record: LedgerRecord) -> dict[str, Any]:
-        """Likewise, of a line about a ledger record."""
-        if isinstance(record, Trigger):
-            return self.about(snapshot=record.id)
-        return self.about(getattr(record, "epoch", None))
 
     # -- for the app ------------------------------------------------------------------------------------------
 

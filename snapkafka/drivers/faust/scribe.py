@@ -1,0 +1,146 @@
+"""The ledger as a worker keeps it: one task reads it, another one writes what the machine wants written, in its order.
+
+Neither gives up: a ledger that is not there is asked for again, and one that was made anew is joined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.ledger import LedgerRecreatedError, RecordTooLargeError
+from snapkafka.ports import Entry
+from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated
+from snapkafka.protocol.records import LedgerRecord, Trigger
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.completion import SnapshotView
+
+    from .driver import FaustDriver
+
+__all__ = ["Scribe"]
+
+logger = logging.getLogger("snapkafka")
+
+#: Between two attempts to reach a ledger that is not there.
+RETRY_S: Final = 1.0
+
+
+class Scribe:
+    """Reads and writes the ledger for a driver, from `start` on."""
+
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver = driver
+        self.quiet_since = float("-inf")  # no snapshot under way
+        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
+        self._opened: asyncio.Event
+
+    def start(self) -> None:
+        self._outbox = asyncio.Queue()
+        self._opened = asyncio.Event()
+        self._driver.spawn(self._read())
+        self._driver.spawn(self._write())
+
+    def append(self, record: LedgerRecord) -> None:
+        """Append in the background, in the order asked."""
+        self._outbox.put_nowait((self._driver.metrics.ledger_recreated, record))
+
+    async def written(self) -> None:
+        """Until nothing is left to be written."""
+        await self._outbox.join()
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                await self._driver.ledger.open()
+                start = await self._driver.ledger.start()
+                self._driver.stamps.ledger_id = self._driver.ledger.ledger_id
+                self._driver.feed(LedgerBegins(start=start))
+                self._opened.set()
+                async for read in self._driver.ledger.read(max(start, self._driver.machine.ledger.end)):
+                    self.take(read)
+            except LedgerRecreatedError:
+                logger.warning(
+                    "snapkafka: the ledger %s was deleted and made anew; joining the new one",
+                    self._driver.ledger.topic,
+                    extra=self._driver.about(),
+                )
+                self._opened.clear()
+                self._driver.metrics.recreated()
+                self._driver.feed(LedgerRecreated())
+            except SnapkafkaError as error:
+                logger.warning(
+                    "snapkafka: %s; this worker tries again (%s)",
+                    error,
+                    error.advice,
+                    extra=self._driver.about(),
+                )
+                await asyncio.sleep(RETRY_S)
+
+    def take(self, read: Entry) -> None:
+        """The next record of the ledger; count what became of snapshots by it."""
+        ledger = self._driver.machine.ledger
+        before = list(ledger.open.values())
+        self._driver.feed(LedgerRead(offset=read.offset, record=read.record))
+        self._driver.metrics.ledger_garbage += read.record is None
+        if (view := ledger.snapshots.get(read.offset + 1)) is not None:
+            self._driver.metrics.triggered(view, read.timestamp_ms)
+            before.append(view)  # a pause fails it at once
+        for view in before:
+            if not view.open:
+                self._driver.metrics.decided(view, read.timestamp_ms)
+                self._log_decided(view)
+        if before and not ledger.open:
+            self.quiet_since = self._driver.loop.time()
+
+    def _log_decided(self, view: SnapshotView) -> None:
+        if self._driver.machine.process is None:
+            return  # of what was before this worker joined, others have told
+        what = "captured" if view.failure is None else f"failed ({view.failure.code}): {view.failure.reason}"
+        logger.info("snapkafka: snapshot %s %s", view.trigger.id, what, extra=self._driver.about(view.epoch))
+
+    async def _write(self) -> None:
+        while True:
+            ledger, record = await self._outbox.get()
+            try:
+                await self._write_one(ledger, record)
+            finally:
+                self._outbox.task_done()
+
+    async def _write_one(self, ledger: int, record: LedgerRecord) -> None:
+        """As soon as it can be: nothing but a snapshot waits for it, and readers drop what landed twice. Nothing is
+        written before `open` has looked at the topic, and nothing to a later ledger than it was meant for: there our
+        old process id is somebody else's. A trigger that comes late is none that anybody asked for."""
+        said = False
+        while True:
+            await self._opened.wait()
+            if ledger != self._driver.metrics.ledger_recreated:
+                return
+            try:
+                await self._driver.ledger.append(record)
+            except SnapkafkaError as error:
+                lost = isinstance(record, Trigger) or isinstance(
+                    error, RecordTooLargeError | LedgerRecreatedError
+                )
+                if lost or not said:
+                    logger.warning(
+                        "snapkafka: %s was not written to the ledger%s: %s",
+                        type(record).__name__,
+                        "" if lost else " yet",
+                        error,
+                        extra=self.about_record(record),
+                    )
+                if lost:
+                    return
+                said = True
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
+
+    def about_record(self, record: LedgerRecord) -> dict[str, Any]:
+        """`extra=` of a line about a ledger record."""
+        if isinstance(record, Trigger):
+            return self._driver.about(snapshot=record.id)
+        return self._driver.about(getattr(record, "epoch", None))

@@ -1,0 +1,115 @@
+"""What the ledger says when it is asked: of processes, of inputs, of what a snapshot still waits for.
+
+Every reader of the ledger gives the same answers (R11). How they come about is the business of the fold, in
+`completion`; here nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .owners import Input, Owner
+from .records import NOBODY, Hello, TopicPartition
+from .snapshots import ProcessView, SnapshotView, Waiting
+
+if TYPE_CHECKING:
+    from .captured import Captured
+
+__all__ = ["LedgerView"]
+
+
+class LedgerView:
+    """What was read of the ledger, as answers."""
+
+    def __init__(self) -> None:
+        self.end = 0  # one past the last ledger offset that was applied
+        self.processes: dict[int, ProcessView] = {}
+        self.snapshots: dict[int, SnapshotView] = {}
+        self.open: dict[int, SnapshotView] = {}  # those neither captured nor failed
+        self.by_id: dict[tuple[str, int], int] = {}
+        self.retired: dict[str, int] = {}  # app -> ledger offset of its Retire
+        self.owners: dict[Input, Owner] = {}
+        self.highest_epoch = 0
+        self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
+        self._epochs: dict[int, None] = {}
+
+    @property
+    def paused(self) -> bool:
+        """Are snapshots off in this namespace? (R15)"""
+        return self.paused_at is not None
+
+    @property
+    def marker_topics(self) -> tuple[str, ...]:
+        """Where markers may go, as the latest trigger says."""
+        return self.snapshots[max(self.snapshots)].trigger.marker_topics if self.snapshots else ()
+
+    def is_epoch(self, epoch: int) -> bool:
+        """Is there a `Trigger` at `epoch` - 1, the first of its (id, attempt)? Else it is no epoch (R1, R2)."""
+        return epoch in self._epochs
+
+    def knows(self, process: int, epoch: int) -> bool:
+        """Can a header with these two be one of ours? What a stranger made up is external, and accuses nobody."""
+        return process in self.processes and (not epoch or self.is_epoch(epoch))
+
+    def living(self) -> Iterator[ProcessView]:
+        """Processes that said `Hello` and neither `Bye` nor were `Dead`."""
+        return (view for view in self.processes.values() if view.left is None)
+
+    def owner(self, item: Input) -> int:
+        """The process that an input was last given to, `NOBODY` if to none."""
+        return self.owners[item].process if item in self.owners else NOBODY
+
+    def waiting(self, epoch: int) -> list[Waiting]:
+        """What the snapshot of `epoch` still waits for, most telling first; empty when it is captured."""
+        snapshot = self.snapshots[epoch]
+        waits = [
+            Waiting(what="closing" if p in snapshot.reports else "report", process=p, app=self.app_of(p))
+            for p in sorted(snapshot.required - snapshot.closed.keys())
+        ]
+        for app, (topic, partition) in sorted(snapshot.expected - snapshot.counted()):
+            owner = self.owner((app, TopicPartition(topic, partition)))
+            waits.append(Waiting(what="input", process=owner, app=app, topic=topic, partition=partition))
+        return waits
+
+    def uncut(self, epoch: int) -> set[Input]:
+        """The inputs that no report has cut yet for the open snapshot of `epoch`."""
+        snapshot = self.open[epoch]
+        return snapshot.expected - snapshot.claims.keys()
+
+    def stopped_apps(self, epoch: int) -> list[str]:
+        """Apps in the scope of the open snapshot of `epoch` of which no process lives (R10)."""
+        return sorted(
+            {self.app_of(process) for process in self.last_of_stopped()} & self.open[epoch].apps.keys()
+        )
+
+    def last_hello(self, app: str) -> Hello:
+        """What the youngest process of an app said of it."""
+        return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process).hello
+
+    def last_of_stopped(self) -> set[int]:
+        """The youngest process of each app of which none lives: what it said of its app still stands (R10, R11)."""
+        alive = {view.hello.app for view in self.living()}
+        last = {v.hello.app: v.process for v in self.processes.values() if self._unretired(v)}
+        return {process for app, process in last.items() if app not in alive}
+
+    def input_topics(self) -> set[str]:
+        """Every topic that some living app named as an input."""
+        return {source.topic for view in self.living() for source in view.hello.inputs}
+
+    def captured(self, epoch: int) -> Captured:
+        """The vector of offsets of a captured snapshot (see `captured.gather`)."""
+        from .captured import gather  # who only takes part never asks
+
+        return gather(self, epoch)
+
+    def app_of(self, process: int) -> str:
+        """The app that a process belongs to."""
+        return self.processes[process].hello.app
+
+    def lives(self, process: int) -> bool:
+        view = self.processes.get(process)
+        return view is not None and view.left is None
+
+    def _unretired(self, view: ProcessView) -> bool:
+        return self.retired.get(view.hello.app, -1) < view.process

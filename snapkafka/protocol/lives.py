@@ -1,0 +1,55 @@
+"""Earlier lives of a process: what it has under way from ids that are void (R12).
+
+A process that was taken for dead, and one whose ledger was made anew, goes on under another id. What it did before is
+nobody's colour: as long as any of it is on its way no cut of this process can be proven, and when all of it has landed
+nothing is left of it but the ends of what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from .colours import Cause, Colours
+from .records import ChangelogEnd, TopicPartition
+
+__all__ = ["EarlierLives"]
+
+
+class EarlierLives:
+    """The lives before this one."""
+
+    def __init__(self) -> None:
+        self.busy: list[Colours] = []  # those that still have something on its way, when last looked at
+        self._written: dict[TopicPartition, int] = {}  # ends of what the others wrote
+
+    def add(self, colours: Colours) -> None:
+        """A life is over."""
+        self.busy.append(colours)
+
+    def event_ended(self, event: Cause) -> None:
+        for life in self.busy:
+            life.end(event)
+
+    def run(self, event: Cause) -> bool:
+        """Does this event run since an earlier life?"""
+        return any(event in life.running for life in self.busy)
+
+    def settle(self) -> None:
+        """Lives that have nothing under way any more leave only the ends of what they wrote."""
+        for life in self.busy:
+            if not life.busy:
+                for tp, sent in life.sent.items():
+                    self._written[tp] = max(sent.end, self._written.get(tp, 0))
+        self.busy = [life for life in self.busy if life.busy]
+
+    def ends(self, recovered: Iterable[ChangelogEnd]) -> tuple[ChangelogEnd, ...]:
+        """What was recovered with our inputs, and what earlier lives wrote since."""
+        return tuple(
+            replace(end, end=max(end.end, self._written.get(TopicPartition(end.topic, end.partition), 0)))
+            for end in recovered
+        )
+
+    def recovered(self) -> None:
+        """New inputs: what was recovered with them holds whatever was written."""
+        self._written.clear()

@@ -1,0 +1,202 @@
+"""What a process does between its cuts: events and their effects, each in its colour (R5, R6).
+
+The hot path of a service: these methods run a few times per event, take plain arguments and do a dictionary operation
+or two. Nothing is decided here. What is white and done is counted (`colours`), what is torn is listed with the cuts
+that are open; where one of those may have waited for that, the machine is asked to `_advance`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from .actions import Action, SendMarkers
+from .closing import OpenCuts
+from .colours import Cause, Colours, Effect, Torn
+from .completion import LedgerState
+from .cut import Positions
+from .lives import EarlierLives
+from .records import TopicPartition
+
+__all__ = ["Work"]
+
+_NOTHING: Sequence[Action] = ()
+
+
+class Work(ABC):
+    """Events, sends and table accesses of one process, in their colours.
+
+    Args:
+        classic: red sends wait until the markers are out, as in 1985: then markers alone keep the cut safe.
+    """
+
+    def __init__(self, *, classic: bool) -> None:
+        self.classic = classic
+        self.marks = True  # False: headers alone do it, wherever this process sends
+        self.ledger = LedgerState(history=False)
+        self.colours = Colours()
+        self.positions = Positions()
+        self.open = OpenCuts()
+        self.earlier = EarlierLives()
+        self._batches: dict[Cause, tuple[Cause, ...]] = {}  # running event -> those that were started with it
+
+    # -- what the rules do with it ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _advance(self) -> list[Action]:
+        """Something white is done: whatever became possible by it."""
+
+    @abstractmethod
+    def _abort_open(self, above: int, upto: int, code: str, reason: str, culprit: str) -> list[Action]:
+        """Something white was lost: abort every open snapshot with an epoch in (above, upto]."""
+
+    # -- events -----------------------------------------------------------------------------------------------
+
+    def event_started(self, event: Cause) -> None:
+        """An agent starts on a record: it has the colour of this instant for good."""
+        self.positions.start(event.agent, event.tp, event.offset)
+        self.colours.start(event)
+
+    def batch_started(self, events: Sequence[Cause]) -> Sequence[Action]:
+        """An agent is handed several records at once: they start now, or go on, in one colour, until each has ended.
+
+        Those that have run before (something handled the records on their way into the batch) may have an earlier one:
+        then the batch tears them (R6).
+        """
+        batch = tuple(events)
+        for event in batch:
+            self.event_started(event)
+            self._batches[event] = batch
+        colours = {event: self.colours.running[event] for event in batch}
+        latest = max(colours.values(), default=0)
+        early = next((event for event, colour in colours.items() if colour < latest), None)
+        return _NOTHING if early is None else self._torn(self.colours.tear(early, latest))
+
+    def worked_off(self, event: Cause, by: Cause | None) -> Sequence[Action]:
+        """The work on a running event was done in the course of another one (None: outside any): what came of it has
+        that one's colour, and so has the event from now on (R6)."""
+        colour = self.colours.running.get(by, self.colours.epoch) if by is not None else self.colours.epoch
+        return self._torn(self.colours.tear(event, colour))
+
+    def event_ended(self, event: Cause) -> Sequence[Action]:
+        """An agent is done with a record."""
+        self.colours.end(event)
+        if self._batches:
+            self._batches.pop(event, None)
+        if self.earlier.busy:
+            self.earlier.event_ended(event)
+        return self._advance() if self.open.cuts else _NOTHING
+
+    # -- torn events (R6) -------------------------------------------------------------------------------------
+
+    def table_touched(self, event: Cause | None, table: str, key: object, *, write: bool) -> Sequence[Action]:
+        """A running event reads or writes a table key; to be called only while `colours.tearing` (R6).
+
+        `event` is None for what is written outside any event.
+        """
+        return self._torn(self.colours.touch(event, table, key, write=write))
+
+    def table_read(self, event: Cause | None, table: str) -> Sequence[Action]:
+        """A running event reads all of a table (iterates, counts); to be called only while `colours.tearing` (R6)."""
+        return self._torn(self.colours.touch_whole(event, table))
+
+    def key_received(self, table: str, key: object, epoch: int) -> None:
+        """A key changes by what another process wrote (a global table), in its colour; the record itself was met."""
+        self.colours.received(table, key, epoch)
+
+    def reply_taken(self, event: Cause, epoch: int) -> Sequence[Action]:
+        """A running event takes in a reply of this colour; the record itself was met (R6)."""
+        return self._torn(self.colours.tear(event, epoch))
+
+    def _torn(self, torn: Torn | None) -> Sequence[Action]:
+        """R6: the event goes on in red, and all of its batch with it."""
+        if torn is None:
+            return _NOTHING
+        self.open.torn(torn)
+        for other in self._batches.get(torn.event, ()):
+            also = self.colours.tear(other, torn.by, torn.table)
+            if also is not None:
+                self.open.torn(also)
+        return self._advance()
+
+    # -- sends ------------------------------------------------------------------------------------------------
+
+    def send_entered(self, event: Cause | None) -> Effect:
+        """A send enters here, wherever it leaves later (R5)."""
+        effect = self.colours.enter(event)
+        if self.earlier.busy and event is not None and self.earlier.run(event):
+            return effect._replace(cause=event)  # its effects are still its effects
+        return effect
+
+    def send_entered_again(self, effect: Effect) -> Effect:
+        """What entered in an earlier life and has not left: it has the colour of the process, and its own cause."""
+        return self.colours.enter(None)._replace(cause=effect.cause)
+
+    def send_stamped(self, effect: Effect, tp: TopicPartition) -> int:
+        """The seq of this send in `tp`. Stamp and append under one lock per partition."""
+        assert effect.sent is self.colours.sent, (
+            "a send of an earlier life is entered anew before it is stamped"
+        )
+        return self.colours.stamp(tp)
+
+    def send_unstamped(self, effect: Effect, tp: TopicPartition, seq: int) -> None:
+        """The append failed under the lock: the seq was never used."""
+        Colours.unstamp(effect.sent[tp], seq)
+
+    def send_appended(self, effect: Effect) -> Sequence[Action]:
+        """The send has left in its order; its acknowledgement follows."""
+        Colours.append(effect)
+        return self._advance() if self.open.cuts else _NOTHING
+
+    def send_acked(self, effect: Effect, tp: TopicPartition, seq: int, offset: int) -> Sequence[Action]:
+        """The send lies at `offset`."""
+        Colours.ack(effect, tp, seq, offset)
+        return self._advance() if self.open.cuts else _NOTHING
+
+    def send_failed(self, effect: Effect, tp: TopicPartition, seq: int, reason: str) -> Sequence[Action]:
+        """R7: a failed white send means no `Closed`, for every open cut that it is white for."""
+        Colours.fail(effect, tp, seq)
+        if not self.open.cuts:
+            return _NOTHING
+        what = f"a white send to {tp} failed: {reason}"
+        return [
+            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
+            *self._advance(),
+        ]
+
+    def send_withdrawn(self, effect: Effect) -> Sequence[Action]:
+        """The send was given up before it was appended: nothing of it is in the log."""
+        Colours.withdraw(effect)
+        return self._advance() if self.open.cuts else _NOTHING
+
+    def marker_stamped(self, tp: TopicPartition) -> int:
+        """The seq of a marker."""
+        return self.colours.stamp(tp)
+
+    def marker_unstamped(self, tp: TopicPartition, seq: int) -> None:
+        """The marker was never appended."""
+        Colours.unstamp(self.colours.sent[tp], seq)
+
+    # -- classic mode -----------------------------------------------------------------------------------------
+
+    def must_wait(self, effect: Effect) -> bool:
+        """In classic mode: must this send wait for the markers of a cut that it is red for?"""
+        return self.classic and any(
+            epoch <= effect.epoch and not cut.markers_asked for epoch, cut in self.open.cuts.items()
+        )
+
+    def first_marker(self, effect: Effect, tp: TopicPartition) -> SendMarkers | None:
+        """In classic mode: the marker that must lie in a partition before our first record there, if that is red.
+
+        At a cut only the partitions that were sent to before get a marker; one sent to later for the first time has to
+        tell its reader of the snapshot too, and of a process born red nobody could learn it otherwise.
+        """
+        if not self.classic or not self.marks or tp in self.colours.sent or not effect.epoch:
+            return None
+        if tp.topic not in self.ledger.marker_topics:
+            return None
+        return SendMarkers(epoch=effect.epoch, previous=0, tps=(tp,))
+
+    def is_awaited(self, effect: Effect) -> bool:
+        """In classic mode: do the markers of a cut wait for this send? Then it waits for no red one before it."""
+        return any(effect.epoch < epoch and not cut.markers_asked for epoch, cut in self.open.cuts.items())

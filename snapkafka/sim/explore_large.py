@@ -1,0 +1,169 @@
+"""Worlds that take longer to explore: more inputs, more that is slow, more that goes wrong (`explore --large`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .explore_lens import A1, LOOP, NEWS, SEND, WRITE, A, SmallWorld, app, plan
+
+__all__ = ["LARGE"]
+
+#: The same with more inputs, more that is slow, more that goes wrong.
+LARGE: Final = (
+    SmallWorld(
+        name="passed",
+        what="R9: an input comes and goes while the report of who has read it in red is late",
+        plan=plan(app("a", "A", WRITE, workers=2), markers=""),
+        inputs=(A,),
+        faults={"rebalance": 2},
+        slow=NEWS | {"post CutReport"},
+        states=215_034,
+    ),
+    SmallWorld(
+        name="closing-large",
+        what="R4, R5, R7: everything is slow in one process, and a send may fail",
+        plan=plan(app("a", "A", (("write", "x"), ("buffer", "A")))),
+        inputs=(A,),
+        faults={"fail-send": 1},
+        states=23_407,
+    ),
+    SmallWorld(
+        name="left-large",
+        what="R8, R10: a sender that left before the trigger, and inputs of an app that does not run",
+        plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
+        inputs=(A, A),
+        faults={"stop a": 1},
+        slow=NEWS | {"ends", "stopped"},
+        states=64_934,
+    ),
+    SmallWorld(
+        name="moves-large",
+        what="R4, R9, R10: an input moves to another worker while reports are late or lost, positions committed late",
+        plan=plan(app("a", "A", WRITE, workers=2)),
+        inputs=(A,),
+        faults={"rebalance": 1, "lose-report": 1},
+        slow=NEWS | {"post CutReport", "commit"},
+        states=156_148,
+    ),
+    SmallWorld(
+        name="replay",
+        what="R10, V5: a rebalance sets an input back, and what was sent is sent again",
+        plan=plan(app("a", "A", LOOP, workers=2)),
+        inputs=(A,),
+        faults={"rebalance": 1},
+        slow=NEWS | {"commit"},
+        states=47_269,
+    ),
+    SmallWorld(
+        name="dead",
+        what="R12: somebody is taken for dead, and goes on; two snapshots",
+        plan=plan(app("a", "A", (("write", "x"), ("send", "B"))), app("b", "B", (("pause",),)), snapshots=2),
+        inputs=(A,),
+        faults={"expire b": 1},
+        slow=NEWS,
+        states=383_275,
+    ),
+    SmallWorld(
+        name="zombie",
+        what="R12, V1: somebody is taken for dead, and goes on, and what it wrote comes late; two snapshots",
+        plan=plan(
+            app("a", "A", WRITE, (("read", "x"), ("send", "B"))), app("b", "B", (("pause",),)), snapshots=2
+        ),
+        inputs=(A, A),
+        faults={"expire b": 1},
+        slow=frozenset({"a ledger Trigger", "stamp"}),
+        states=113_520,
+    ),
+    SmallWorld(
+        name="two",
+        what="R1, R2, R11: two snapshots at once, one cut may serve both",
+        plan=plan(app("a", "A", SEND), app("b", "B", WRITE), snapshots=2),
+        inputs=(A,),
+        slow=NEWS | {"append"},
+        states=387_240,
+    ),
+    SmallWorld(
+        name="small-large",
+        what="2 processes, 2 inputs, 1 snapshot, 1 crash, 1 rebalance, 1 lost report, and news of it are late",
+        plan=plan(app("a", "A", WRITE, workers=2)),
+        inputs=(A, A),
+        faults={"rebalance": 1, "lose-report": 1, "crash": 1},
+        slow=NEWS,
+        states=71_511,
+    ),
+    SmallWorld(
+        name="late-large",
+        what="R10, R11: a process stops, another one of its app joins, and everybody hears of the snapshot late",
+        plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
+        inputs=(A,),
+        faults={"stop b": 1, "restart": 1},
+        slow=NEWS,
+        states=17_183,
+    ),
+    SmallWorld(
+        name="uncut-large",
+        what="R10: an input that is sent to moves, uncut, and so does the table that comes with it",
+        plan=plan(app("a", "A", SEND), app("b", "B", WRITE, workers=2), markers=""),
+        inputs=(A,),
+        faults={"rebalance b": 1},
+        slow=frozenset({"b ledger Trigger"}),
+        states=23_504,
+    ),
+    SmallWorld(
+        name="classic-large",
+        what="R2, R7: red sends wait until the markers are out, and everybody hears everything",
+        plan=plan(app("a", "A", SEND, at_once=2), app("b", "B", WRITE), classic=True),
+        inputs=(A, A),
+        slow=NEWS,
+        states=51_573,
+    ),
+    SmallWorld(
+        name="classic-first-large",
+        what="R2, R7: markers alone, two records, two snapshots",
+        plan=plan(app("a", "A", SEND), app("b", "B", WRITE), hear="markers", classic=True, snapshots=2),
+        inputs=(A, A),
+        asks=0,
+        slow=frozenset(),
+        states=14_496,
+    ),
+    SmallWorld(
+        name="partitions-large",
+        what="R7, R8: two partitions of each topic, every message goes across, and what was sent is late",
+        plan=plan(app("a", "A", SEND, partitions=2), app("b", "B", WRITE, partitions=2)),
+        inputs=(A, A1),
+        slow=NEWS | {"append"},
+        states=157_245,
+    ),
+    SmallWorld(
+        name="partitions-move-large",
+        what="R9, R10: two workers with a partition each change places while their reports are late",
+        plan=plan(app("a", "A", WRITE, workers=2, partitions=2)),
+        inputs=(A, A1),
+        faults={"rebalance": 1},
+        slow=NEWS | {"post CutReport"},
+        states=30_952,
+    ),
+    SmallWorld(
+        name="transactions-large",
+        what="R7, exactly-once: two transactions, each committed, or aborted as its process dies",
+        plan=plan(
+            app("a", "A", (("write", "x"), ("send", "B"))),
+            app("b", "B", WRITE),
+            markers="",
+            exactly_once=True,
+        ),
+        inputs=(A, A),
+        faults={"crash a": 1},
+        slow=NEWS,
+        states=27_197,
+    ),
+    SmallWorld(
+        name="fenced-large",
+        what="R7, R9, exactly-once: what a zombie wrote in part is aborted, and the rest of it comes late",
+        plan=plan(app("a", "A", (("write", "x"), ("write", "y")), workers=2), markers="", exactly_once=True),
+        inputs=(A,),
+        faults={"fence": 1},
+        slow=NEWS | {"append"},
+        states=30_785,
+    ),
+)

@@ -1,0 +1,99 @@
+"""A world to explore: what is in it, what may be late, and what may go wrong.
+
+Everything else about it happens at once, which keeps it small: that is its lens. The worlds themselves are in
+`explore_small` and `explore_large`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from snapkafka.protocol.records import TopicPartition
+
+from .explore_world import ExploredWorld, Stage, settled
+from .log import Stored
+from .plan import Agent, App, Op, Plan
+
+__all__ = ["A1", "LOOP", "NEWS", "PROMPT", "SEND", "WRITE", "A", "B", "SmallWorld", "app", "plan"]
+
+A, B, A1 = TopicPartition("A", 0), TopicPartition("B", 0), TopicPartition("A", 1)
+#: In what order things happen that nothing delays.
+PROMPT: Final = ("stamp", "append", "ack", "ends", "stopped", "post", "ledger", "reply", "global", "commit")
+EVERYTHING: Final = frozenset(PROMPT)
+#: News of a snapshot come late.
+NEWS: Final = frozenset({"ledger Trigger"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallWorld:
+    """A world to explore.
+
+    `slow`: kinds of steps that may happen at any time after they became possible ("ledger", or more finely "ledger
+    Trigger", or that of one app, "a ledger Trigger"); the others happen at once (so the
+    world is smaller than one in which everything is slow: that is its lens). `faults`: what may go wrong, how often.
+    `inputs`: records from outside, there from the start. `asks`: the process that asks for snapshots (-1:
+    anybody). `reduced`: leave out orders that make no difference (`explore_steps`). `states`:
+    distinct ones when this was written.
+    """
+
+    name: str
+    what: str
+    plan: Plan
+    inputs: tuple[TopicPartition, ...]
+    faults: dict[str, int] = field(default_factory=dict)
+    slow: frozenset[str] = EVERYTHING
+    asks: int = -1
+    reduced: bool = True
+    states: int = 0
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of faults."""
+        return frozenset(name.split(" ")[0] for name in self.faults)
+
+    def root(self) -> ExploredWorld:
+        """Everybody has joined, nothing has happened."""
+        world = ExploredWorld(self.plan, Stage())
+        settled(world)
+        for tp in self.inputs:
+            world.broker.append(tp, Stored(hops=self.plan.hops))
+        world.triggers, world.faults = self.plan.snapshots, dict(self.faults)
+        return world
+
+
+def app(
+    name: str, topic: str, *programs: tuple[Op, ...], workers: int = 1, at_once: int = 1, partitions: int = 1
+) -> App:
+    """An app with one agent, that does the programs in turn."""
+    agents = (Agent(f"{name}.{topic}", topic, at_once, programs),) if programs else ()
+    return App(name, agents, partitions, workers)
+
+
+def plan(
+    *apps: App,
+    snapshots: int = 1,
+    markers: str = "AB",
+    hear: str = "",
+    hops: int = 1,
+    table: bool = False,
+    classic: bool = False,
+    exactly_once: bool = False,
+) -> Plan:
+    heard = frozenset(hear.split()) if hear else frozenset({"ledger", "markers", "headers"})
+    return Plan(
+        apps=apps,
+        externals=("A", "B"),
+        marker_topics=tuple(markers),
+        hear=heard,
+        snapshots=snapshots,
+        hops=hops,
+        global_table=table,
+        classic=classic,
+        exactly_once=exactly_once,
+    )
+
+
+SEND: Final[tuple[Op, ...]] = (("send", "B"),)
+WRITE: Final[tuple[Op, ...]] = (("write", "x"),)
+LOOP: Final[tuple[Op, ...]] = (("send", "A"),)

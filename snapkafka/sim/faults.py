@@ -1,0 +1,132 @@
+"""What goes wrong in the simulator, each by its own chance: crashes, rebalances, zombies, strangers, a new ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.events import CameBack, LedgerRecreated, WentAbsent
+
+from .groups import revoke
+from .log import FORGER, Stored
+
+if TYPE_CHECKING:
+    from .process import Process
+    from .world import World
+
+__all__ = ["strike"]
+
+#: Stands for every process of a ledger that is gone.
+GONE: Final = -2
+
+
+def strike(world: World) -> bool:
+    """Something goes wrong, if chance will have it; did it?"""
+    processes = [p for p in world.processes if not p.paused]
+    if processes and world.chance("crash"):
+        world.crash(world.rng.choice(processes))
+    elif world.chance("restart"):
+        missing = [a.name for a in world.plan.apps if sum(p.app is a for p in world.processes) < a.workers]
+        if not missing:
+            return False
+        world.launch(world.rng.choice(missing))
+    elif world.chance("rebalance"):
+        world.unbalanced.add(world.rng.choice(world.plan.apps).name)
+    elif processes and world.chance("pause"):
+        world.rng.choice(processes).paused = True
+        world.count("pauses")
+    elif world.chance("wake"):
+        return _wake(world)
+    elif world.chance("expire"):
+        asking = [(p, epoch) for p in processes for epoch in sorted(p.timers & world.fold.open.keys())]
+        if not asking:
+            return False
+        process, epoch = world.rng.choice(asking)
+        world.count("expired")
+        process.expire(epoch)
+    elif processes and world.chance("stop"):
+        return world.stop(world.rng.choice(processes))
+    elif world.chance("partition"):
+        topic = world.rng.choice(world.plan.externals)
+        world.partitions[topic] += 1
+        world.count("partitions_added")
+        world.unbalanced |= {app.name for app in world.plan.apps if topic in app.topics}
+    elif world.chance("forge"):
+        _forge(world)
+    elif world.chance("copy"):
+        _copy(world)
+    elif world.chance("recreate"):
+        _recreate_ledger(world)
+    elif processes and world.chance("absent"):
+        _absent(world, world.rng.choice(processes))
+    else:
+        return False
+    return True
+
+
+def _wake(world: World) -> bool:
+    """Who was paused goes on; if its group had thrown it out meanwhile, it is a zombie for a while."""
+    asleep = [p for p in world.processes if p.paused]
+    if not asleep:
+        return False
+    process = world.rng.choice(asleep)
+    if process.connected and world.rng.random() < 0.5:
+        process.connected = False  # the group gives up on it, and somebody else reads its inputs
+        world.unbalanced.add(process.app.name)
+        return True
+    process.paused = False
+    if not process.connected and process.consumer.generation != world.generation[process.app.name]:
+        world.count("zombies")
+        for _ in range(world.rng.randrange(8)):
+            options = [c for c in process.choices() if c[0] not in ("commit", "ledger")]
+            if not options:
+                break
+            process.do(*world.rng.choice(options))
+        revoke(world, process)
+    if not process.connected:
+        process.connected = True
+        world.unbalanced.add(process.app.name)
+    return True
+
+
+def _forge(world: World) -> None:
+    """A stranger writes a record with a header that it made up."""
+    tp = world.any_input()
+    epoch = world.rng.randrange(1, len(world.broker.ledger) + 20)
+    if world.fold.is_epoch(epoch):
+        return  # that one would be true
+    world.broker.append(tp, Stored(process=FORGER, epoch=epoch, seq=0, ledger=world.broker.ledger_id))
+    world.count("forged")
+
+
+def _copy(world: World) -> None:
+    """A stranger writes a record with a header that it copied from elsewhere: it is external."""
+    world.broker.append(world.any_input(), Stored())
+    world.count("copied")
+
+
+def _absent(world: World, process: Process) -> None:
+    if process.running or process.buffer or not process.joined:
+        return
+    world.count("absences")
+    process.feed(WentAbsent())
+    process.feed(CameBack())
+
+
+def _recreate_ledger(world: World) -> None:
+    """The ledger is deleted and made anew: every id and epoch of the old one is void."""
+    world.count("ledgers_recreated")
+    world.say("ledger recreated")
+    world.ledgers.append((world.fold, world.broker))
+    world.broker.ledger = []
+    world.broker.ledger_id += 1
+    world.fold = LedgerState()
+    for execution in world.history.executions:
+        execution.process = GONE  # its number may be that of another process from here on
+    for process in world.processes:
+        process.read = 0
+        process.posts.clear()
+        process.ends.clear()
+        process.stopped.clear()
+        process.timers.clear()
+        process.feed(LedgerRecreated())

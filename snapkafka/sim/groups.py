@@ -1,0 +1,144 @@
+"""Consumer groups of the simulator: who is given what, what is recovered with it, and what is committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snapkafka.protocol.actions import AskStopped
+from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken, StoppedSeen
+from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, TopicPartition
+
+from .history import Memory
+from .log import ABORTED, OPEN
+from .running import Consumer
+
+if TYPE_CHECKING:
+    from .process import Process
+    from .world import World
+
+__all__ = ["commit", "rebalance", "revoke", "stopped_app"]
+
+
+def rebalance(world: World, app_name: str) -> None:
+    """Everything is taken from everybody, and given anew. Who is paused hears of it later."""
+    world.unbalanced.discard(app_name)
+    app = world.apps[app_name]
+    members = [p for p in world.processes if p.app is app and p.connected]
+    world.count("rebalances")
+    world.say(f"rebalance {app_name}")
+    for process in members:
+        if world.chance("fence"):
+            process.fence()
+        elif not world.chance("revoke-uncommitted"):
+            commit(world, process)
+        revoke(world, process)
+    world.generation[app_name] += 1
+    if not members:
+        return
+    shift = world.rng.randrange(len(members))
+    everything = [TopicPartition(t, p) for t in app.topics for p in range(world.partitions[t])]
+    for index, process in enumerate(members):
+        mine = [tp for tp in everything if (tp.partition + shift) % len(members) == index]
+        give(world, process, mine)
+
+
+def revoke(world: World, process: Process) -> None:
+    process.consumer = Consumer()
+    process.feed(InputsTaken())
+
+
+def give(world: World, process: Process, inputs: list[TopicPartition]) -> None:
+    """Recover the tables (R2 holds for their records too), and start where the group has committed."""
+    app = process.app
+    partitions = sorted({tp.partition for tp in inputs})
+    memory: dict[int, Memory] = {}
+    for partition in partitions:
+        memory[partition] = process.memory.get(partition) or _recover(world, process, partition)
+    process.memory = memory
+    process.consumer = Consumer(generation=world.generation[app.name])
+    for tp in inputs:
+        process.consumer.fetch[tp] = world.broker.committed.get((app.name, tp), 0)
+    process.feed(
+        InputsGiven(
+            generation=world.generation[app.name],
+            inputs=tuple(
+                InputGiven(
+                    tp=tp,
+                    agents=tuple(a.name for a in app.agents if a.topic == tp.topic),
+                    position=process.consumer.fetch[tp],
+                    replay_until=_replay_until(world, app.name, tp),
+                )
+                for tp in inputs
+            ),
+            changelogs=tuple(
+                ChangelogEnd(
+                    table="t",
+                    topic=app.changelog,
+                    partition=p,
+                    end=len(world.broker.log(TopicPartition(app.changelog, p))),
+                )
+                for p in partitions
+            ),
+        )
+    )
+
+
+def _recover(world: World, process: Process, partition: int) -> Memory:
+    memory: Memory = {}
+    for record in world.broker.log(TopicPartition(process.app.changelog, partition)):
+        if record.state == ABORTED or record.state == OPEN or record.step < 0:
+            continue
+        world.meets(process, record, "recovery")
+        world.history.recovered(memory, record.key, record.value, record.step)
+    return memory
+
+
+def _replay_until(world: World, app: str, tp: TopicPartition) -> int:
+    """Up to where the changelog shows effects of events of this input."""
+    log = world.broker.log(TopicPartition(world.apps[app].changelog, tp.partition))
+    causes = [r.cause[1] + 1 for r in log if r.cause is not None and r.cause[0] == tp and r.state != ABORTED]
+    return max(causes, default=0)
+
+
+def stopped_app(world: World, action: AskStopped) -> StoppedSeen:
+    committed = world.broker.committed
+    changelogs = [
+        ChangelogEnd(
+            table=t.name,
+            topic=t.changelog,
+            partition=p,
+            end=len(world.broker.log(TopicPartition(t.changelog, p))),
+        )
+        for t in action.tables
+        for p in range(t.partitions)
+    ]
+    world.count("stopped_apps")
+    return StoppedSeen(
+        epoch=action.epoch,
+        app=action.app,
+        asked_at=action.asked_at,
+        positions=tuple(
+            Position(
+                agent="*",
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=committed.get((action.app, tp), 0),
+                replay_until=_replay_until(world, action.app, tp),
+            )
+            for tp in action.inputs
+        ),
+        changelogs=tuple(changelogs),
+        ends=tuple(
+            LogEnd(topic=tp.topic, partition=tp.partition, end=len(world.broker.log(tp)))
+            for tp in action.inputs
+        ),
+    )
+
+
+def commit(world: World, process: Process) -> None:
+    if process.consumer.generation != world.generation[process.app.name] or not process.connected:
+        world.count("fenced_commits")
+        return
+    for tp in process.consumer.fetch:
+        key = (process.app.name, tp)
+        world.broker.committed[key] = max(process.committable(tp), world.broker.committed.get(key, 0))

@@ -1,0 +1,89 @@
+"""Plans that bring a mutant to light sooner: in most worlds something else hides it, or fails the snapshot first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from .plan import HARMLESS_TO_ASSIGNMENTS, Agent, Plan, plain
+
+__all__ = ["alone", "as_in_1985", "deaf", "faults", "in_transactions", "sober", "untold"]
+
+
+def faults(**chances: float) -> Callable[[Plan], Plan]:
+    """Let these go wrong, and whatever else the plan has; with many snapshots, for it is them that are to suffer."""
+    wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
+    return lambda plan: replace(
+        plan, snapshots=6, inputs=10, hops=2, faults={**plan.faults, "forge": 0, "recreate": 0, **wanted}
+    )
+
+
+def deaf(**chances: float) -> Callable[[Plan], Plan]:
+    """As `faults`, and nobody is told of a snapshot by the ledger, which would often hide what is missing."""
+    with_faults = faults(**chances)
+    return lambda plan: replace(
+        with_faults(plan), hear=frozenset({"headers"}), classic=False, exactly_once=False
+    )
+
+
+def alone(
+    *, apps: int, workers: int, slow: dict[str, float] | None = None, **chances: float
+) -> Callable[[Plan], Plan]:
+    """Only the first apps of the plan, of one partition each, and nothing goes wrong but this.
+
+    In a larger world something else mostly fails the snapshot, or tells the process that must not hear of it.
+    """
+    wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
+    return lambda plan: replace(
+        plan,
+        apps=tuple(replace(app, partitions=1, workers=workers) for app in plan.apps[:apps]),
+        slow=plan.slow if slow is None else slow,
+        faults=wanted,
+        retries=0,
+        snapshots=6,
+        inputs=10,
+        hops=2,
+    )
+
+
+def untold(plan: Plan) -> Plan:
+    """Who is given an input has heard of no snapshot: not by the ledger, nor by the table that it recovers."""
+    lonely = alone(apps=1, workers=2, rebalance=0.01)(plan)
+    apps = tuple(replace(app, agents=tuple(map(_writing_nothing, app.agents))) for app in lonely.apps)
+    return replace(lonely, apps=apps, hear=frozenset({"headers"}), classic=False, exactly_once=False)
+
+
+def _writing_nothing(agent: Agent) -> Agent:
+    programs = (
+        tuple(("pause",) if op[0] in ("write", "gwrite") else op for op in program)
+        for program in agent.programs
+    )
+    return replace(agent, programs=tuple(programs))
+
+
+def in_transactions(plan: Plan) -> Plan:
+    """One worker, that commits its transactions long after it could have closed, and dies now and then."""
+    at_once = dict.fromkeys(("post", "ledger", "ends", "ack"), 20.0)
+    lonely = alone(apps=1, workers=1, slow=at_once, crash=0.01, restart=0.1)(plan)
+    return replace(lonely, exactly_once=True, classic=False)
+
+
+def as_in_1985(plan: Plan) -> Plan:
+    """Nobody hears of a snapshot but by markers, red sends wait for them, and no input moves."""
+    apps = tuple(
+        replace(app, agents=tuple(replace(agent, programs=plain(agent.programs)) for agent in app.agents))
+        for app in plan.apps
+    )
+    return replace(
+        sober(plan),
+        apps=apps,
+        marker_topics=plan.externals,
+        hear=frozenset({"markers"}),
+        classic=True,
+        exactly_once=False,
+        faults={fault: share for fault, share in plan.faults.items() if fault in HARMLESS_TO_ASSIGNMENTS},
+    )
+
+
+def sober(plan: Plan) -> Plan:
+    return replace(plan, faults={**plan.faults, "forge": 0})

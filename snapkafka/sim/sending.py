@@ -1,0 +1,181 @@
+"""What a worker sends: from its entry over the buffer and the outbox of its partition into the log, and acknowledged.
+
+Each is a step of its own. The machine colours what enters, stamps what leaves, and is told what became of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from snapkafka.checks.causal import Execution
+from snapkafka.protocol.actions import Action, SendMarkers
+from snapkafka.protocol.colours import Effect
+from snapkafka.protocol.events import Event, MarkerSent
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.worker import WorkerProtocol
+
+from .log import ABORTED, OPEN, Stored
+from .plan import App
+
+if TYPE_CHECKING:
+    from .running import Running
+    from .world import World
+
+__all__ = ["Sender", "Sending"]
+
+
+@dataclass(slots=True, eq=False)
+class Sending:
+    """A record on its way: in the buffer, in the outbox of its partition, in the log but not acknowledged."""
+
+    tp: TopicPartition
+    record: Stored
+    effect: Effect | None = None  # None: a marker
+    epoch: int = 0
+    execution: Execution | None = None
+    offset: int = -1
+
+
+class Sender(ABC):
+    """A process as far as it sends."""
+
+    def __init__(self, world: World, number: int, app: App) -> None:
+        self.world, self.number, self.app = world, number, app
+        self.machine = WorkerProtocol(hear=world.plan.hear, classic=world.plan.classic)
+        self.buffer: deque[Sending] = deque()
+        self.waiting: deque[Sending] = deque()  # classic mode: red sends behind the markers
+        self.outbox: dict[TopicPartition, deque[Sending]] = {}
+        self.unacked: dict[TopicPartition, deque[Sending]] = {}
+        self.transaction: list[Sending] = []
+        self.fenced: set[int] = set()  # executions of which nothing will be committed any more
+
+    @abstractmethod
+    def feed(self, event: Event) -> list[Action]:
+        """Tell the machine, and do what it says."""
+
+    @abstractmethod
+    def act(self, actions: Iterable[Action]) -> None:
+        """Do what the machine says."""
+
+    @abstractmethod
+    def _settled(self, sending: Sending) -> None:
+        """Nothing more will become of it."""
+
+    def send(
+        self,
+        tp: TopicPartition,
+        step: int,
+        running: Running | None,
+        *,
+        key: str = "",
+        buffered: bool = False,
+        reply_to: tuple[int, int] | None = None,
+    ) -> None:
+        cause = running.cause if running is not None else None
+        effect = self.machine.send_entered(cause)
+        if effect.epoch < self.machine.colours.epoch:
+            self.world.count("white_sends_while_red")
+        record = Stored(
+            cause=None if effect.cause is None else (effect.cause.tp, effect.cause.offset),
+            key=key,
+            value=step,
+            hops=self.world.hops_left(running.hops - 1 if running is not None else 1),
+            reply_to=reply_to,
+            step=step,
+        )
+        sending = Sending(tp, record, effect, execution=running.execution if running is not None else None)
+        if running is not None:
+            running.unacked += 1
+        if buffered:
+            self.buffer.append(sending)
+        else:
+            self._leave(sending)
+
+    def _stamp(self, _: object) -> None:
+        self._leave(self.buffer.popleft())
+
+    def _leave(self, sending: Sending) -> None:
+        assert sending.effect is not None
+        if sending.effect.sent is not self.machine.colours.sent:
+            self.machine.send_withdrawn(sending.effect)  # it entered in an earlier life
+            sending.effect = self.machine.send_entered_again(sending.effect)
+        if self.machine.process is None or self.machine.must_wait(sending.effect):
+            self.world.waits(self)
+            self.waiting.append(sending)
+            return
+        effect, tp = sending.effect, sending.tp
+        if (first := self.machine.first_marker(effect, tp)) is not None:
+            self._send_markers(first)
+        self._stamped(sending.record, effect.epoch, self.machine.send_stamped(effect, tp))
+        self.outbox.setdefault(tp, deque()).append(sending)
+        self.act(self.machine.send_appended(effect))
+
+    def _release(self) -> None:
+        waiting, self.waiting = self.waiting, deque()
+        for sending in waiting:
+            self._leave(sending)
+
+    def _append(self, tp: object) -> None:
+        assert isinstance(tp, TopicPartition)
+        world, sending = self.world, self.outbox[tp].popleft()
+        fenced = sending.execution is not None and sending.execution.number in self.fenced
+        if sending.effect is not None and (fenced or world.chance("fail-send")):
+            world.count("failed_sends")
+            self._lose(sending, "the broker said no")
+            return
+        transactional = world.plan.exactly_once and sending.execution is not None
+        if transactional:
+            sending.record.state = OPEN
+            self.transaction.append(sending)
+        sending.offset = world.broker.append(tp, sending.record)
+        if sending.record.step >= 0:
+            world.history.steps[sending.record.step].record = (tp, sending.offset)
+        if sending.effect is not None and not transactional and world.chance("duplicate"):
+            world.count("duplicates")
+            sending.offset = world.broker.append(tp, sending.record)
+        self.unacked.setdefault(tp, deque()).append(sending)
+
+    def _lose(self, sending: Sending, why: str) -> None:
+        """A send has failed, and whoever sent it is told."""
+        assert sending.effect is not None
+        self.world.history.fail(sending.record.step)
+        self._settled(sending)
+        self.act(self.machine.send_failed(sending.effect, sending.tp, sending.record.seq, why))
+
+    def fence(self) -> None:
+        """Its inputs are somebody else's, who has aborted what it left open; nothing of what still runs will count."""
+        open_sends, self.transaction = self.transaction, []
+        for sending in open_sends:
+            sending.record = self.world.broker.end(sending.tp, sending.offset, ABORTED)
+            self.unacked[sending.tp].remove(sending)
+            self._lose(sending, "its transaction was aborted")
+
+    @staticmethod
+    def acknowledged(sending: Sending) -> bool:
+        """Does it count? In a transaction only once that has ended."""
+        return sending.record.state != OPEN
+
+    def _ack(self, tp: object) -> None:
+        assert isinstance(tp, TopicPartition)
+        sending = self.unacked[tp].popleft()
+        if sending.effect is None:
+            self.feed(MarkerSent(epoch=sending.epoch, tp=tp, offset=sending.offset))
+            return
+        if not self.world.plan.exactly_once or sending.execution is None:
+            self._settled(sending)
+        self.act(self.machine.send_acked(sending.effect, tp, sending.record.seq, sending.offset))
+
+    def _send_markers(self, action: SendMarkers) -> None:
+        for tp in action.tps:
+            seq = self.machine.marker_stamped(tp)
+            record = self._stamped(Stored(marker=True, previous=action.previous), action.epoch, seq)
+            self.outbox.setdefault(tp, deque()).append(Sending(tp, record, epoch=action.epoch))
+
+    def _stamped(self, record: Stored, epoch: int, seq: int) -> Stored:
+        record.process = -1 if self.machine.process is None else self.machine.process
+        record.epoch, record.seq, record.ledger = epoch, seq, self.world.broker.ledger_id
+        return record
