@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import LocalStore, open_store
+from snapkafka.store import Store, open_manifest, open_store
 
 from .desk import Desk
 from .facts import DEFAULT_ISOLATION, ISOLATIONS, kafka_options, look
@@ -190,16 +190,17 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             store = given if given is not None else _store(captured.storage)
             view = desk.look(captured, options.isolation)
             # A parent that is assembled on the way is looked at when it is there.
-            parent_is_there = (captured.parent, store.root) not in to_come
+            parent_is_there = (captured.parent, store.uri) not in to_come
             base = _base(store, captured, desk, options) if parent_is_there else None
             starts = base.starts if base is not None else None
             with told_when_it_was_lost(store, captured):
                 require_offsets(view, starts=starts)
             offsets = max(offsets, _offsets(view, options, starts))
             work.append((captured, store))
-            to_come.add((captured.id, store.root))
+            to_come.add((captured.id, store.uri))
         results = []
-        with _spark(options, offsets) as spark, _spared(spark, options) as spared:
+        schemes = {store.scheme for _, store in work}
+        with _spark(options, offsets, schemes) as spark, _spared(spark, options) as spared:
             from . import invariants, job
             from .meter import Meter
 
@@ -222,10 +223,10 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
                 )
                 work_done = meter.work(manifest.checks, written=manifest)
                 options.say(in_words(work_done))
-                path = store.manifest_path(captured.id)
-                desk.record(manifest, str(path))
+                place = store.manifest_place(captured.id)
+                desk.record(manifest, place)
                 not_committed = desk.commit(manifest) if Verdict(manifest.verdict).good else "not verified"
-                result = assembled(manifest, path, not_committed, work_done)
+                result = assembled(manifest, place, not_committed, work_done)
                 if asked and Verdict(manifest.verdict).good:
                     answers = job.check_entries(job.ask(spark, store, manifest, base, asked))
                     result["answers"] = [asdict(answer) for answer in answers]
@@ -233,7 +234,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
     return results
 
 
-def _base(store: LocalStore, captured: Captured, desk: Desk, options: argparse.Namespace) -> Base | None:
+def _base(store: Store, captured: Captured, desk: Desk, options: argparse.Namespace) -> Base | None:
     return find_base(store, captured, desk.ledger(captured), isolation=options.isolation)
 
 
@@ -246,7 +247,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     connection, given, schemas = _connection(options.bootstrap), _invariants(options), _schemas(options)
     work = []
     for path in options.manifest:
-        manifest = _manifest(Path(path))
+        manifest = _manifest(path)
         since_ms = manifest.ledger.triggered_ms
         view = asyncio.run(
             look(connection, manifest.captured, isolation=options.isolation, triggered_ms=since_ms)
@@ -276,11 +277,15 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     return results
 
 
-def _manifest(path: Path) -> Manifest:
+def _manifest(place: str) -> Manifest:
+    store, name = open_manifest(place)
     try:
-        return manifests.load(path.read_text(encoding="utf-8"), where=str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(f"manifest {path} cannot be read: {error}", hint="check --manifest") from error
+        text = store.text(name)
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"manifest {place} cannot be read: {error}", hint="check --manifest") from error
+    if text is None:
+        raise BadInputError(f"there is no manifest {place}", hint="check --manifest")
+    return manifests.load(text, where=place)
 
 
 # --- Arguments ------------------------------------------------------------------------------------------------------
@@ -320,7 +325,7 @@ def _schemas(options: argparse.Namespace) -> dict[str, str]:
     return schemas
 
 
-def _store(uri: str) -> LocalStore:
+def _store(uri: str) -> Store:
     store = open_store(uri)
     store.check_writable()
     return store
@@ -350,11 +355,11 @@ def _offsets(
 
 
 @contextmanager
-def _spark(options: argparse.Namespace, offsets: int) -> Iterator[Any]:
+def _spark(options: argparse.Namespace, offsets: int, schemes: Collection[str] = ()) -> Iterator[Any]:
     from .session import session
 
     options.say("starting Spark")
-    with session(offsets=offsets, ui=options.ui) as spark:
+    with session(offsets=offsets, ui=options.ui, s3="s3a" in schemes) as spark:
         if options.ui and spark.sparkContext.uiWebUrl:
             options.say(f"Spark's page: {spark.sparkContext.uiWebUrl}")
         yield spark

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -24,6 +23,7 @@ from snapkafka.checks.state_checks import StateFacts
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import STATE, STATE_DELTA, Manifest, SettledEntry, state_table
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import Store
 from snapkafka.store.chains import KEY
 
 from . import writing
@@ -104,10 +104,10 @@ def resolved(full: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:
     return kept.unionByName(newest.where(~fn.col("deleted")).drop("deleted")).select(*columns(STATE))
 
 
-def whole_state(spark: SparkSession, root: Path, parts: Sequence[Manifest], own: DataFrame) -> DataFrame:
-    """The state of a snapshot whose own delta is `own`, on top of that of `parts`, which lie in the folder `root`."""
+def whole_state(spark: SparkSession, store: Store, parts: Sequence[Manifest], own: DataFrame) -> DataFrame:
+    """The state of a snapshot whose own delta is `own`, on top of that of `parts`, which lie in `store`."""
     tables = map(state_table, parts)
-    full, *others = (writing.read_back(spark, t.name, (root / t.path).parent) for t in tables)
+    full, *others = (writing.read(spark, t.name, store.spark_uri(t.path)) for t in tables)
     return resolved(full, [*others, own])
 
 

@@ -16,12 +16,27 @@ from snapkafka.errors import (
 )
 from snapkafka.manifest import RestorableEntry
 from snapkafka.protocol.captured import Captured
-from snapkafka.store import LocalStore
+from snapkafka.store import Store
 
 __all__ = ["told_when_it_was_lost", "translate"]
 
 #: What is in a Java message -> what it means. The first that fits counts.
 _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
+    (
+        "S3AFileSystem not found",
+        DependencyMissingError,
+        "this Spark session has no S3 (hadoop-aws among its jars)",
+    ),
+    (
+        "PathOutputCommitProtocol",
+        DependencyMissingError,
+        "this Spark session has no committer for S3 (spark-hadoop-cloud among its jars)",
+    ),
+    ("AWSStatus503Exception", StorageError, "the storage asks to be spared, and did so for too long"),
+    ("AccessDeniedException", StorageError, "the storage denies access to Spark"),
+    ("UnknownStoreException", StorageError, "there is no such bucket"),
+    ("AWSClientIOException", StorageError, "the storage cannot be reached from Spark"),
+    ("AWSServiceIOException", StorageError, "the storage fails"),
     ("data may have been lost", OffsetsGoneError, "records were deleted while they were read"),
     ("OffsetOutOfRange", OffsetsGoneError, "records were deleted while they were read"),
     ("UnknownTopicOrPartition", OffsetsGoneError, "a topic was deleted while it was read"),
@@ -56,7 +71,7 @@ def _texts(error: BaseException | None) -> Iterator[str]:
 
 
 @contextmanager
-def told_when_it_was_lost(store: LocalStore, captured: Captured) -> Iterator[None]:
+def told_when_it_was_lost(store: Store, captured: Captured) -> Iterator[None]:
     """Adds to an `OffsetsGoneError` what an earlier assembly has said of how long the records would last."""
     try:
         yield
@@ -68,7 +83,7 @@ def told_when_it_was_lost(store: LocalStore, captured: Captured) -> Iterator[Non
         raise OffsetsGoneError(message, hint=error.advice) from error
 
 
-def _said_before(store: LocalStore, captured: Captured) -> RestorableEntry | None:
+def _said_before(store: Store, captured: Captured) -> RestorableEntry | None:
     try:
         return store.read(captured.id).restorable
     except SnapkafkaError:

@@ -13,7 +13,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +48,7 @@ from snapkafka.manifest import (
     file_stem,
 )
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import LocalStore
+from snapkafka.store import Folder, Store
 from snapkafka.wire.headers import ledger_id
 
 from . import checks, deltas, invariants, tables, writing
@@ -58,6 +57,7 @@ from .decode import stamped, stamps
 from .lookups import Lookups
 from .meter import Meter, observed
 from .parents import Base
+from .remote import reached
 from .session import sized
 from .source import read_ranges
 
@@ -94,7 +94,7 @@ def assemble(
     spark: SparkSession,
     view: CutView,
     settings: Settings,
-    store: LocalStore,
+    store: Store,
     *,
     namespace: str,
     base: Base | None = None,
@@ -138,6 +138,7 @@ def assemble(
     lookups = Lookups(spark, view)
     with (
         sized(spark, _offsets(ranges)),
+        reached(spark, store),
         store.staging(captured.id) as folder,
         _read(spark, ranges, settings, meter, view.topics_read) as records,
     ):
@@ -150,16 +151,9 @@ def assemble(
             outcomes, held = looked.result()
         seen = written if base is None else _with_state(spark, written, base, store)
         outcomes += clock.timed("invariants", lambda: invariants.check(spark, wanted, seen))
-        entries = tuple(
-            writing.entry(
-                name,
-                folder,
-                file_stem(captured.id),
-                rows=sums[name][0],
-                digest=sums[name][1],
-                table=written[name],
-            )
-            for name in written
+        entries = clock.timed(
+            "files",
+            lambda: writing.entries(spark, store, folder, file_stem(captured.id), written, sums),
         )
         manifest = _manifest(
             spark,
@@ -207,16 +201,15 @@ def verify(
 
 
 def ask(
-    spark: SparkSession, store: LocalStore, manifest: Manifest, base: Base | None, asked: Iterable[Invariant]
+    spark: SparkSession, store: Store, manifest: Manifest, base: Base | None, asked: Iterable[Invariant]
 ) -> list[CheckOutcome]:
     """Whether predicates hold in an assembled snapshot. Not holding is no fault of it: they are no checks of it."""
     written = {
-        table.name: writing.read_back(spark, table.name, (store.root / table.path).parent)
-        for table in manifest.tables
+        table.name: writing.read(spark, table.name, store.spark_uri(table.path)) for table in manifest.tables
     }
-    return invariants.check(
-        spark, asked, written if base is None else _with_state(spark, written, base, store)
-    )
+    seen = written if base is None else _with_state(spark, written, base, store)
+    with reached(spark, store):
+        return invariants.check(spark, asked, seen)
 
 
 def _check(
@@ -289,7 +282,7 @@ def _write(
     lookups: Lookups,
     base: Base | None,
     decoding: Decoding,
-    folder: Path,
+    folder: Folder,
     ranges: list[ReadRange],
 ) -> dict[str, DataFrame]:
     """Write every table; returns them as they were written."""
@@ -321,11 +314,11 @@ def _write(
 
 
 def _with_state(
-    spark: SparkSession, written: Mapping[str, DataFrame], base: Base, store: LocalStore
+    spark: SparkSession, written: Mapping[str, DataFrame], base: Base, store: Store
 ) -> dict[str, DataFrame]:
     """The tables of an incremental snapshot as its readers see them: the whole state in the place of the delta."""
     others = {name: table for name, table in written.items() if name != STATE_DELTA}
-    return {STATE: deltas.whole_state(spark, store.root, base.parts, written[STATE_DELTA]), **others}
+    return {STATE: deltas.whole_state(spark, store, base.parts, written[STATE_DELTA]), **others}
 
 
 def _offsets(ranges: list[ReadRange]) -> int:

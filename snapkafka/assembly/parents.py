@@ -11,7 +11,7 @@ from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
 from snapkafka.protocol.captured import Captured, ChangelogCut
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import LocalStore, state_parts
+from snapkafka.store import Store, state_parts
 
 __all__ = ["Base", "find_base"]
 
@@ -44,7 +44,7 @@ class Base:
         )
 
 
-def find_base(store: LocalStore, captured: Captured, ledger: LedgerEntry, *, isolation: str) -> Base | None:
+def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str) -> Base | None:
     """What a snapshot builds on; None: it is a full one.
 
     Args:
@@ -62,7 +62,7 @@ def find_base(store: LocalStore, captured: Captured, ledger: LedgerEntry, *, iso
         parent = store.read(captured.parent)
     except UnknownSnapshotError as error:
         raise UnknownSnapshotError(
-            f"snapshot {captured.id} builds on {captured.parent or 'no other'}, and there is none such in {store.root}",
+            f"snapshot {captured.id} builds on {captured.parent or 'no other'}, and there is none such in {store}",
             hint=f"`snapkafka assemble {captured.parent}` first, into the same storage; else {FULL}",
         ) from error
     if why := next(_obstacles(captured, parent, ledger, isolation), ""):

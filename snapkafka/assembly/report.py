@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.checks import Status
@@ -20,10 +19,10 @@ __all__ = ["assembled", "report", "verified"]
 SHOWN_MAX: Final = 5
 
 
-def assembled(manifest: Manifest, path: Path, not_committed: str, work: Work) -> dict[str, Any]:
+def assembled(manifest: Manifest, place: str, not_committed: str, work: Work) -> dict[str, Any]:
     """After an assembly."""
     return {
-        **verified(manifest, str(path), work),
+        **verified(manifest, place, work),
         "content": manifest.content,
         "tables": {table.name: table.rows for table in manifest.tables},
         "seconds": manifest.times.seconds,

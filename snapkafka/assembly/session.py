@@ -24,7 +24,7 @@ except ImportError as error:  # pragma: no cover -- the extra is not installed
         f"assembly and verification need Spark: {error}", hint="pip install 'snapkafka[spark]'"
     ) from error
 
-__all__ = ["session", "sized"]
+__all__ = ["having", "session", "sized"]
 
 #: Two: what a developer's machine can spare, and enough for snapshots of a million records.
 MASTER: Final = "local[2]"
@@ -64,13 +64,14 @@ JAVA_SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @contextlib.contextmanager
 def session(
-    *, offsets: int = 0, ui: bool = False, settings: Mapping[str, str] | None = None
+    *, offsets: int = 0, ui: bool = False, s3: bool = False, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """A Spark session for the length of the `with` block; one that was there before stays after it.
 
     Args:
         offsets: about how many have to be read by one snapshot.
         ui: serve Spark's web page while it runs (local sessions only).
+        s3: read and write there too (others have to bring the jars).
         settings: Spark settings on top of `LOCAL` (local sessions only).
 
     Raises:
@@ -83,7 +84,7 @@ def session(
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM and set everything
         spark = SparkSession.builder.appName("snapkafka").getOrCreate()
     else:
-        spark = _local(offsets, ui, settings or {})
+        spark = _local(offsets, ui, s3, settings or {})
     try:
         yield spark
     finally:
@@ -99,17 +100,27 @@ def sized(spark: SparkSession, offsets: int) -> Iterator[None]:
     of the time of small data.
     """
     fitting = {**ALWAYS, **(SMALL if offsets <= SMALL_MAX else {})}
-    before = {name: spark.conf.get(name) for name in fitting}
-    for name, value in fitting.items():
+    with having(spark, fitting):
+        yield
+
+
+@contextlib.contextmanager
+def having(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """These settings for the length of the block."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
-def _local(offsets: int, ui: bool, settings: Mapping[str, str]) -> SparkSession:
+def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> SparkSession:
     os.environ["JAVA_HOME"] = str(spark_java_home())
     # Spark starts its Python workers by this; the `python3` of the PATH may be another one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -117,7 +128,7 @@ def _local(offsets: int, ui: bool, settings: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder.appName("snapkafka").master(MASTER)
     java = f"-Dlog4j2.configurationFile={LOG4J.as_uri()}" + (f" {JAVA_SMALL}" if offsets <= SMALL_MAX else "")
     own = {
-        "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+        "spark.jars": ",".join(str(jar) for jar in spark_jars(s3=s3)),
         "spark.ui.enabled": str(ui).lower(),
         "spark.driver.extraJavaOptions": java,
     }

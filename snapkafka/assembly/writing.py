@@ -15,19 +15,21 @@ from pyspark.sql import functions as fn
 
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, FileEntry, TableEntry
+from snapkafka.store import Folder, RemoteFolder, Store
 
+from . import remote
 from .meter import step
 from .tables import SORTED_BY, schema
 
-__all__ = ["digests", "entry", "read_back", "write"]
+__all__ = ["digests", "entries", "read", "read_back", "write"]
 
 #: A file for so many rows, at most: small tables are one file, large ones are written and read in parallel.
 ROWS_PER_FILE: Final = 500_000
 _CHUNK: Final = 1 << 20
 
 
-def write(table: DataFrame, name: str, folder: Path, *, rows_max: int) -> None:
-    """Write a table into `folder`/`name`, as `part-00000.parquet` and on.
+def write(table: DataFrame, name: str, folder: Folder, *, rows_max: int) -> None:
+    """Write a table into `folder`/`name`; in a local one as `part-00000.parquet` and on.
 
     Args:
         rows_max: more rows than this it cannot have.
@@ -35,9 +37,13 @@ def write(table: DataFrame, name: str, folder: Path, *, rows_max: int) -> None:
     Raises:
         StorageError: the folder cannot be written.
     """
-    place = folder / name
+    rows = _in_files(table, name, rows_max)
     with step(table.sparkSession, f"table {name}"):
-        _in_files(table, name, rows_max).write.parquet(place.as_uri())
+        if isinstance(folder, RemoteFolder):
+            remote.spread(rows).write.parquet(f"{folder.uri}/{name}")
+            return
+        place = folder / name
+        rows.write.parquet(place.as_uri())
     try:
         parts = sorted(place.glob("part-*.parquet"))
         for other in set(place.iterdir()) - set(parts):  # checksums and flags of the committer
@@ -54,9 +60,15 @@ def _in_files(table: DataFrame, name: str, rows_max: int) -> DataFrame:
     return table.coalesce(files) if files > 1 else table.coalesce(1).sortWithinPartitions(*SORTED_BY[name])
 
 
-def read_back(spark: SparkSession, name: str, folder: Path) -> DataFrame:
+def read_back(spark: SparkSession, name: str, folder: Folder) -> DataFrame:
     """The table as it was written."""
-    return spark.read.schema(schema(name)).parquet((folder / name).as_uri())
+    place = f"{folder.uri}/{name}" if isinstance(folder, RemoteFolder) else (folder / name).as_uri()
+    return read(spark, name, place)
+
+
+def read(spark: SparkSession, name: str, uri: str) -> DataFrame:
+    """A table by the folder that it lies in."""
+    return spark.read.schema(schema(name)).parquet(uri)
 
 
 def digests(tables: Mapping[str, DataFrame]) -> dict[str, tuple[int, str]]:
@@ -92,19 +104,43 @@ def _row_hash(table: DataFrame) -> SparkColumn:
     return fn.xxhash64(*values)
 
 
-def entry(name: str, folder: Path, stem: str, *, rows: int, digest: str, table: DataFrame) -> TableEntry:
-    """What the manifest says of a table.
+def entries(
+    spark: SparkSession,
+    store: Store,
+    folder: Folder,
+    stem: str,
+    written: Mapping[str, DataFrame],
+    sums: Mapping[str, tuple[int, str]],
+) -> tuple[TableEntry, ...]:
+    """What the manifest says of tables.
 
     Args:
-        folder: where it lies now.
-        stem: the folder of the snapshot, relative to the storage, where it will lie.
+        folder: where they lie now.
+        stem: the folder of the snapshot, relative to the storage, where those in a local one will lie.
+        sums: what `digests` has found.
     """
-    files = tuple(
+    if isinstance(folder, RemoteFolder):
+        stem, files = folder.path, remote.files(spark, store, folder, list(written))
+    else:
+        files = {name: _files(name, folder, stem) for name in written}
+    return tuple(
+        TableEntry(
+            name=name,
+            path=f"{stem}/{name}",
+            rows=sums[name][0],
+            digest=sums[name][1],
+            schema=tuple(Column(name=column, type=kind) for column, kind in table.dtypes),
+            files=files[name],
+        )
+        for name, table in written.items()
+    )
+
+
+def _files(name: str, folder: Path, stem: str) -> tuple[FileEntry, ...]:
+    return tuple(
         FileEntry(path=f"{stem}/{name}/{part.name}", bytes=part.stat().st_size, sha256=_sha256(part))
         for part in sorted((folder / name).glob("*.parquet"))
     )
-    fields = tuple(Column(name=column, type=kind) for column, kind in table.dtypes)
-    return TableEntry(name=name, path=f"{stem}/{name}", rows=rows, digest=digest, schema=fields, files=files)
 
 
 def _sha256(path: Path) -> str:

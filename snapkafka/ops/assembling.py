@@ -18,7 +18,7 @@ from snapkafka.errors import BadInputError, DependencyMissingError, InternalErro
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry
 
-from .finding import manifest_paths
+from .finding import manifest_places
 
 __all__ = ["Assembled", "assemble", "verify"]
 
@@ -138,8 +138,8 @@ async def verify(
     """
     if not (name or manifest):
         raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
-    path = manifest or (await manifest_paths(where, namespace, [name], storage=storage))[0]
-    arguments = ["--bootstrap", where.bootstrap, "--verify-only", "--manifest", str(path)]
+    place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
+    arguments = ["--bootstrap", where.bootstrap, "--verify-only", "--manifest", place]
     arguments += ["--record"] if record else []
     return await _job(
         [

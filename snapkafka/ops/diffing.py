@@ -16,7 +16,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import InputCut
 
-from .finding import manifest_paths, read_manifest
+from .finding import manifest_places, read_manifest
 from .querying import Placed, engine, in_thread, one_line
 
 if TYPE_CHECKING:
@@ -124,9 +124,10 @@ async def diff(
     """
     if keys < 0:
         raise BadInputError(f"{keys} keys make no sense", hint="--keys 0 names none")
-    paths = await manifest_paths(where, namespace, [before, after], storage=storage, good=True)
-    old, new = map(read_manifest, paths)
-    sides = {"before": Placed(paths[0].parent, old), "after": Placed(paths[1].parent, new)}
+    places = await manifest_places(where, namespace, [before, after], storage=storage, good=True)
+    older, newer = (Placed(*read_manifest(place)) for place in places)
+    old, new = older.manifest, newer.manifest
+    sides = {"before": older, "after": newer}
     with engine(sides) as database:
         tables, named, channels = await in_thread(database, lambda: _compare(database, keys))
     return Difference(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import LaterVersionError, Manifest, load
-from snapkafka.store import open_store
+from snapkafka.store import Store, open_manifest, open_store
 from snapkafka.store.soundness import Damage, contradictions, file_damage, footer_reader
 
 from .finding import find_manifest
@@ -48,31 +47,30 @@ async def verify_offline(name: str = "", *, manifest: str = "", storage: str = "
         StorageError: a file cannot be read.
     """
     if manifest:
-        path = Path(manifest)
+        place = manifest
     elif name:
         store = open_store(storage)
-        path = store.manifest_path(name)
-        if not path.is_file():
-            path = store.manifest_path(find_manifest(store, name).id)
+        place = store.manifest_place(name if store.has(name) else find_manifest(store, name).id)
     else:
         raise BadInputError("no snapshot is named", hint="give an id and --storage DIR, or --manifest PATH")
-    return await asyncio.to_thread(_examined, path)
+    return await asyncio.to_thread(_examined, place)
 
 
-def _examined(path: Path) -> Examined:
+def _examined(place: str) -> Examined:
+    store, name = open_manifest(place)
     try:
-        found = _readable(path)
+        found = _readable(store, name, place)
         if isinstance(found, Damage):
-            return Examined(manifest=str(path), good=False, damage=(found,), footers="")
+            return Examined(manifest=place, good=False, damage=(found,), footers="")
         damage = [
-            *(Damage(file=path.name, what=text) for text in contradictions(found)),
-            *file_damage(path.parent, found),
+            *(Damage(file=name, what=text) for text in contradictions(found)),
+            *file_damage(store, found),
         ]
     except OSError as error:
-        raise StorageError(f"{error.filename or path} cannot be read: {error.strerror}") from error
+        raise StorageError(f"{error.filename or place} cannot be read: {error.strerror or error}") from error
     files = [file for table in found.tables for file in table.files]
     return Examined(
-        manifest=str(path),
+        manifest=place,
         good=not damage and Verdict(found.verdict).good,
         damage=tuple(damage),
         footers=footer_reader(),
@@ -84,18 +82,19 @@ def _examined(path: Path) -> Examined:
     )
 
 
-def _readable(path: Path) -> Manifest | Damage:
+def _readable(store: Store, name: str, place: str) -> Manifest | Damage:
     """The manifest, or why it is none."""
-    if not path.is_file():
-        raise UnknownSnapshotError(f"there is no manifest {path}")
     try:
-        return load(path.read_text(encoding="utf-8"), where=str(path))
+        text = store.text(name)
+        if text is None:
+            raise UnknownSnapshotError(f"there is no manifest {place}")
+        return load(text, where=place)
     except LaterVersionError:
         raise
     except (BadInputError, UnicodeDecodeError) as error:
-        return Damage(file=path.name, what=f"is no manifest any more: {_bare(error, path)}")
+        return Damage(file=name, what=f"is no manifest any more: {_bare(error, place)}")
 
 
-def _bare(error: Exception, path: Path) -> str:
+def _bare(error: Exception, place: str) -> str:
     """What is wrong, without the file that it is told of anyway."""
-    return str(error).removeprefix(str(path)).strip(" :")
+    return str(error).removeprefix(place).strip(" :")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from snapkafka import manifest as manifests
@@ -17,9 +16,10 @@ from snapkafka.kafka.reading import good as verified
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
-from snapkafka.store import LocalStore, open_store
+from snapkafka.store import Store, open_manifest, open_store
+from snapkafka.store.base import manifest_name
 
-__all__ = ["find_manifest", "manifest_paths", "read_manifest"]
+__all__ = ["find_manifest", "manifest_places", "read_manifest"]
 
 #: A manifest begins with its id, epoch, namespace and verdict, of a few hundred characters at most.
 HEAD_CHARS: Final = 4_096
@@ -29,7 +29,7 @@ def _assembled(view: SnapshotView) -> bool:
     return view.verdict is not None
 
 
-def find_manifest(store: LocalStore, name: str, *, namespace: str = "", good: bool = False) -> Manifest:
+def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = False) -> Manifest:
     """A snapshot of a storage by its id, by its epoch, or as the `latest`; no broker is asked.
 
     Args:
@@ -40,12 +40,12 @@ def find_manifest(store: LocalStore, name: str, *, namespace: str = "", good: bo
         UnknownSnapshotError: there is none such.
         BadInputError: it has to be said which namespace is meant.
     """
-    if store.manifest_path(name).is_file() or not (name == LATEST or name.isdecimal()):
+    if not (name == LATEST or name.isdecimal()) or store.has(name):
         return store.read(name)
     heads = [head for head in _heads(store) if namespace in ("", head.namespace)]
     if len(namespaces := sorted({head.namespace for head in heads})) > 1:
         raise BadInputError(
-            f"{store.root} has snapshots of {', '.join(namespaces)}", hint="say which with --namespace"
+            f"{store} has snapshots of {', '.join(namespaces)}", hint="say which with --namespace"
         )
     known = {head.epoch: head for head in heads}
     usable = (epoch for epoch, head in known.items() if not good or head.verdict in GOOD)
@@ -53,7 +53,7 @@ def find_manifest(store: LocalStore, name: str, *, namespace: str = "", good: bo
     if epoch is None:
         what = "good snapshot" if good and name == LATEST else f"snapshot {name!r}"
         of = f" of {namespace}" if namespace else ""
-        raise UnknownSnapshotError(f"no {what}{of} in {store.root}", hint="`snapkafka assemble` makes one")
+        raise UnknownSnapshotError(f"no {what}{of} in {store}", hint="`snapkafka assemble` makes one")
     return store.read(known[epoch].id)
 
 
@@ -64,19 +64,11 @@ class _Head(NamedTuple):
     verdict: str
 
 
-def _heads(store: LocalStore) -> list[_Head]:
+def _heads(store: Store) -> list[_Head]:
     """What the manifests of a storage say first. To read a large one as a whole takes a tenth of a second, and there
     may be thousands."""
-    found = []
-    try:
-        for path in store.root.glob("*.json"):
-            with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):  # removed just now; none of ours
-                head = _head(path.read_text(encoding="utf-8"))
-                if head is not None and store.manifest_path(head.id) == path:
-                    found.append(head)
-    except OSError as error:
-        raise StorageError(f"storage {store.root} cannot be read: {error.strerror}") from error
-    return found
+    heads = {name: _head(text) for name, text in store.texts().items()}
+    return [head for name, head in heads.items() if head is not None and manifest_name(head.id) == name]
 
 
 def _head(text: str) -> _Head | None:
@@ -89,14 +81,14 @@ def _head(text: str) -> _Head | None:
     return None
 
 
-async def manifest_paths(
+async def manifest_places(
     where: Connection | Cluster | None,
     namespace: str,
     names: Sequence[str],
     *,
     storage: str = "",
     good: bool = False,
-) -> list[Path]:
+) -> list[str]:
     """Where the manifests of assembled snapshots lie: in `storage`, or else where the ledger says.
 
     Args:
@@ -111,7 +103,7 @@ async def manifest_paths(
     if storage:
         store = open_store(storage)
         found = [find_manifest(store, name, namespace=namespace, good=good) for name in names]
-        return [store.manifest_path(manifest.id) for manifest in found]
+        return [store.manifest_place(manifest.id) for manifest in found]
     if where is None:
         raise StorageError(
             "no storage is given", hint="add --storage DIR, or --bootstrap: the ledger knows where they lie"
@@ -121,22 +113,26 @@ async def manifest_paths(
     return [_manifest_of(view) for view in views]
 
 
-def _manifest_of(view: SnapshotView) -> Path:
+def _manifest_of(view: SnapshotView) -> str:
     if view.verdict is not None and view.verdict.manifest:
-        return Path(view.verdict.manifest)
+        return view.verdict.manifest
     store = open_store(view.trigger.storage)
     store.read(view.trigger.id)
-    return store.manifest_path(view.trigger.id)
+    return store.manifest_place(view.trigger.id)
 
 
-def read_manifest(path: Path) -> Manifest:
-    """A manifest by its path.
+def read_manifest(place: str) -> tuple[Store, Manifest]:
+    """A manifest by its path or URI, and the storage that it lies in.
 
     Raises:
         StorageError: it cannot be read.
         BadInputError: it is none.
     """
+    store, name = open_manifest(place)
     try:
-        return manifests.load(path.read_text(encoding="utf-8"), where=str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise StorageError(f"manifest {path} cannot be read: {error}") from error
+        text = store.text(name)
+    except UnicodeDecodeError as error:
+        raise StorageError(f"manifest {place} cannot be read: {error}") from error
+    if text is None:
+        raise StorageError(f"manifest {place} cannot be read: there is no such file")
+    return store, manifests.load(text, where=place)

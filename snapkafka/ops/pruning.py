@@ -18,16 +18,14 @@ from typing import Final
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import Manifest, file_stem, load
-from snapkafka.store import LocalStore, open_store
-from snapkafka.store.removal import Leftover, bytes_of, clear, foreign_files, leftovers, remove
+from snapkafka.store import Leftover, Store, open_store
+from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
 
 from .listing import wall_ms
 
 __all__ = ["Kept", "Policy", "Prunable", "Pruning", "plan_pruning", "prune"]
 
 DAY_MS: Final = 86_400_000
-#: No assembly works on its tables for so long without writing any of them.
-LEFTOVER_AFTER_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +105,15 @@ async def prune(
     return Pruning(storage=now.storage, removed=removed, leftovers=gone, kept=now.kept)
 
 
-def _remove(store: LocalStore, doomed: Iterable[Prunable], gone: Iterable[Leftover]) -> None:
+def _remove(store: Store, doomed: Iterable[Prunable], gone: Iterable[Leftover]) -> None:
     for item in doomed:
         with contextlib.suppress(UnknownSnapshotError):  # somebody else has removed it
-            remove(store, store.read(item.id))
+            store.remove(store.read(item.id))
     for leftover in gone:
-        clear(store, leftover)
+        store.clear(leftover)
 
 
-def _plan(store: LocalStore, policy: Policy, now_ms: int) -> Pruning:
+def _plan(store: Store, policy: Policy, now_ms: int) -> Pruning:
     found: dict[str, Manifest] = {}
     builds_on: dict[str, frozenset[str]] = {}
     for name, text in store.texts().items():
@@ -124,7 +122,7 @@ def _plan(store: LocalStore, policy: Policy, now_ms: int) -> Pruning:
         except BadInputError:
             builds_on[name.removesuffix(".json")] = _builds_on(text)
             continue
-        if store.manifest_path(manifest.id).name == name:  # a copy under another name is none of ours
+        if manifest_name(manifest.id) == name:  # a copy under another name is none of ours
             stem = file_stem(manifest.id)
             found[stem], builds_on[stem] = manifest, _builds_on(text)
     why = reasons_to_keep(found, builds_on, policy, now_ms)
@@ -133,7 +131,7 @@ def _plan(store: LocalStore, policy: Policy, now_ms: int) -> Pruning:
         storage=store.uri,
         # The newest first: what builds on another goes before it.
         removed=tuple(_prunable(store, m) for m in reversed(in_order) if file_stem(m.id) not in why),
-        leftovers=tuple(leftovers(store, older_than_s=LEFTOVER_AFTER_S)),
+        leftovers=tuple(store.leftovers(older_than_s=LEFTOVER_AFTER_S)),
         kept=tuple(_kept(m, why[file_stem(m.id)]) for m in in_order if file_stem(m.id) in why),
     )
 
@@ -218,15 +216,15 @@ def _assembled_ms(manifest: Manifest, now_ms: int) -> float:
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1_000
 
 
-def _prunable(store: LocalStore, manifest: Manifest) -> Prunable:
+def _prunable(store: Store, manifest: Manifest) -> Prunable:
     return Prunable(
         id=manifest.id,
         epoch=manifest.epoch,
         namespace=manifest.namespace,
         verdict=manifest.verdict,
         assembled_at=manifest.times.assembled_at,
-        bytes=bytes_of(store, manifest),
-        foreign=tuple(foreign_files(store, manifest)),
+        bytes=store.bytes_of(manifest),
+        foreign=tuple(store.foreign_files(manifest)),
     )
 
 

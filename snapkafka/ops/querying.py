@@ -14,17 +14,16 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import LATEST
-from snapkafka.manifest import STATE, Manifest, state_table
+from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
 from snapkafka.ports import Cluster
-from snapkafka.store import LocalStore, state_parents, state_sql
+from snapkafka.store import Store, state_parents, state_sql
 
-from .finding import manifest_paths, read_manifest
+from .finding import manifest_places, read_manifest
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -80,12 +79,11 @@ async def query(
         DependencyMissingError: DuckDB is not installed.
     """
     if manifest:
-        path = Path(manifest)
+        place = manifest
     else:
-        (path,) = await manifest_paths(where, namespace, [name], storage=storage, good=True)
-    found = read_manifest(path)
-    store = LocalStore(path.parent)
-    with engine(_named_in(sql, store) | {"main": Placed(store.root, found)}) as database:
+        (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
+    store, found = read_manifest(place)
+    with engine(_named_in(sql, store) | {"main": Placed(store, found)}) as database:
         columns, rows = await in_thread(database, lambda: _select(database, sql, rows_max))
     return Queried(
         id=found.id,
@@ -97,12 +95,11 @@ async def query(
     )
 
 
-def _named_in(sql: str, store: LocalStore) -> dict[str, Placed]:
+def _named_in(sql: str, store: Store) -> dict[str, Placed]:
     """The snapshots of a storage whose ids stand in a query as schemas. All others are left alone: there may be
     thousands."""
     names = {quoted.replace('""', '"') or plain for quoted, plain in SCHEMA_NAME.findall(sql)}
-    there = [name for name in sorted(names) if store.manifest_path(name).is_file()]
-    return {name: Placed(store.root, store.read(name)) for name in there}
+    return {name: Placed(store, store.read(name)) for name in sorted(names) if store.has(name)}
 
 
 def _select(
@@ -159,21 +156,20 @@ def _plain(value: Any) -> Any:
 
 
 class Placed(NamedTuple):
-    """A snapshot, and the folder that its paths start from."""
+    """A snapshot, and the storage that it lies in."""
 
-    root: Path
+    store: Store
     manifest: Manifest
 
     @property
-    def files(self) -> list[Path]:
+    def tables(self) -> list[TableEntry]:
         """Its own, and those with rows of its state."""
-        tables = [*self.manifest.tables, *map(state_table, self.parents)]
-        return [self.root / file.path for table in tables for file in table.files]
+        return [*self.manifest.tables, *map(state_table, self.parents)]
 
     @property
     def parents(self) -> tuple[Manifest, ...]:
         """The snapshots that an incremental one builds on, oldest first."""
-        return state_parents(LocalStore(self.root), self.manifest)
+        return state_parents(self.store, self.manifest)
 
 
 @contextmanager
@@ -201,9 +197,18 @@ def engine(snapshots: Mapping[str, Placed]) -> Iterator[DuckDBPyConnection]:
             "temp_directory": spill,
         }
         with duckdb.connect(config=settings) as database:
+            for filesystem in {s.store.scheme: s.store.filesystem for s in snapshots.values()}.values():
+                if filesystem is not None:
+                    database.register_filesystem(filesystem)
             for schema, snapshot in snapshots.items():
                 _make_views(database, schema, snapshot)
-            paths = [_text(str(path)) for snapshot in snapshots.values() for path in snapshot.files]
+            paths = [
+                _text(place)
+                for snapshot in snapshots.values()
+                for table in snapshot.tables
+                for file in table.files
+                for place in _places(snapshot.store, file.path)
+            ]
             database.execute("SET TimeZone = 'UTC'")
             database.execute(f"SET allowed_paths = [{', '.join(paths)}]")
             database.execute("SET enable_external_access = false")
@@ -211,20 +216,28 @@ def engine(snapshots: Mapping[str, Placed]) -> Iterator[DuckDBPyConnection]:
             yield database
 
 
+def _places(store: Store, path: str) -> set[str]:
+    """The names under which DuckDB may come for a file: the file system that it asks has one of its own."""
+    place, files = store.place(path), store.filesystem
+    return {place} if files is None else {place, files.unstrip_protocol(files._strip_protocol(place))}
+
+
 def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> None:
     import duckdb
 
-    manifest = snapshot.manifest
-    gone = next((path for path in snapshot.files if not path.is_file()), None)
-    if gone is not None:
-        raise StorageError(f"snapshot {manifest.id} lacks a file: {gone} is not there")
+    store, manifest = snapshot.store, snapshot.manifest
+    for table in snapshot.tables:
+        there = store.sizes(table)
+        gone = next((file.path for file in table.files if file.path not in there), None)
+        if gone is not None:
+            raise StorageError(f"snapshot {manifest.id} lacks a file: {store.place(gone)} is not there")
     if schema != "main":
         try:
             database.execute(f"CREATE SCHEMA {_name(schema)}")
         except duckdb.Error as error:  # DuckDB's own, or the same but for its case
             raise _refused(error) from error
     for table in manifest.tables:
-        files = ", ".join(_text(str(snapshot.root / file.path)) for file in table.files)
+        files = ", ".join(_text(store.place(file.path)) for file in table.files)
         try:
             database.execute(
                 f"CREATE VIEW {_name(schema)}.{_name(table.name)} AS"
@@ -235,7 +248,7 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
                 f"table {table.name} of snapshot {manifest.id} cannot be read: {one_line(error)}"
             ) from error
     if parents := snapshot.parents:
-        whole = state_sql(LocalStore(snapshot.root), (*parents, manifest))
+        whole = state_sql(store, (*parents, manifest))
         database.execute(f"CREATE VIEW {_name(schema)}.{STATE} AS {whole}")
 
 

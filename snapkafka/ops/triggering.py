@@ -16,6 +16,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
 from snapkafka.protocol.records import Trigger
 from snapkafka.protocol.retries import pause_after
+from snapkafka.store import refuse_secrets
 
 from .following import Progress, follow
 from .listing import Summary, summary
@@ -61,6 +62,7 @@ async def trigger(
     Raises:
         BadInputError, UnknownSnapshotError, TriggerRefusedError: it cannot start.
         SnapshotFailedError: it failed while it was waited for, or long ago.
+        StorageError: the URI of the storage holds a secret.
     """
     if retries < 0 or (retries and not (snapshot_id or wait)):
         raise BadInputError(
@@ -69,6 +71,7 @@ async def trigger(
             else "retries are 0 or more",
             hint="add --wait, or the --id of a snapshot that failed",
         )
+    refuse_secrets(storage)
     async with opened(where, namespace) as work:
         compose = partial(
             compose_trigger,

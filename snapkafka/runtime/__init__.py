@@ -12,10 +12,11 @@ Only the standard library is imported: the setup runs this before anything is in
 """
 
 from snapkafka.runtime.fetching import cache_dir
-from snapkafka.runtime.ivy import SPARK_JARS, JarSet, cached_jars, jars, spark_jars
+from snapkafka.runtime.ivy import S3_JARS, SPARK_JARS, JarSet, cached_jars, jars, spark_jars
 from snapkafka.runtime.jdk import Java, find_java, java, parse_java, spark_java_home
 
 __all__ = [
+    "S3_JARS",
     "SPARK_JARS",
     "JarSet",
     "Java",

@@ -18,7 +18,7 @@ from snapkafka.runtime.jdk import Java, java
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["SPARK_JARS", "JarSet", "cached_jars", "jars", "spark_jars"]
+__all__ = ["S3_JARS", "SPARK_JARS", "JarSet", "cached_jars", "jars", "spark_jars"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,13 +74,38 @@ SPARK_JARS: Final = JarSet(
 )
 
 
-def spark_jars() -> list[Path]:
+#: The parts of Amazon's library that Hadoop's connector needs; as a whole, in its bundle, it is 600 MB.
+_AWS_SDK: Final = (
+    *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
+    *("checksums", "checksums-spi", "crt-core", "endpoints-spi", "http-auth", "http-auth-aws"),
+    *("http-auth-aws-eventstream", "http-auth-spi", "http-client-spi", "identity-spi", "json-utils"),
+    *("metrics-spi", "netty-nio-client", "profiles", "protocol-core", "regions", "retries", "retries-spi"),
+    *("s3", "s3-transfer-manager", "sdk-core", "sts", "third-party-jackson-core", "utils"),
+)
+#: What Spark reads and writes S3 with, fetched where it shall; spark-hadoop-cloud: how it commits without renames.
+S3_JARS: Final = JarSet(
+    name="s3",
+    modules=(
+        "org.apache.hadoop:hadoop-aws:3.4.2",
+        "org.apache.spark:spark-hadoop-cloud_2.13:4.1.1",
+        "org.reactivestreams:reactive-streams:1.0.4",
+        "software.amazon.eventstream:eventstream:1.0.1",
+        *(f"software.amazon.awssdk:{part}:2.29.52" for part in _AWS_SDK),
+    ),
+    transitive=False,
+)
+
+
+def spark_jars(*, s3: bool = False) -> list[Path]:
     """What goes into `spark.jars`, comma-separated: Spark's Kafka source, fetched where it is missing.
+
+    Args:
+        s3: what S3 takes, as well.
 
     Raises:
         DependencyMissingError: it is not in the cache and cannot be fetched.
     """
-    return jars(SPARK_JARS)
+    return jars(SPARK_JARS) + (jars(S3_JARS) if s3 else [])
 
 
 def cached_jars(wanted: JarSet) -> list[Path] | None:

@@ -1,6 +1,6 @@
-"""Where manifests and tables lie: a local directory, given as a path or as `file://`::
+"""Where manifests and tables lie: a local directory, given as a path or as `file://`, or object storage, `s3a://`::
 
-store = open_store("file:///var/lib/snapshots")
+store = open_store("s3a://bucket/snapshots")
 store.check_writable()  # before any work starts
 with store.staging(id) as folder:  # tables are written here ...
     ...
@@ -9,7 +9,21 @@ with store.staging(id) as folder:  # tables are written here ...
 `state_parts` says which snapshots' rows make up the state of one, `state_sql` how to read them.
 """
 
+from .base import Folder, Leftover, RemoteFolder, Store
 from .chains import state_parents, state_parts, state_sql
-from .local import LocalStore, open_store
+from .local import LocalStore
+from .opening import open_manifest, open_store, refuse_secrets
 
-__all__ = ["LocalStore", "open_store", "state_parents", "state_parts", "state_sql"]
+__all__ = [
+    "Folder",
+    "Leftover",
+    "LocalStore",
+    "RemoteFolder",
+    "Store",
+    "open_manifest",
+    "open_store",
+    "refuse_secrets",
+    "state_parents",
+    "state_parts",
+    "state_sql",
+]

@@ -12,7 +12,7 @@ from typing import Final
 from snapkafka.errors import SnapkafkaError, StorageError
 from snapkafka.manifest import Manifest, state_table
 
-from .local import LocalStore
+from .base import Store
 
 __all__ = ["KEY", "state_parents", "state_parts", "state_sql"]
 
@@ -20,7 +20,7 @@ __all__ = ["KEY", "state_parents", "state_parts", "state_sql"]
 KEY: Final = ("app", "table", "changelog_topic", "partition", "key_raw")
 
 
-def state_parts(store: LocalStore, manifest: Manifest) -> tuple[Manifest, ...]:
+def state_parts(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
     """The snapshots whose tables (`manifest.state_table`) make up the state of one: a full one, then those that build
     on it, oldest first; the last is the one that was asked for. A full snapshot is all there is to it.
 
@@ -35,7 +35,7 @@ def state_parts(store: LocalStore, manifest: Manifest) -> tuple[Manifest, ...]:
     return *parents, manifest
 
 
-def state_parents(store: LocalStore, manifest: Manifest) -> tuple[Manifest, ...]:
+def state_parents(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
     """`state_parts` without the last one, which may itself be broken."""
     parents = []
     for parent in manifest.parents:
@@ -55,7 +55,7 @@ def state_parents(store: LocalStore, manifest: Manifest) -> tuple[Manifest, ...]
     return tuple(parents)
 
 
-def _require_state(store: LocalStore, part: Manifest) -> None:
+def _require_state(store: Store, part: Manifest) -> None:
     try:
         store.require_files(state_table(part))
     except StorageError as error:
@@ -66,7 +66,7 @@ def _again(*names: str) -> str:
     return f"`snapkafka assemble {' '.join(names)}` makes them again while their log lasts; else take a full snapshot"
 
 
-def state_sql(store: LocalStore, parts: Sequence[Manifest]) -> str:
+def state_sql(store: Store, parts: Sequence[Manifest]) -> str:
     """A query of DuckDB for the state that `state_parts` make up, with the columns of the table `state`."""
     full, *deltas = (_parquet(store, part) for part in parts)
     if not deltas:
@@ -82,6 +82,6 @@ def state_sql(store: LocalStore, parts: Sequence[Manifest]) -> str:
     )
 
 
-def _parquet(store: LocalStore, part: Manifest) -> str:
-    paths = [str(store.root / file.path).replace("'", "''") for file in state_table(part).files]
+def _parquet(store: Store, part: Manifest) -> str:
+    paths = [store.place(file.path).replace("'", "''") for file in state_table(part).files]
     return "read_parquet([" + ", ".join(f"'{path}'" for path in paths) + "], hive_partitioning = false)"

@@ -9,51 +9,27 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
-import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Final
-from urllib.parse import unquote, urlsplit
 
-from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import Column, Manifest, TableEntry, dump, file_stem, load
+from snapkafka.errors import StorageError
+from snapkafka.manifest import Manifest, TableEntry, dump, file_stem
 
-__all__ = ["LocalStore", "open_store"]
+from . import removal
+from .base import Folder, Leftover, Store, manifest_name, same_rows
+from .locks import UNFINISHED, UNFINISHED_NAME, locked
 
-#: In the name of every folder that is still being written; `list` and readers of tables never look into these.
-UNFINISHED: Final = ".tmp-"
-#: Our own names of what is unfinished, and of what; `old.tmp-backup` is somebody else's.
-UNFINISHED_NAME: Final = re.compile(rf"(.*){re.escape(UNFINISHED)}[0-9a-f]{{32}}", re.DOTALL)
+__all__ = ["LocalStore"]
 
 
-def open_store(uri: str) -> LocalStore:
-    """The store at a URI or path.
-
-    Raises:
-        StorageError: it is no place that this release can write to.
-    """
-    parts = urlsplit(uri)
-    if parts.scheme == "file":
-        if parts.netloc not in ("", "localhost"):
-            raise StorageError(
-                f"{uri} is on another machine ({parts.netloc})", hint="file:///a/path has three slashes"
-            )
-        return LocalStore(Path(unquote(parts.path)))
-    if "://" in uri:
-        raise StorageError(
-            f"storage {uri}: {parts.scheme} is not supported yet", hint="give a directory or a file:// URI"
-        )
-    if not uri:
-        raise StorageError("no storage is given", hint="add --storage DIR, here or with the trigger")
-    return LocalStore(Path(uri))
-
-
-class LocalStore:
+class LocalStore(Store):
     """Manifests and tables under one directory."""
+
+    scheme = "file"
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().absolute()
@@ -61,6 +37,9 @@ class LocalStore:
     @property
     def uri(self) -> str:
         return self.root.as_uri()
+
+    def __str__(self) -> str:
+        return str(self.root)
 
     def check_writable(self) -> None:
         """Make the directory and try it.
@@ -76,33 +55,21 @@ class LocalStore:
 
     # -- reading ----------------------------------------------------------------------------------------------
 
+    def place(self, path: str) -> str:
+        return str(self.root / path)
+
+    def spark_uri(self, path: str) -> str:
+        return (self.root / path).as_uri()
+
     def manifest_path(self, snapshot_id: str) -> Path:
-        return self.root / f"{file_stem(snapshot_id)}.json"
+        return self.root / manifest_name(snapshot_id)
 
-    def read(self, snapshot_id: str) -> Manifest:
-        """The manifest of a snapshot.
-
-        Raises:
-            UnknownSnapshotError: there is none of that id.
-            BadInputError: there is a file, and it is no manifest.
-            StorageError: it cannot be read.
-        """
-        path = self.manifest_path(snapshot_id)
-        if not path.is_file():
-            raise UnknownSnapshotError(f"no snapshot {snapshot_id} in {self.root}")
+    def text(self, name: str) -> str | None:
+        path = self.root / name
         with self._errors("read"):
-            return load(path.read_text(encoding="utf-8"), where=str(path))
-
-    def list(self) -> list[Manifest]:
-        """Every snapshot that is whole, oldest first (by epoch); other files are none of ours."""
-        found = []
-        for name, text in self.texts().items():
-            with contextlib.suppress(BadInputError):
-                found.append(load(text, where=name))
-        return sorted(found, key=lambda manifest: (manifest.namespace, manifest.epoch))
+            return path.read_text(encoding="utf-8") if path.is_file() else None
 
     def texts(self) -> dict[str, str]:
-        """Every file that may be a manifest, by its name, as it is written: also those of a later release."""
         found = {}
         with self._errors("read"):
             for path in sorted(self.root.glob("*.json")) if self.root.is_dir() else ():
@@ -110,22 +77,24 @@ class LocalStore:
                     found[path.name] = path.read_text(encoding="utf-8")
         return found
 
-    def require_files(self, table: TableEntry) -> None:
-        """Refuse a table whose files are not there in their sizes.
+    def size(self, path: str) -> int | None:
+        file = self.root / path
+        with self._errors("read"):
+            return file.stat().st_size if file.is_file() else None
 
-        Raises:
-            StorageError: naming the first one that is not.
-        """
-        for file in table.files:
-            path = self.root / file.path
-            with self._errors("read"):
-                size = path.stat().st_size if path.is_file() else -1
-            if size < 0:
-                raise StorageError(f"file {path} is gone")
-            if size != file.bytes:
-                raise StorageError(
-                    f"file {path} has {size:,} bytes, and had {file.bytes:,} when it was written"
-                )
+    def sizes(self, table: TableEntry) -> Mapping[str, int]:
+        sizes = {file.path: self.size(file.path) for file in table.files}
+        return {path: size for path, size in sizes.items() if size is not None}
+
+    def open(self, path: str) -> BufferedIOBase:
+        with self._errors("read"):
+            return (self.root / path).open("rb")
+
+    def files_of(self, manifest: Manifest) -> Sequence[str]:
+        folders = {file_stem(manifest.id), *(table.path for table in manifest.tables)}
+        with self._errors("read"):
+            found = {path for folder in folders for path in (self.root / folder).rglob("*")}
+            return sorted(path.relative_to(self.root).as_posix() for path in found if not path.is_dir())
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -159,7 +128,7 @@ class LocalStore:
                 with contextlib.suppress(OSError), locked(left, wait=False):
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
 
-    def publish(self, manifest: Manifest, staged: Path) -> Manifest:
+    def publish(self, manifest: Manifest, staged: Folder) -> Manifest:
         """Move tables to their place, then write the manifest that names them.
 
         Assembled again with the same rows, the tables that are there stay, for whoever reads them right now. With
@@ -172,9 +141,10 @@ class LocalStore:
         Raises:
             StorageError: the directory cannot be written.
         """
+        assert isinstance(staged, Path), "from `staging`"
         path, tables = self.manifest_path(manifest.id), self.root / file_stem(manifest.id)
         with self._errors("written"), locked(self.root):
-            there = self._same_rows(path, manifest)
+            there = self._same_rows(manifest)
             if there is not None:
                 manifest = dataclasses.replace(manifest, tables=there.tables)
             else:
@@ -187,15 +157,33 @@ class LocalStore:
             _write_whole(path, dump(manifest))
         return manifest
 
-    def _same_rows(self, path: Path, manifest: Manifest) -> Manifest | None:
-        """The manifest that is there, if its tables are, and hold the same rows in the same columns."""
+    def _same_rows(self, manifest: Manifest) -> Manifest | None:
         try:
-            there = load(path.read_text(encoding="utf-8"))
-            for table in there.tables:
-                self.require_files(table)
-        except (FileNotFoundError, BadInputError, UnicodeDecodeError, StorageError):
+            return same_rows(self, self.text(manifest_name(manifest.id)) or "", manifest)
+        except UnicodeDecodeError:
             return None
-        return there if there.content == manifest.content and _columns(there) == _columns(manifest) else None
+
+    # -- removing ---------------------------------------------------------------------------------------------
+
+    def bytes_of(self, manifest: Manifest) -> int:
+        with self._errors("read"):
+            return removal.bytes_of(self.root, manifest)
+
+    def foreign_files(self, manifest: Manifest) -> Sequence[str]:
+        with self._errors("read"):
+            return removal.foreign_files(self.root, manifest)
+
+    def remove(self, manifest: Manifest) -> None:
+        with self._errors("written"):
+            removal.remove(self.root, manifest)
+
+    def leftovers(self, *, older_than_s: float) -> Sequence[Leftover]:
+        with self._errors("read"):
+            return removal.leftovers(self.root, older_than_s=older_than_s)
+
+    def clear(self, leftover: Leftover) -> None:
+        with self._errors("written"):
+            removal.clear(self.root, leftover)
 
     @contextlib.contextmanager
     def _errors(self, done: str) -> Iterator[None]:
@@ -204,28 +192,6 @@ class LocalStore:
         except OSError as error:
             reason = error.strerror or str(error)
             raise StorageError(f"storage {self.root} cannot be {done}: {reason}") from error
-
-
-def _columns(manifest: Manifest) -> dict[str, tuple[Column, ...]]:
-    return {table.name: table.schema for table in manifest.tables}
-
-
-@contextlib.contextmanager
-def locked(place: Path, *, wait: bool = True) -> Iterator[None]:
-    """The lock on a file or folder, for the length of the block; it ends with the process as well.
-
-    Where the file system has no locks nobody is kept out; without `wait` that is an `OSError`, as another's lock is.
-    """
-    opened = os.open(place, os.O_RDONLY)
-    try:
-        if wait:
-            with contextlib.suppress(OSError):
-                fcntl.flock(opened, fcntl.LOCK_EX)
-        else:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(opened)
 
 
 def _write_whole(path: Path, text: str) -> None:

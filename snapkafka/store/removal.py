@@ -1,4 +1,4 @@
-"""Taking snapshots away again, without ever taking what snapkafka did not write.
+"""Taking snapshots away again from a local directory, without ever taking what snapkafka did not write.
 
 Of a snapshot the manifest goes first, so that at no time a manifest names tables that are not there; then the files
 that it named, and the folders that are empty without them. Whoever is killed half-way leaves a folder with `.tmp-` in
@@ -12,52 +12,42 @@ import math
 import shutil
 import time
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 
 from snapkafka.manifest import Manifest, file_stem
 
-from .local import UNFINISHED, UNFINISHED_NAME, LocalStore, locked
+from .base import Leftover, manifest_name
+from .locks import UNFINISHED, UNFINISHED_NAME, locked
 
-__all__ = ["Leftover", "bytes_of", "clear", "foreign_files", "leftovers", "remove"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
-    """What a killed assembly or removal left: its name in the storage, and how large it is."""
-
-    name: str
-    bytes: int
+__all__ = ["bytes_of", "clear", "foreign_files", "leftovers", "remove"]
 
 
-def bytes_of(store: LocalStore, manifest: Manifest) -> int:
+def bytes_of(root: Path, manifest: Manifest) -> int:
     """What goes with a snapshot: its manifest and those of its files that are there."""
-    with store._errors("read"):
-        files = [store.manifest_path(manifest.id), *_own_files(store, manifest)]
-        return sum(file.stat().st_size for file in files)
+    files = [root / manifest_name(manifest.id), *_own_files(root, manifest)]
+    return sum(file.stat().st_size for file in files)
 
 
-def foreign_files(store: LocalStore, manifest: Manifest) -> list[str]:
+def foreign_files(root: Path, manifest: Manifest) -> list[str]:
     """What lies in the folder of a snapshot and is not named by its manifest, relative to the storage."""
-    folder, own = _folder(store, manifest), set(_own_files(store, manifest))
-    with store._errors("read"):
-        others = [path for path in folder.rglob("*") if path not in own and _is_file_or_link(path)]
-        return sorted(path.relative_to(store.root).as_posix() for path in others)
+    folder, own = _folder(root, manifest), set(_own_files(root, manifest))
+    others = [path for path in folder.rglob("*") if path not in own and _is_file_or_link(path)]
+    return sorted(path.relative_to(root).as_posix() for path in others)
 
 
-def remove(store: LocalStore, manifest: Manifest) -> None:
+def remove(root: Path, manifest: Manifest) -> None:
     """Remove a snapshot: manifest, then files. What its manifest does not name stays where it is.
 
     Raises:
-        StorageError: something cannot be removed; what is left of it is no snapshot any more.
+        OSError: something cannot be removed; what is left of it is no snapshot any more.
     """
-    folder = _folder(store, manifest)
-    with store._errors("written"), locked(store.root):  # nobody publishes meanwhile
-        foreign, own = foreign_files(store, manifest), _own_files(store, manifest)
-        store.manifest_path(manifest.id).unlink(missing_ok=True)
+    folder = _folder(root, manifest)
+    with locked(root):  # nobody publishes meanwhile
+        foreign, own = foreign_files(root, manifest), _own_files(root, manifest)
+        (root / manifest_name(manifest.id)).unlink(missing_ok=True)
         if folder.is_dir() and not folder.is_symlink() and not foreign:
             # Under the name of a leftover, in case this is killed half-way.
-            aside = folder.rename(store.root / f"{folder.name}{UNFINISHED}{uuid.uuid4().hex}")
+            aside = folder.rename(root / f"{folder.name}{UNFINISHED}{uuid.uuid4().hex}")
             own = [aside / file.relative_to(folder) for file in own]
             folder = aside
         for file in own:
@@ -68,43 +58,42 @@ def remove(store: LocalStore, manifest: Manifest) -> None:
         _remove_if_empty(folder)
 
 
-def leftovers(store: LocalStore, *, older_than_s: float) -> list[Leftover]:
+def leftovers(root: Path, *, older_than_s: float) -> list[Leftover]:
     """What has been unfinished for so long that nobody can be at work on it any more, and nobody holds."""
     before = time.time() - older_than_s
     found = []
-    with store._errors("read"):
-        for path in sorted(store.root.iterdir()) if store.root.is_dir() else ():
-            if UNFINISHED_NAME.fullmatch(path.name) and not _in_use(path):
-                written, size = _last_written(path)
-                if written < before:
-                    found.append(Leftover(name=path.name, bytes=size))
+    for path in sorted(root.iterdir()) if root.is_dir() else ():
+        if UNFINISHED_NAME.fullmatch(path.name) and not _in_use(path):
+            written, size = _last_written(path)
+            if written < before:
+                found.append(Leftover(name=path.name, bytes=size))
     return found
 
 
-def clear(store: LocalStore, leftover: Leftover) -> None:
+def clear(root: Path, leftover: Leftover) -> None:
     """Remove a leftover.
 
     Raises:
-        StorageError: it cannot be removed.
+        OSError: it cannot be removed.
     """
-    path = store.root / leftover.name
-    with store._errors("written"), contextlib.suppress(FileNotFoundError):
+    path = root / leftover.name
+    with contextlib.suppress(FileNotFoundError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
 
 
-def _folder(store: LocalStore, manifest: Manifest) -> Path:
-    return store.root / file_stem(manifest.id)
+def _folder(root: Path, manifest: Manifest) -> Path:
+    return root / file_stem(manifest.id)
 
 
-def _own_files(store: LocalStore, manifest: Manifest) -> list[Path]:
+def _own_files(root: Path, manifest: Manifest) -> list[Path]:
     """The files that the manifest names, are there, and lie in its own folder: what another snapshot has written, or
     what lies elsewhere (a manifest can say anything), is not this one's to remove."""
-    folder = _folder(store, manifest)
+    folder = _folder(root, manifest)
     inside = folder.resolve()
-    named = [store.root / file.path for table in manifest.tables for file in table.files]
+    named = [root / file.path for table in manifest.tables for file in table.files]
     return [
         file
         for file in dict.fromkeys(named)

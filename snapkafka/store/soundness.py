@@ -7,20 +7,19 @@ only its log can prove.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final
 
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Verdict, decide
 from snapkafka.errors import SnapkafkaError
-from snapkafka.manifest import CheckEntry, FileEntry, Manifest, TableEntry, content_digest, file_stem
+from snapkafka.manifest import CheckEntry, FileEntry, Manifest, TableEntry, content_digest
 
+from .base import Store
 from .chains import state_parents
-from .local import LocalStore
 
 __all__ = ["Damage", "contradictions", "file_damage", "footer_reader"]
 
@@ -38,45 +37,43 @@ class Damage:
 # -- the files -----------------------------------------------------------------------------------------------
 
 
-def file_damage(root: Path, manifest: Manifest) -> Iterator[Damage]:
+def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
     """What is wrong with the files of a snapshot: those that it names, and those that it does not. Of what it builds on
     it is known whether it is there, in its sizes.
 
     Args:
-        root: the storage, to which the paths of the manifest are relative.
+        store: to which the paths of the manifest are relative.
     """
-    named: set[Path] = set()
+    named: set[str] = set()
     for table in manifest.tables:
-        broken = [found for file in table.files for found in _damage_of(root, file)]
+        broken = [found for file in table.files for found in _damage_of(store, file)]
         yield from broken
-        named |= {root / file.path for file in table.files}
+        named |= {str(PurePosixPath(file.path)) for file in table.files}
         if not broken:
-            yield from _miscounted(root, table)
-    yield from _lost_parents(root, manifest)
-    folders = {root / file_stem(manifest.id), *(root / table.path for table in manifest.tables)}
-    there = {path for folder in folders for path in folder.rglob("*") if not path.is_dir()}
-    for path in sorted(there - named):
-        yield Damage(file=path.relative_to(root).as_posix(), what="the manifest does not name it")
+            yield from _miscounted(store, table)
+    yield from _lost_parents(store, manifest)
+    for path in store.files_of(manifest):
+        if path not in named:
+            yield Damage(file=path, what="the manifest does not name it")
 
 
-def _lost_parents(root: Path, manifest: Manifest) -> Iterator[Damage]:
+def _lost_parents(store: Store, manifest: Manifest) -> Iterator[Damage]:
     try:
-        state_parents(LocalStore(root), manifest)
+        state_parents(store, manifest)
     except SnapkafkaError as error:
         yield Damage(file=manifest.parents[-1].path, what=error.message)
 
 
-def _damage_of(root: Path, file: FileEntry) -> Iterator[Damage]:
-    pure, path = PurePosixPath(file.path), root / file.path
+def _damage_of(store: Store, file: FileEntry) -> Iterator[Damage]:
+    pure = PurePosixPath(file.path)
     if pure.is_absolute() or ".." in pure.parts:
         yield Damage(file=file.path, what="lies outside of the storage")
-    elif not path.is_file():
+    elif (size := store.size(file.path)) is None:
         yield Damage(file=file.path, what="is missing")
-    elif (size := path.stat().st_size) != file.bytes:
+    elif size != file.bytes:
         yield Damage(file=file.path, what=f"has {size:,} bytes, and had {file.bytes:,}")
     else:
-        with path.open("rb") as opened:
-            found = hashlib.file_digest(opened, "sha256").hexdigest()
+        found = store.sha256(file.path)
         if found != file.sha256:
             yield Damage(file=file.path, what=f"has other bytes: SHA-256 {found}, and it was {file.sha256}")
 
@@ -86,7 +83,7 @@ def footer_reader() -> str:
     return next((name for name in ("pyarrow", "duckdb") if find_spec(name) is not None), "")
 
 
-def _miscounted(root: Path, table: TableEntry) -> Iterator[Damage]:
+def _miscounted(store: Store, table: TableEntry) -> Iterator[Damage]:
     """Do the footers of a table's files have the rows and the columns that the manifest says?"""
     reader = footer_reader()
     if not reader:
@@ -95,7 +92,7 @@ def _miscounted(root: Path, table: TableEntry) -> Iterator[Damage]:
     wanted, rows = [column.name for column in table.schema], 0
     for file in table.files:
         try:
-            in_file, columns = footer(root / file.path)
+            in_file, columns = footer(store, file.path)
         except Exception as error:  # each library has errors of its own, and more than one
             yield Damage(file=file.path, what=f"is no Parquet file: {' '.join(str(error).split())[:200]}")
             return
@@ -108,19 +105,22 @@ def _miscounted(root: Path, table: TableEntry) -> Iterator[Damage]:
         yield Damage(file=table.path, what=f"has {rows:,} rows, the manifest says {table.rows:,}")
 
 
-def _by_pyarrow(path: Path) -> tuple[int, list[str]]:
+def _by_pyarrow(store: Store, path: str) -> tuple[int, list[str]]:
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-    with pq.ParquetFile(path) as file:
+    with store.open(path) as opened, pq.ParquetFile(opened) as file:
         return file.metadata.num_rows, list(file.schema_arrow.names)
 
 
-def _by_duckdb(path: Path) -> tuple[int, list[str]]:
+def _by_duckdb(store: Store, path: str) -> tuple[int, list[str]]:
     import duckdb
 
     with duckdb.connect() as engine:
-        (rows,) = engine.execute("SELECT num_rows FROM parquet_file_metadata(?)", [str(path)]).fetchone()
-        columns = engine.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
+        if store.filesystem is not None:
+            engine.register_filesystem(store.filesystem)
+        place = [store.place(path)]
+        (rows,) = engine.execute("SELECT num_rows FROM parquet_file_metadata(?)", place).fetchone()
+        columns = engine.execute("DESCRIBE SELECT * FROM read_parquet(?)", place).fetchall()
     return rows, [column[0] for column in columns]
 
 

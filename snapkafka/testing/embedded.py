@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-__all__ = ["EmbeddedKafka", "cluster_id_at"]
+__all__ = ["HOST", "EmbeddedKafka", "cluster_id_at", "free_ports"]
 
 HOST: Final = "127.0.0.1"
 #: Below the ephemeral ports of Linux (32768) and macOS (49152): between stop() and start() no client's own connection
@@ -92,7 +92,7 @@ class EmbeddedKafka:
         self.folder = Path(tempfile.mkdtemp(prefix="snapkafka-broker-"))
         self.cluster_id: str = _random_uuid() if beside is None else beside.cluster_id
         self._beside = beside
-        self.port, self._controller_port = _free_ports(2)
+        self.port, self._controller_port = free_ports(2)
         self._was_up = False
         self._keep_data = keep_data
         self._overrides = dict(properties or {})
@@ -150,7 +150,7 @@ class EmbeddedKafka:
                     if self._was_up:  # clients know the address
                         raise
                     self.kill()
-                    self.port, self._controller_port = _free_ports(2)
+                    self.port, self._controller_port = free_ports(2)
                     self._write_config()
         except BaseException:
             self.kill()
@@ -339,7 +339,7 @@ def _random_uuid() -> str:
     return text
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now, at random, so that two who choose at once hardly choose the same."""
     found: list[int] = []
     for port in random.SystemRandom().sample(PORTS, 200):

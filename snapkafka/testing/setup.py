@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime import SPARK_JARS, cache_dir, cached_jars, find_java
+from snapkafka.runtime import S3_JARS, SPARK_JARS, cache_dir, cached_jars, find_java
 from snapkafka.runtime.fetching import telling_line
-from snapkafka.testing.toolchain import KAFKA_JARS
+from snapkafka.testing.toolchain import KAFKA_JARS, S3_SERVER_JARS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,7 @@ VENV: Final = CHECKOUT / ".venv"
 PYTHON: Final = VENV / "bin" / "python"
 #: Written last; holds what the environment was made for. make compares its age with that of pyproject.toml.
 STAMP: Final = VENV / ".ready"
+JAR_SETS: Final = (KAFKA_JARS, SPARK_JARS, S3_JARS, S3_SERVER_JARS)
 #: What the running command prints; stays where it failed.
 LOG: Final = CHECKOUT / "setup.log"
 
@@ -90,7 +91,7 @@ def _is_ready() -> bool:
         stamp = STAMP.read_text("utf-8")
     except OSError:
         return False
-    return stamp == _fingerprint() and PYTHON.exists() and all(map(cached_jars, (KAFKA_JARS, SPARK_JARS)))
+    return stamp == _fingerprint() and PYTHON.exists() and all(map(cached_jars, JAR_SETS))
 
 
 def _fingerprint() -> str:
@@ -101,7 +102,7 @@ def _fingerprint() -> str:
 def _plan() -> list[Step]:
     """What is missing. Sizes and times were measured on a clean machine of two cores."""
     toolchain = (str(PYTHON), "-m", "snapkafka.testing.toolchain")
-    steps = [Step(what="Python packages", megabytes=620, seconds=150, commands=(*_make_venv(), _install()))]
+    steps = [Step(what="Python packages", megabytes=640, seconds=150, commands=(*_make_venv(), _install()))]
     if find_java() is None:
         steps.append(Step(what="Java 21", megabytes=34, seconds=5, commands=((*toolchain, "java"),)))
     if cached_jars(KAFKA_JARS) is None:
@@ -110,6 +111,10 @@ def _plan() -> list[Step]:
         steps.append(
             Step(what="Spark's Kafka source", megabytes=10, seconds=20, commands=((*toolchain, "spark"),))
         )
+    if cached_jars(S3_JARS) is None:
+        steps.append(Step(what="Spark's S3", megabytes=10, seconds=30, commands=((*toolchain, "s3"),)))
+    if cached_jars(S3_SERVER_JARS) is None:
+        steps.append(Step(what="an S3 server", megabytes=13, seconds=30, commands=((*toolchain, "s3proxy"),)))
     return steps
 
 

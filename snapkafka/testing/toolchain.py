@@ -1,7 +1,7 @@
-"""What the tests need beyond `snapkafka.runtime`: the jars of a whole Kafka broker.
+"""What the tests need beyond `snapkafka.runtime`: the jars of a whole Kafka broker, and of an S3 server.
 
-Standard library only. `python -m snapkafka.testing.toolchain [java] [kafka] [spark]` fetches what is missing and says
-where it is.
+Standard library only. `python -m snapkafka.testing.toolchain [java] [kafka] [spark] [s3] [s3proxy]` fetches what is
+missing and says where it is.
 """
 
 from __future__ import annotations
@@ -10,19 +10,57 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime import SPARK_JARS, JarSet, jars, java, spark_jars, spark_java_home
+from snapkafka.runtime import S3_JARS, SPARK_JARS, JarSet, jars, java, spark_jars, spark_java_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["KAFKA_JARS", "kafka_jars"]
+__all__ = ["KAFKA_JARS", "S3_SERVER_JARS", "kafka_jars"]
 
 #: The broker, and slf4j's simplest logger, so that a broker which does not start can say why.
 KAFKA_JARS: Final = JarSet(
     name="kafka",
     modules=("org.apache.kafka:kafka_2.13:4.1.0", "org.slf4j:slf4j-simple:1.7.36"),
     transitive=True,
+)
+
+
+#: S3Proxy with files for its objects, and no more of what it can stand before than it does not start without.
+S3_SERVER_JARS: Final = JarSet(
+    name="s3proxy",
+    modules=(
+        "org.gaul:s3proxy:2.9.0",
+        "aopalliance:aopalliance:1.0",
+        "args4j:args4j:2.37",
+        "com.fasterxml.jackson.core:jackson-annotations:2.20",
+        "com.fasterxml.jackson.core:jackson-core:2.20.1",
+        "com.fasterxml.jackson.core:jackson-databind:2.20.1",
+        "com.fasterxml.jackson.dataformat:jackson-dataformat-xml:2.20.1",
+        "com.fasterxml.woodstox:woodstox-core:7.1.1",
+        "com.google.code.gson:gson:2.11.0",
+        "com.google.guava:failureaccess:1.0.3",
+        "com.google.guava:guava:33.5.0-jre",
+        "com.google.inject.extensions:guice-assistedinject:7.0.0",
+        "com.google.inject:guice:7.0.0",
+        "jakarta.annotation:jakarta.annotation-api:2.0.0",
+        "jakarta.inject:jakarta.inject-api:2.0.1",
+        "jakarta.xml.bind:jakarta.xml.bind-api:4.0.2",
+        "org.apache.jclouds.api:oauth:2.7.0",
+        "org.apache.jclouds.api:openstack-keystone:2.7.0",
+        "org.apache.jclouds.api:openstack-swift:2.7.0",
+        "org.apache.jclouds.api:s3:2.7.0",
+        "org.apache.jclouds.api:sts:2.7.0",
+        "org.apache.jclouds.driver:jclouds-slf4j:2.7.0",
+        "org.apache.jclouds.provider:azureblob:2.7.0",
+        "org.apache.jclouds:jclouds-blobstore:2.7.0",
+        "org.apache.jclouds:jclouds-core:2.7.0",
+        "org.codehaus.woodstox:stax2-api:4.2.2",
+        "org.eclipse.jetty.toolchain:jetty-jakarta-servlet-api:5.0.2",
+        "org.slf4j:slf4j-api:2.0.17",
+        "org.slf4j:slf4j-simple:2.0.17",
+    ),
+    transitive=False,
 )
 
 
@@ -40,6 +78,8 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "java": lambda: f"Java {java().major} in {java().home}, for Spark {spark_java_home()}",
     "kafka": lambda: f"Kafka: {len(kafka_jars())} jars in {KAFKA_JARS.place()}",
     "spark": lambda: f"Spark: {len(spark_jars())} jars in {SPARK_JARS.place()}",
+    "s3": lambda: f"S3: {len(jars(S3_JARS))} jars in {S3_JARS.place()}",
+    "s3proxy": lambda: f"S3 server: {len(jars(S3_SERVER_JARS))} jars in {S3_SERVER_JARS.place()}",
 }
 
 

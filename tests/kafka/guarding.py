@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from snapkafka.kafka.connection import Connection
 from snapkafka.testing import EmbeddedKafka
-from snapkafka.testing.embedded import HOST, _free_ports
+from snapkafka.testing.embedded import HOST, free_ports
 
 __all__ = ["PASSWORD", "guarded_broker", "login"]
 
@@ -19,7 +19,7 @@ def guarded_broker(
     users: Iterable[str], properties: Mapping[str, str] | None = None
 ) -> Iterator[tuple[EmbeddedKafka, str]]:
     """The broker, and the address of the door for `users`, who may do nothing unless `properties` say otherwise."""
-    (port,) = _free_ports(1)
+    (port,) = free_ports(1)
     logins = " ".join(f'user_{user}="{PASSWORD}"' for user in users)
     broker = EmbeddedKafka(
         properties={

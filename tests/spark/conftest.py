@@ -12,7 +12,7 @@ from snapkafka.assembly.session import session, sized
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with session() as running:
+    with session(s3=True) as running:
         yield running
 
 

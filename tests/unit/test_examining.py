@@ -183,7 +183,7 @@ async def test_an_incremental_one_whose_parent_is_gone_or_another_by_now(tmp_pat
     whole = dataclasses.replace(manifest, content=content_digest(manifest.tables, manifest.parents))
 
     def found(manifest: Manifest) -> str:
-        damage = [item.what for item in soundness.file_damage(store.root, manifest)]
+        damage = [item.what for item in soundness.file_damage(store, manifest)]
         return "; ".join([*damage, *soundness.contradictions(manifest)])
 
     assert "builds on" not in found(whole)

@@ -30,6 +30,7 @@ def test_a_service_gets_at_most_three_packages_more_than_faust_needs() -> None:
 
 
 def test_what_a_service_installs_has_nothing_heavy() -> None:
-    heavy = {"pyspark", "confluent-kafka", "typer", "matplotlib", "duckdb"}
+    heavy = {"pyspark", "confluent-kafka", "typer", "matplotlib", "duckdb", "s3fs"}
     assert not heavy & installed("snapkafka", "faust")
+    assert "s3fs" not in installed("snapkafka", "cli", "spark", "query")
     assert {"pyspark", "typer"} <= installed("snapkafka", "faust", "cli", "spark")  # the test can see them

@@ -23,7 +23,7 @@ from snapkafka.errors import BadInputError, DependencyMissingError, StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.ops.finding import find_manifest
 from snapkafka.protocol.records import Verdict
-from snapkafka.store import LocalStore, local
+from snapkafka.store import LocalStore, base
 from tests.fakes import FakeCluster, Worker
 from tests.unit.on_disk import in_state, write_snapshot
 
@@ -155,7 +155,7 @@ def test_of_many_manifests_only_one_is_read_as_a_whole(storage: str, monkeypatch
         whole.append(Path(where).name)
         return manifests.load(text, where=where)
 
-    monkeypatch.setattr(local, "load", load)
+    monkeypatch.setattr(base, "load", load)
     assert find_manifest(LocalStore(Path(storage)), "latest").id == "broken"
     assert whole == ["broken.json"]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.runtime import SPARK_JARS
 from snapkafka.testing import setup
 from snapkafka.testing.toolchain import KAFKA_JARS
 
@@ -42,7 +41,7 @@ def test_a_second_run_does_nothing_until_pyproject_changes(
     )
     assert setup.main() == 0
     setup.PYTHON.touch()
-    for jar_set in (KAFKA_JARS, SPARK_JARS):
+    for jar_set in setup.JAR_SETS:
         jar_set.place().mkdir(parents=True)
         (jar_set.place() / jar_set.first_jar()).touch()
     capsys.readouterr()
@@ -72,6 +71,8 @@ def test_what_is_here_is_not_planned_again(monkeypatch: pytest.MonkeyPatch) -> N
         "Java 21",
         "Kafka 4.1",
         "Spark's Kafka source",
+        "Spark's S3",
+        "an S3 server",
     ]
     KAFKA_JARS.place().mkdir(parents=True)
     (KAFKA_JARS.place() / KAFKA_JARS.first_jar()).touch()

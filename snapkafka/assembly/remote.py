@@ -1,0 +1,102 @@
+"""Tables in object storage: how Spark's tasks write them there, and their digests without bringing them here.
+
+Tasks upload where their files shall stay, and the job completes the uploads when all have succeeded (Hadoop's "magic"
+committer): nothing is renamed, nothing is copied, and what a task has written that failed is never seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from snapkafka.manifest import FileEntry
+from snapkafka.store import RemoteFolder, Store
+from snapkafka.store.objects import JITTER_S
+from snapkafka.store.reaching import endpoint, region
+
+from .session import having
+
+__all__ = ["files", "reached", "spread"]
+
+#: Larger than this no task takes a file as one value: it is read piece by piece, here.
+FILE_BYTES_MAX: Final = 1 << 30
+#: Where `monotonically_increasing_id` counts the rows of a task.
+_OF_TASK: Final = (1 << 33) - 1
+
+#: For every session; what a session was started with stands.
+S3A: Final[Mapping[str, str]] = {
+    "fs.s3a.committer.name": "magic",
+    # Keys that Spark was given, else what Amazon's own tools would take.
+    "fs.s3a.aws.credentials.provider": (
+        "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider,"
+        "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
+        "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+    ),
+    # A server that asks to be spared (503) is asked again so often, after 0.2 s, 0.4 s and so on, give or take.
+    "fs.s3a.retry.throttle.limit": "20",
+    "fs.s3a.retry.throttle.interval": "200ms",
+    # One that does not answer, or fails, has been given half a minute by then.
+    "fs.s3a.connection.establish.timeout": "5s",
+    "fs.s3a.attempts.maximum": "3",
+    "fs.s3a.retry.limit": "5",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.sql.sources.commitProtocolClass": "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
+    "spark.sql.parquet.output.committer.class": "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
+}
+
+
+@contextlib.contextmanager
+def reached(spark: SparkSession, store: Store) -> Iterator[None]:
+    """Settings with which the session reads and writes a store, for the length of the block. No secret is among them:
+    Spark's processes find credentials as Amazon's own tools do."""
+    given = spark.sparkContext.getConf()
+    wanted = {
+        name: value
+        for name, value in _settings(store).items()
+        if not (given.contains(name) or given.contains(f"spark.hadoop.{name}"))
+    }
+    with having(spark, wanted):
+        yield
+
+
+def _settings(store: Store) -> Mapping[str, str]:
+    if store.scheme == "file":
+        return {}
+    if store.scheme != "s3a":
+        return {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+    place = {"fs.s3a.endpoint": endpoint(), "fs.s3a.path.style.access": "true"} if endpoint() else {}
+    name = region() or ("us-east-1" if endpoint() else "")
+    return {**S3A, **place, **({"fs.s3a.endpoint.region": name} if name else {})}
+
+
+def spread(rows: DataFrame) -> DataFrame:
+    """The same rows; each task waits for a random time, up to `JITTER_S`, before it gives the first of its own: many
+    that begin to upload at the same moment would hit a limit of requests together."""
+    first = fn.monotonically_increasing_id().bitwiseAND(fn.lit(_OF_TASK)) == 0
+    pause_ms = (fn.rand() * (JITTER_S * 1_000)).cast("bigint")
+    pause = fn.reflect(fn.lit("java.lang.Thread"), fn.lit("sleep"), pause_ms)
+    return rows.where(fn.when(first, pause.isNotNull()).otherwise(True))
+
+
+def files(
+    spark: SparkSession, store: Store, folder: RemoteFolder, names: Sequence[str]
+) -> Mapping[str, tuple[FileEntry, ...]]:
+    """The files of the tables in a folder, with their digests, which Spark's tasks compute."""
+    found = (
+        spark.read.format("binaryFile")
+        .option("pathGlobFilter", "*.parquet")
+        .load([f"{folder.uri}/{name}" for name in names])
+    )
+    whole = found.where(fn.col("length") <= FILE_BYTES_MAX).select("path", "length", fn.sha2("content", 256))
+    large = found.where(fn.col("length") > FILE_BYTES_MAX).select("path", "length", fn.lit(""))
+    entries: dict[str, list[FileEntry]] = {name: [] for name in names}
+    for place, size, digest in sorted(map(tuple, whole.unionAll(large).collect())):
+        path = folder.path + place.rpartition(folder.path)[2]
+        entries[path.split("/")[-2]].append(
+            FileEntry(path=path, bytes=size, sha256=digest or store.sha256(path))
+        )
+    return {name: tuple(of_table) for name, of_table in entries.items()}

@@ -1,0 +1,218 @@
+"""What every storage can do, wherever it lies; `LocalStore` and `ObjectStore` are the two kinds.
+
+Paths are those of manifests: relative to the storage, with `/` between their parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from hashlib import file_digest
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka.manifest import Column, Manifest, TableEntry, file_stem, load
+
+__all__ = ["LEFTOVER_AFTER_S", "Folder", "Leftover", "RemoteFolder", "Store", "manifest_name", "same_rows"]
+
+#: No assembly works on its tables for so long without writing any of them.
+LEFTOVER_AFTER_S: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteFolder:
+    """A folder to write tables into that stays where it is: its `path`, and its `uri` as Spark takes it."""
+
+    path: str
+    uri: str
+
+
+#: Where the tables of one assembly are written.
+Folder: TypeAlias = Path | RemoteFolder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """What a killed assembly or removal left: its name in the storage, and how large it is."""
+
+    name: str
+    bytes: int
+
+
+class Store(ABC):
+    """Manifests and tables in one place. Whatever cannot be read or written is a `StorageError`."""
+
+    #: What has to be known to reach it: `file`, `s3a` and so on, as Spark says it.
+    scheme: str
+
+    @property
+    @abstractmethod
+    def uri(self) -> str:
+        """As the ledger and manifests of others may name it."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """As people read it."""
+
+    @abstractmethod
+    def check_writable(self) -> None:
+        """Make it where that can be, and try it."""
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def place(self, path: str) -> str:
+        """Where something lies, as DuckDB, pandas and people take it."""
+
+    @abstractmethod
+    def spark_uri(self, path: str) -> str:
+        """The same for Spark."""
+
+    @abstractmethod
+    def text(self, name: str) -> str | None:
+        """What stands in a file of the storage itself; None: there is none such.
+
+        Raises:
+            UnicodeDecodeError: it is no text.
+        """
+
+    @abstractmethod
+    def texts(self) -> dict[str, str]:
+        """Every file that may be a manifest, by its name, as it is written: also those of a later release."""
+
+    @abstractmethod
+    def size(self, path: str) -> int | None:
+        """Of a file, in bytes; None: it is not there."""
+
+    @abstractmethod
+    def sizes(self, table: TableEntry) -> Mapping[str, int]:
+        """Of the files of a table that are there, in bytes."""
+
+    @abstractmethod
+    def open(self, path: str) -> BufferedIOBase:
+        """A file, to be read."""
+
+    def sha256(self, path: str) -> str:
+        """Of a file, read piece by piece."""
+        with self.open(path) as file:
+            return file_digest(file, "sha256").hexdigest()
+
+    @abstractmethod
+    def files_of(self, manifest: Manifest) -> Sequence[str]:
+        """What lies where the files of a snapshot lie, named by its manifest or not; what another assembly of it has
+        left, or writes just now, is none of these."""
+
+    @property
+    def filesystem(self) -> Any:
+        """What opens its places for DuckDB (fsspec); None: DuckDB does by itself."""
+        return None
+
+    def manifest_place(self, snapshot_id: str) -> str:
+        return self.place(manifest_name(snapshot_id))
+
+    def has(self, snapshot_id: str) -> bool:
+        """Is there a manifest?"""
+        return self.size(manifest_name(snapshot_id)) is not None
+
+    def read(self, snapshot_id: str) -> Manifest:
+        """The manifest of a snapshot.
+
+        Raises:
+            UnknownSnapshotError: there is none of that id.
+            BadInputError: there is a file, and it is no manifest.
+            StorageError: it cannot be read.
+        """
+        text = self.text(manifest_name(snapshot_id))
+        if text is None:
+            raise UnknownSnapshotError(f"no snapshot {snapshot_id} in {self}")
+        return load(text, where=self.manifest_place(snapshot_id))
+
+    def list(self) -> Sequence[Manifest]:
+        """Every snapshot that is whole, oldest first (by epoch); other files are none of ours."""
+        found = []
+        for name, text in self.texts().items():
+            with contextlib.suppress(BadInputError):
+                found.append(load(text, where=name))
+        return sorted(found, key=lambda manifest: (manifest.namespace, manifest.epoch))
+
+    def require_files(self, table: TableEntry) -> None:
+        """Refuse a table whose files are not there in their sizes.
+
+        Raises:
+            StorageError: naming the first one that is not.
+        """
+        sizes = self.sizes(table)
+        for file in table.files:
+            size, place = sizes.get(file.path), self.place(file.path)
+            if size is None:
+                raise StorageError(f"file {place} is gone")
+            if size != file.bytes:
+                raise StorageError(
+                    f"file {place} has {size:,} bytes, and had {file.bytes:,} when it was written"
+                )
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def staging(self, snapshot_id: str) -> AbstractContextManager[Folder]:
+        """A folder to write tables into. It is gone after the block, unless `publish` has made it the snapshot's.
+
+        What others have left behind who were killed at the same snapshot is taken away.
+        """
+
+    @abstractmethod
+    def publish(self, manifest: Manifest, staged: Folder) -> Manifest:
+        """Make tables and manifest appear together. Assembled again with the same rows, the tables that are there stay,
+        for whoever reads them right now.
+
+        Returns:
+            the manifest as it was written.
+        """
+
+    # -- removing ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def bytes_of(self, manifest: Manifest) -> int:
+        """What goes with a snapshot: its manifest and those of its files that are there."""
+
+    @abstractmethod
+    def foreign_files(self, manifest: Manifest) -> Sequence[str]:
+        """What lies among the files of a snapshot and is not named by its manifest."""
+
+    @abstractmethod
+    def remove(self, manifest: Manifest) -> None:
+        """Remove a snapshot: manifest, then files, so that at no time a manifest names tables that are not there. What
+        its manifest does not name stays where it is."""
+
+    @abstractmethod
+    def leftovers(self, *, older_than_s: float) -> Sequence[Leftover]:
+        """What has been unfinished for so long that nobody can be at work on it any more."""
+
+    @abstractmethod
+    def clear(self, leftover: Leftover) -> None:
+        """Remove a leftover."""
+
+
+def manifest_name(snapshot_id: str) -> str:
+    """The file of its manifest."""
+    return f"{file_stem(snapshot_id)}.json"
+
+
+def same_rows(store: Store, text: str, manifest: Manifest) -> Manifest | None:
+    """The manifest that is there, if its tables are, and hold the same rows in the same columns."""
+    try:
+        there = load(text)
+        for table in there.tables:
+            store.require_files(table)
+    except (BadInputError, StorageError):
+        return None
+    return there if there.content == manifest.content and _columns(there) == _columns(manifest) else None
+
+
+def _columns(manifest: Manifest) -> dict[str, tuple[Column, ...]]:
+    return {table.name: table.schema for table in manifest.tables}

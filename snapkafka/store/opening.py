@@ -1,0 +1,82 @@
+"""From the URI of a storage, or the place of a manifest, to the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from snapkafka.errors import StorageError
+
+from .base import Store
+from .local import LocalStore
+from .objects import ObjectStore
+
+__all__ = ["open_manifest", "open_store", "refuse_secrets"]
+
+#: The schemes of URIs -> what Spark calls them. The ones after S3 go by the connectors that Spark and fsspec have for
+#: them.
+SCHEMES: Final = {
+    "s3": "s3a",
+    "s3a": "s3a",
+    "gs": "gs",
+    "abfs": "abfs",
+    "abfss": "abfss",
+    "hdfs": "hdfs",
+}
+
+
+def open_store(uri: str) -> Store:
+    """The store at a URI or path.
+
+    Raises:
+        StorageError: it is no place that this release can write to.
+        DependencyMissingError: what speaks its protocol is not installed.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise StorageError(
+                f"{uri} is on another machine ({parts.netloc})", hint="file:///a/path has three slashes"
+            )
+        return LocalStore(Path(unquote(parts.path)))
+    if parts.scheme in SCHEMES and "://" in uri:
+        if not parts.netloc:
+            raise StorageError(f"storage {uri} lacks a bucket", hint=f"{parts.scheme}://BUCKET/PREFIX")
+        refuse_secrets(uri)
+        return ObjectStore(uri, SCHEMES[parts.scheme])
+    if "://" in uri:
+        raise StorageError(
+            f"storage {uri}: {parts.scheme} is not supported",
+            hint=f"give a directory, or a URI that begins with one of file, {', '.join(SCHEMES)}",
+        )
+    if not uri:
+        raise StorageError("no storage is given", hint="add --storage DIR, here or with the trigger")
+    return LocalStore(Path(uri))
+
+
+def refuse_secrets(uri: str) -> None:
+    """A URI is written down, in the ledger and elsewhere.
+
+    Raises:
+        StorageError: there is a password in it.
+    """
+    parts = urlsplit(uri)
+    if parts.password:
+        raise StorageError(
+            f"storage {parts.scheme}://...@{parts.hostname} holds a secret, and a URI is written down",
+            hint="credentials go the way of the environment: AWS_ACCESS_KEY_ID and so on",
+        )
+
+
+def open_manifest(place: str) -> tuple[Store, str]:
+    """The store that a manifest lies in, and the name of its file there.
+
+    Args:
+        place: path or URI.
+    """
+    if "://" in place:
+        folder, _, name = place.rpartition("/")
+        return open_store(folder), name
+    path = Path(place)
+    return LocalStore(path.parent), path.name

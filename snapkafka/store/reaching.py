@@ -1,0 +1,88 @@
+"""How a storage elsewhere is reached: by the settings that its own tools have, and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+__all__ = ["endpoint", "options", "reason", "region"]
+
+#: What has not answered by then is not there, or not for us: seconds.
+CONNECT_TIMEOUT_S: Final = 5
+READ_TIMEOUT_S: Final = 60
+#: At once: there may be thousands of manifests to read.
+CONNECTIONS_MAX: Final = 50
+#: Is read ahead of who reads a file: DuckDB jumps from one column to the next.
+BLOCK_BYTES: Final = 8 << 20
+#: Each waits for a random time, up to twice as long as the one before: half a minute in all.
+ATTEMPTS_MAX: Final = 6
+
+_RIGHTS: Final = "check the credentials (AWS_ACCESS_KEY_ID or AWS_PROFILE) and their rights on the bucket"
+#: What is in the name of an error or in what it says -> what it means, what to do. The first that fits counts.
+_SIGNS: Final = (
+    ("NoSuchBucket", "there is no such bucket", "create it, or check --storage"),
+    ("bucket does not exist", "there is no such bucket", "create it, or check --storage"),
+    ("HeadBucket operation", "there is no such bucket", "create it, or check --storage"),
+    (
+        "NoCredentials",
+        "there are no credentials",
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    ),
+    ("ProfileNotFound", "there is no such profile", "check AWS_PROFILE"),
+    ("PermissionError", "access is denied", _RIGHTS),
+    ("EndpointConnection", "no server answers", "check AWS_ENDPOINT_URL and that it runs"),
+    ("SlowDown", "the server asks to be spared, for too long", "try again when less is going on there"),
+    (
+        "Service Unavailable",
+        "the server asks to be spared, for too long",
+        "try again when less is going on there",
+    ),
+    ("Timeout", "no server answers in time", "check AWS_ENDPOINT_URL and that it runs"),
+    ("ConnectionClosed", "the server hung up", "check AWS_ENDPOINT_URL: is it http or https?"),
+)
+
+
+def options(scheme: str) -> dict[str, Any]:
+    """Arguments for fsspec. Endpoint, credentials and the rest are what the environment and ~/.aws say."""
+    if scheme != "s3a":
+        return {}
+    name = region()
+    config: dict[str, Any] = {
+        "max_pool_connections": CONNECTIONS_MAX,
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "read_timeout": READ_TIMEOUT_S,
+        # The newer modes stop to try again when many fail at once, and that is when it helps.
+        "retries": {"mode": "legacy", "total_max_attempts": ATTEMPTS_MAX},
+    }
+    if endpoint():
+        # Amazon's newer way to send a checksum is one that few others know; the manifest has one of each file.
+        config["request_checksum_calculation"] = "when_required"
+    return {
+        "default_block_size": BLOCK_BYTES,
+        "use_listings_cache": False,
+        "skip_instance_cache": True,  # the environment may be another one by now
+        "client_kwargs": {"region_name": name} if name else {},
+        "config_kwargs": config,
+    }
+
+
+def endpoint() -> str:
+    """Where S3 is, if it is not Amazon's."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
+def region() -> str:
+    return os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION") or ""
+
+
+def reason(error: BaseException) -> tuple[str, str | None]:
+    """Why a storage cannot be reached, in a line, and what to do."""
+    chain: list[str] = []
+    one: BaseException | None = error
+    while one is not None:
+        chain += [type(one).__name__, str(one)]
+        one = one.__cause__
+    for sign, told, hint in _SIGNS:
+        if any(sign in text for text in chain):
+            return told, hint
+    return " ".join(str(error).split())[:200] or type(error).__name__, None

@@ -1,0 +1,35 @@
+"""A table, written to S3 by a hundred tasks at once: `python -m tests.spark.hundred_writers URI`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Final
+
+from snapkafka.assembly import remote, writing
+from snapkafka.assembly.session import session
+from snapkafka.store import RemoteFolder, open_store
+
+WRITERS: Final = 100
+ROW: Final = (
+    "'shop' app", "'agent' agent", "'orders' topic", "0 partition", "id position",
+    "array(id) started_above", "id process",
+)  # fmt: skip
+
+
+def main(uri: str) -> None:
+    """As assembly does it, with a core for each task."""
+    store = open_store(uri)
+    folder = RemoteFolder(path="all/run", uri=store.spark_uri("all/run"))
+    with (
+        session(s3=True, settings={"spark.master": f"local[{WRITERS}]"}) as spark,
+        remote.reached(spark, store),
+    ):
+        rows = spark.range(0, 10 * WRITERS, 1, WRITERS).selectExpr(*ROW)
+        writing.write(rows, "positions", folder, rows_max=WRITERS * writing.ROWS_PER_FILE)
+        files = remote.files(spark, store, folder, ["positions"])["positions"]
+    print(json.dumps({"files": len(files), "different": len({file.sha256 for file in files})}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

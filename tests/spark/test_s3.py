@@ -1,0 +1,180 @@
+"""Snapshots in object storage, on a real S3 server: made, read by others, asked, verified, removed."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+import duckdb
+import fsspec
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
+
+from snapkafka import ops
+from snapkafka.assembly import remote
+from snapkafka.assembly.command import main
+from snapkafka.assembly.desk import Desk
+from snapkafka.assembly.failures import translate
+from snapkafka.errors import StorageError
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.store import Store, open_store, state_parts, state_sql
+from snapkafka.testing import Broker
+from snapkafka.testing.s3 import EmbeddedS3
+from tests.spark.scene import Stage, play, play_on
+from tests.throttling import Throttle
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+#: Requests per second; a hundred writers make some 2,000 as fast as they can.
+RATE: Final = 200
+
+
+@pytest.fixture(scope="module")
+def server(spark: SparkSession) -> Iterator[EmbeddedS3]:
+    """For this process, and for its JVM, which reads the environment of its own start alone."""
+    with EmbeddedS3() as running, pytest.MonkeyPatch.context() as patch:
+        for name, value in running.environ.items():
+            patch.setenv(name, value)
+        jvm = spark.sparkContext._jvm.java.lang.System
+        jvm.setProperty("aws.accessKeyId", running.user)
+        jvm.setProperty("aws.secretAccessKey", running.secret)
+        yield running
+        jvm.clearProperty("aws.accessKeyId")
+        jvm.clearProperty("aws.secretAccessKey")
+
+
+@dataclasses.dataclass
+class Made:
+    """A full snapshot and one that builds on it, in a bucket."""
+
+    stage: Stage
+    store: Store
+
+    def name(self, which: str) -> str:
+        return f"{self.stage.namespace}-{which}"
+
+    def manifest(self, which: str) -> Manifest:
+        return self.store.read(self.name(which))
+
+    def assemble(self, *which: str) -> int:
+        where = ["--bootstrap", self.stage.bootstrap, "--namespace", self.stage.namespace]
+        names = [part for one in which for part in ("--snapshot", self.name(one))]
+        return main([*where, *names, "--storage", self.store.uri, "--json"])
+
+
+@pytest.fixture(scope="module")
+def made(server: EmbeddedS3, kafka: Broker) -> Made:
+    storage = f"{server.make_bucket('lake')}/of/snapshots"
+    made = Made(play(kafka.bootstrap, f"s3{os.getpid()}"), open_store(storage))
+    play_on(made.stage, made.name("next"), parent=made.name("snap"), written=[(b'"new"', b"7")])
+    assert made.assemble("snap", "next") == 0
+    return made
+
+
+def rows(store: Store, manifest: Manifest) -> list[tuple[Any, ...]]:
+    """The whole state, as DuckDB reads it by our own query."""
+    with duckdb.connect() as database:
+        if store.filesystem is not None:
+            database.register_filesystem(store.filesystem)
+        sql = state_sql(store, state_parts(store, manifest))
+        return list(database.sql(f"SELECT key, value FROM ({sql})").fetchall())
+
+
+def test_the_whole_state_of_a_chain(made: Made) -> None:
+    assert [made.manifest(which).verdict for which in ("snap", "next")] == ["VERIFIED", "VERIFIED"]
+    full, whole = (dict(rows(made.store, made.manifest(which))) for which in ("snap", "next"))
+    print(full, whole)
+    assert whole == full | {"new": "7", "late": "3", "red": "1", "x": "999"}
+
+
+def test_duckdb_pandas_and_spark_read_it_without_us(made: Made, spark: SparkSession) -> None:
+    """By the manifest alone, as the docs say."""
+    place = made.store.manifest_place(made.name("snap"))
+    with fsspec.open(place) as file:
+        told = json.load(file)
+    (state,) = (table for table in told["tables"] if table["name"] == "state")
+    paths = [f"{place.rpartition('/')[0]}/{file['path']}" for file in state["files"]]
+    keys = {"late", "old", "red", "x"}
+    assert set(pd.concat(map(pd.read_parquet, paths))["key"]) >= keys - {"red", "late"}
+    with duckdb.connect() as database:
+        database.register_filesystem(fsspec.filesystem("s3a"))
+        (by_duckdb,) = database.execute("SELECT count(*) FROM read_parquet(?)", [paths]).fetchall()[0]
+    with remote.reached(spark, made.store):
+        by_spark = spark.read.parquet(*paths).count()
+    assert by_duckdb == by_spark == state["rows"] > 0
+
+
+def test_query_diff_and_verify_offline_need_no_broker(made: Made) -> None:
+    async def ask() -> tuple[ops.Queried, ops.Difference, ops.Examined]:
+        where = made.store.uri
+        found = await ops.query(None, "", "SELECT count(*) AS n FROM state", storage=where)
+        changed = await ops.diff(None, "", made.name("snap"), made.name("next"), storage=where)
+        return found, changed, await ops.verify_offline(made.name("next"), storage=where)
+
+    found, changed, examined = asyncio.run(ask())
+    assert found.id == made.name("next")
+    assert found.rows == ({"n": len(rows(made.store, made.manifest("next")))},)
+    (table,) = changed.tables
+    assert table.added > 0
+    assert (examined.good, examined.damage, examined.footers) == (True, (), "pyarrow")
+
+
+def test_the_ledger_says_where_it_lies(made: Made) -> None:
+    connection, namespace = Connection(bootstrap=made.stage.bootstrap), made.stage.namespace
+    found = asyncio.run(ops.query(connection, namespace, "SELECT * FROM positions", name=made.name("snap")))
+    assert len(found.rows) > 0
+    with Desk(connection, namespace) as desk:
+        verdict = desk.reading.state.snapshots[made.manifest("snap").epoch].verdict
+    assert verdict is not None
+    assert verdict.manifest == made.store.manifest_place(made.name("snap"))
+
+
+def test_no_secret_is_written_down(made: Made, server: EmbeddedS3) -> None:
+    assert server.secret not in "".join(made.store.texts().values())
+
+
+def test_what_spark_meets_there_is_said(server: EmbeddedS3, spark: SparkSession) -> None:
+    store = open_store("s3a://nowhere/x")
+    with remote.reached(spark, store), pytest.raises(Exception, match="nowhere") as met:
+        spark.range(1).write.parquet(store.spark_uri("y"))
+    told = translate(met.value)
+    assert isinstance(told, StorageError)
+    assert told.message.startswith("there is no such bucket")
+
+
+def test_each_task_begins_at_a_time_of_its_own(spark: SparkSession) -> None:
+    """It waits before its first row, and never again; and no row is lost."""
+    now_ns = fn.reflect(fn.lit("java.lang.System"), fn.lit("nanoTime")).cast("bigint")
+    rows = remote.spread(spark.range(0, 400, 1, 8).withColumn("before", now_ns)).withColumn("after", now_ns)
+    waited_ms = ((fn.col("after") - fn.col("before")) / 1e6).alias("waited_ms")
+    of_tasks: dict[int, list[float]] = {}
+    for task, waited in rows.select(fn.spark_partition_id(), waited_ms).collect():
+        of_tasks.setdefault(task, []).append(waited)
+    assert [len(waits) for waits in of_tasks.values()] == [50] * 8
+    firsts = {round(waits[0], 1) for waits in of_tasks.values()}
+    assert len(firsts) > 4, firsts
+    assert 50 < max(firsts) < 5_000
+    assert sorted(wait for waits in of_tasks.values() for wait in waits[1:])[300] < 1
+
+
+def test_a_hundred_writers_at_once_against_a_server_that_asks_to_be_spared(server: EmbeddedS3) -> None:
+    with Throttle(server.endpoint, per_second=RATE) as throttle:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.spark.hundred_writers", f"{server.make_bucket('crowd')}/x"],
+            env={**os.environ, "AWS_ENDPOINT_URL": throttle.endpoint},
+            capture_output=True,
+            text=True,
+            timeout=280,
+        )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"files": 100, "different": 100}
+    assert throttle.answers[503] > 0, "or nothing was shown"
