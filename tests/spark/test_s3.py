@@ -166,6 +166,7 @@ def test_each_task_begins_at_a_time_of_its_own(spark: SparkSession) -> None:
     assert sorted(wait for waits in of_tasks.values() for wait in waits[1:])[300] < 1
 
 
+@pytest.mark.long
 def test_a_hundred_writers_at_once_against_a_server_that_asks_to_be_spared(server: EmbeddedS3) -> None:
     with Throttle(server.endpoint, per_second=RATE) as throttle:
         done = subprocess.run(
