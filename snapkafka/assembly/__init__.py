@@ -11,6 +11,8 @@
 | `checks` | V1, V2, V4, V5 in Spark; `invariants`: V6 |
 | `meter` | how far it is, and what it came to: as data in `progress`, in a report in `report` |
 | `quota` | the brokers hold the reading back |
+| `manifests` | what the manifest of an assembly says |
+| `remote` | tables in object storage |
 | `job` | all of it in order, the manifest last |
 
 Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/assembly.md. Importing this package loads no

@@ -21,8 +21,7 @@ from typing import Any, Final
 
 from snapkafka import manifest as manifests
 from snapkafka.checks import CutView, Verdict, decide, reading_ranges, require_offsets
-from snapkafka.checks.invariants import Invariant, load, parse_parameters, ready_made
-from snapkafka.checks.ranges import TAIL_MAX
+from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
@@ -32,8 +31,10 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, open_manifest, open_store
 
 from .desk import Desk
-from .facts import DEFAULT_ISOLATION, ISOLATIONS, kafka_options, look
+from .facts import kafka_options, look
 from .failures import told_when_it_was_lost, translate
+from .manifests import check_entries
+from .options import parser
 from .parents import Base, find_base
 from .progress import Working, as_line, in_words, now_and_then
 from .report import assembled, report, verified
@@ -48,7 +49,7 @@ TOLD_EVERY_S: Final = 10.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; an error becomes one line, a line of advice, and an exit status."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     # spark-submit makes one stream of the two: what is read as JSON has to be nothing else there.
     options.say = _silent if options.json and "PYSPARK_GATEWAY_PORT" in os.environ else _say
     options.tell = _tell if options.progress else now_and_then(options.say, TOLD_EVERY_S)
@@ -85,89 +86,6 @@ def _failed(error: SnapkafkaError, options: argparse.Namespace) -> int:
 def _interrupt(number: int, frame: object) -> None:
     """Whoever asks politely to end gets what Ctrl-C gets: things are put away first."""
     raise KeyboardInterrupt
-
-
-def _parser() -> argparse.ArgumentParser:
-    environ = os.environ
-    parser = argparse.ArgumentParser(
-        prog="snapkafka-assembly",
-        description="Turn captured snapshots into Parquet tables and prove from the log that they are consistent.",
-    )
-    add = parser.add_argument
-    add("--bootstrap", default=environ.get("SNAPKAFKA_BOOTSTRAP", ""), help="the broker: host:port[,...]")
-    add("--namespace", default=environ.get("SNAPKAFKA_NAMESPACE", ""), help="whose ledger it is")
-    add("--snapshot", action="append", default=[], metavar="ID", help="id or epoch; repeat it for more")
-    add("--storage", default="", help="where tables go; default: where the trigger said")
-    either = parser.add_mutually_exclusive_group()
-    either.add_argument(
-        "--invariants",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help=f"check these (V6): a folder of *.sql, a file, or one of {', '.join(ready_made())}; repeat it",
-    )
-    either.add_argument(
-        "--ask",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="say whether these hold, and leave them out of checks and verdict; repeat it",
-    )
-    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the invariants")
-    add(
-        "--isolation",
-        choices=ISOLATIONS,
-        default=DEFAULT_ISOLATION,
-        help="read_uncommitted takes what was aborted for sent",
-    )
-    add(
-        "--codecs",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="import it where the data is, for the codecs that it registers with Faust; repeat it",
-    )
-    add("--unpickle", action="store_true", help="load pickles, which executes whatever they hold")
-    add(
-        "--avro",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="a schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it",
-    )
-    add(
-        "--tail-max",
-        type=int,
-        default=TAIL_MAX,
-        metavar="N",
-        help="offsets to look at past the snapshot's ends",
-    )
-    add("--verify-only", action="store_true", help="verify again, from a manifest and the log alone")
-    add(
-        "--manifest",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="with --verify-only; repeat it for more",
-    )
-    add("--record", action="store_true", help="with --verify-only: write the verdict to the ledger")
-    add(
-        "--max-mb-s",
-        type=_positive,
-        metavar="N",
-        help="read at most so many megabytes a second from each broker; takes the right to set quotas",
-    )
-    add("--ui", action="store_true", help="serve Spark's web page while it runs")
-    add("--json", action="store_true", help="say the result as JSON")
-    add("--progress", action="store_true", help="say how far it is as lines of JSON, on standard error")
-    return parser
-
-
-def _positive(text: str) -> float:
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no rate")
-    return number
 
 
 # --- Assembly -------------------------------------------------------------------------------------------------------
@@ -228,7 +146,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
                 not_committed = desk.commit(manifest) if Verdict(manifest.verdict).good else "not verified"
                 result = assembled(manifest, place, not_committed, work_done)
                 if asked and Verdict(manifest.verdict).good:
-                    answers = job.check_entries(job.ask(spark, store, manifest, base, asked))
+                    answers = check_entries(job.ask(spark, store, manifest, base, asked))
                     result["answers"] = [asdict(answer) for answer in answers]
                 results.append(result)
     return results
@@ -267,7 +185,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
             outcomes = job.verify(spark, view, settings, wanted=wanted, meter=meter, say=options.say)
             cut = manifest.captured
             verdict = decide(outcomes, replays=cut.replays, contaminated=cut.contaminated)
-            checked = replace(manifest, verdict=verdict, checks=job.check_entries(outcomes))
+            checked = replace(manifest, verdict=verdict, checks=check_entries(outcomes))
             work_done = meter.work(checked.checks)
             options.say(in_words(work_done))
             results.append(verified(checked, path, work_done))

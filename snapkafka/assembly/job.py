@@ -6,25 +6,19 @@ and the log, so that anybody can look again. Nothing here talks to the ledger.
 
 from __future__ import annotations
 
-import platform
-import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-import snapkafka
 from snapkafka.checks import (
     CheckOutcome,
     CutView,
     ReadRange,
-    Witness,
-    decide,
     reading_ranges,
     require_offsets,
 )
@@ -34,17 +28,9 @@ from snapkafka.checks.state_checks import StateFacts
 from snapkafka.manifest import (
     STATE,
     STATE_DELTA,
-    CheckEntry,
-    InvariantEntry,
     LedgerEntry,
     Manifest,
-    ReadEntry,
     RestorableEntry,
-    SettledEntry,
-    TableEntry,
-    Times,
-    WitnessEntry,
-    content_digest,
     file_stem,
 )
 from snapkafka.protocol.records import TopicPartition
@@ -55,13 +41,14 @@ from . import checks, deltas, invariants, tables, writing
 from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
 from .lookups import Lookups
+from .manifests import Clock, manifest_of
 from .meter import Meter, observed
 from .parents import Base
 from .remote import reached
 from .session import sized
 from .source import read_ranges
 
-__all__ = ["Settings", "ask", "assemble", "check_entries", "verify"]
+__all__ = ["Settings", "ask", "assemble", "verify"]
 
 #: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
 THREADS: Final = 3
@@ -132,7 +119,7 @@ def assemble(
     if base is not None:
         deltas.require_columns(base.parts)
     invariants.require_valid(spark, wanted)
-    clock = _Clock()
+    clock = Clock()
     ranges = reading_ranges(view, tail_max=settings.tail_max, starts=starts)
     say(f"{captured.id}: reading {_amount(ranges)}")
     lookups = Lookups(spark, view)
@@ -155,20 +142,22 @@ def assemble(
             "files",
             lambda: writing.entries(spark, store, folder, file_stem(captured.id), written, sums),
         )
-        manifest = _manifest(
-            spark,
-            view,
-            settings,
-            namespace,
-            base,
-            entries,
-            deltas.settled(view, held),
-            outcomes,
-            wanted,
-            ranges,
-            clock,
+        manifest = manifest_of(
+            captured,
+            namespace=namespace,
+            ledger=settings.ledger,
+            isolation=settings.isolation,
+            spark=spark.version,
+            parents=base.entries() if base is not None else (),
+            tables=entries,
+            settled=deltas.settled(view, held),
+            outcomes=outcomes,
+            wanted=wanted,
+            ranges=ranges,
+            restorable=restorable,
+            clock=clock,
         )
-        return store.publish(replace(manifest, restorable=restorable), folder)
+        return store.publish(manifest, folder)
 
 
 def verify(
@@ -327,95 +316,3 @@ def _offsets(ranges: list[ReadRange]) -> int:
 
 def _amount(ranges: list[ReadRange]) -> str:
     return f"{_offsets(ranges):,} offsets of {len(ranges)} partitions"
-
-
-# --- The manifest ---------------------------------------------------------------------------------------------------
-
-
-class _Clock:
-    """Seconds per phase, for people."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.started = _now()
-
-    def timed(self, phase: str, work: Callable[[], _T]) -> _T:
-        """Do it. Phases overlap: their sum is more than the whole."""
-        start = time.monotonic()
-        done = work()
-        self.seconds[phase] = round(time.monotonic() - start, 3)
-        return done
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _manifest(
-    spark: SparkSession,
-    view: CutView,
-    settings: Settings,
-    namespace: str,
-    base: Base | None,
-    tables: tuple[TableEntry, ...],
-    settled: tuple[SettledEntry, ...],
-    outcomes: list[CheckOutcome],
-    wanted: tuple[Invariant, ...],
-    ranges: list[ReadRange],
-    clock: _Clock,
-) -> Manifest:
-    captured = view.captured
-    parents = base.entries() if base is not None else ()
-    return Manifest(
-        id=captured.id,
-        attempt=captured.attempt,
-        epoch=captured.epoch,
-        namespace=namespace,
-        verdict=decide(outcomes, replays=captured.replays, contaminated=captured.contaminated),
-        content=content_digest(tables, parents),
-        ledger=settings.ledger,
-        times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
-        tables=tables,
-        checks=check_entries(outcomes),
-        captured=captured,
-        invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
-        read=tuple(ReadEntry(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in ranges),
-        parents=parents,
-        settled=settled,
-        isolation=settings.isolation,
-        versions={
-            "snapkafka": snapkafka.__version__,
-            "python": platform.python_version(),
-            "spark": spark.version,
-        },
-    )
-
-
-def check_entries(outcomes: Iterable[CheckOutcome]) -> tuple[CheckEntry, ...]:
-    """The checks as the manifest lists them, those that were not run as well."""
-    entries = [
-        CheckEntry(
-            name=item.check,
-            run=True,
-            status=item.status,
-            found=item.found,
-            witnesses=tuple(map(_entry, item.witnesses)),
-            noted=item.noted,
-            notes=tuple(map(_entry, item.notes)),
-        )
-        for item in outcomes
-    ]
-    if not any(item.name.startswith("V6") for item in entries):
-        entries.append(CheckEntry(name="V6", run=False, status="not-run"))
-    return tuple(sorted(entries, key=lambda item: item.name))
-
-
-def _entry(witness: Witness) -> WitnessEntry:
-    return WitnessEntry(
-        topic=witness.topic,
-        partition=witness.partition,
-        offset=witness.offset,
-        what=witness.what,
-        process=witness.process,
-        seq=witness.seq,
-    )

@@ -1,0 +1,96 @@
+"""The arguments of the job."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from snapkafka.checks.invariants import ready_made
+from snapkafka.checks.ranges import TAIL_MAX
+
+from .facts import DEFAULT_ISOLATION, ISOLATIONS
+
+__all__ = ["parser"]
+
+
+def parser() -> argparse.ArgumentParser:
+    environ = os.environ
+    made = argparse.ArgumentParser(
+        prog="snapkafka-assembly",
+        description="Turn captured snapshots into Parquet tables and prove from the log that they are consistent.",
+    )
+    add = made.add_argument
+    add("--bootstrap", default=environ.get("SNAPKAFKA_BOOTSTRAP", ""), help="the broker: host:port[,...]")
+    add("--namespace", default=environ.get("SNAPKAFKA_NAMESPACE", ""), help="whose ledger it is")
+    add("--snapshot", action="append", default=[], metavar="ID", help="id, epoch or latest; repeat it for more")
+    add("--storage", default="", help="where tables go; default: where the trigger said")
+    either = made.add_mutually_exclusive_group()
+    either.add_argument(
+        "--invariants",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help=f"check these (V6): a folder of *.sql, a file, or one of {', '.join(ready_made())}; repeat it",
+    )
+    either.add_argument(
+        "--ask",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="say whether these hold, and leave them out of checks and verdict; repeat it",
+    )
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the invariants")
+    add(
+        "--isolation",
+        choices=ISOLATIONS,
+        default=DEFAULT_ISOLATION,
+        help="read_uncommitted takes what was aborted for sent",
+    )
+    add(
+        "--codecs",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import it where the data is, for the codecs that it registers with Faust; repeat it",
+    )
+    add("--unpickle", action="store_true", help="load pickles, which executes whatever they hold")
+    add(
+        "--avro",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="a schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it",
+    )
+    add(
+        "--tail-max",
+        type=int,
+        default=TAIL_MAX,
+        metavar="N",
+        help="offsets to look at past the snapshot's ends",
+    )
+    add("--verify-only", action="store_true", help="verify again, from a manifest and the log alone")
+    add(
+        "--manifest",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="with --verify-only; repeat it for more",
+    )
+    add("--record", action="store_true", help="with --verify-only: write the verdict to the ledger")
+    add(
+        "--max-mb-s",
+        type=_positive,
+        metavar="N",
+        help="read at most so many megabytes a second from each broker; takes the right to set quotas",
+    )
+    add("--ui", action="store_true", help="serve Spark's web page while it runs")
+    add("--json", action="store_true", help="say the result as JSON")
+    add("--progress", action="store_true", help="say how far it is as lines of JSON, on standard error")
+    return made
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no rate")
+    return number
