@@ -18,6 +18,7 @@ from tests.e2e.parts import live
 SNAPSHOTS = 20
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.timeout(1700)
