@@ -22,7 +22,13 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--bootstrap", default=environ.get("SNAPKAFKA_BOOTSTRAP", ""), help="the broker: host:port[,...]")
     add("--namespace", default=environ.get("SNAPKAFKA_NAMESPACE", ""), help="whose ledger it is")
-    add("--snapshot", action="append", default=[], metavar="ID", help="id, epoch or latest; repeat it for more")
+    add(
+        "--snapshot",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="id, epoch or latest; repeat it for more",
+    )
     add("--storage", default="", help="where tables go; default: where the trigger said")
     either = made.add_mutually_exclusive_group()
     either.add_argument(

@@ -213,6 +213,7 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(cluster: Cluster, tmp_path: 
         judge.consistent()
 
 
+@pytest.mark.long
 def test_r15_inputs_that_move_while_the_ledger_is_away_are_part_of_snapshots_when_it_is_back(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from snapkafka.runtime import spark_jars, spark_java_home
 from snapkafka.testing import Broker
 from tests.spark.scene import Sender, Stage, play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long]
 
 
 @dataclass
