@@ -19,16 +19,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from snapkafka import manifest as manifests
 from snapkafka.checks import CutView, Verdict, decide, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import LedgerEntry, Manifest
+from snapkafka.manifest import LedgerEntry
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import Store, open_manifest, open_store
+from snapkafka.store import Store, open_store, read_manifest
 
 from .desk import Desk
 from .facts import kafka_options, look
@@ -165,7 +164,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     connection, given, schemas = _connection(options.bootstrap), _invariants(options), _schemas(options)
     work = []
     for path in options.manifest:
-        manifest = _manifest(path)
+        _, manifest = read_manifest(path)
         since_ms = manifest.ledger.triggered_ms
         view = asyncio.run(
             look(connection, manifest.captured, isolation=options.isolation, triggered_ms=since_ms)
@@ -193,17 +192,6 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
                 with Desk(connection, manifest.namespace) as desk:
                     desk.record(checked, path)
     return results
-
-
-def _manifest(place: str) -> Manifest:
-    store, name = open_manifest(place)
-    try:
-        text = store.text(name)
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"manifest {place} cannot be read: {error}", hint="check --manifest") from error
-    if text is None:
-        raise BadInputError(f"there is no manifest {place}", hint="check --manifest")
-    return manifests.load(text, where=place)
 
 
 # --- Arguments ------------------------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import InputCut
+from snapkafka.store import read_manifest
 
-from .finding import manifest_places, read_manifest
+from .finding import manifest_places
 from .querying import Placed, engine, in_thread, one_line
 
 if TYPE_CHECKING:

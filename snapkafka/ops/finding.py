@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from snapkafka import manifest as manifests
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
@@ -16,10 +15,10 @@ from snapkafka.kafka.reading import good as verified
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
-from snapkafka.store import Store, open_manifest, open_store
+from snapkafka.store import Store, open_store
 from snapkafka.store.base import manifest_name
 
-__all__ = ["find_manifest", "manifest_places", "read_manifest"]
+__all__ = ["find_manifest", "manifest_places"]
 
 #: A manifest begins with its id, epoch, namespace and verdict, of a few hundred characters at most.
 HEAD_CHARS: Final = 4_096
@@ -119,20 +118,3 @@ def _manifest_of(view: SnapshotView) -> str:
     store = open_store(view.trigger.storage)
     store.read(view.trigger.id)
     return store.manifest_place(view.trigger.id)
-
-
-def read_manifest(place: str) -> tuple[Store, Manifest]:
-    """A manifest by its path or URI, and the storage that it lies in.
-
-    Raises:
-        StorageError: it cannot be read.
-        BadInputError: it is none.
-    """
-    store, name = open_manifest(place)
-    try:
-        text = store.text(name)
-    except UnicodeDecodeError as error:
-        raise StorageError(f"manifest {place} cannot be read: {error}") from error
-    if text is None:
-        raise StorageError(f"manifest {place} cannot be read: there is no such file")
-    return store, manifests.load(text, where=place)

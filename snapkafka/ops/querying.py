@@ -21,9 +21,9 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import LATEST
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
 from snapkafka.ports import Cluster
-from snapkafka.store import Store, state_parents, state_sql
+from snapkafka.store import Store, read_manifest, state_parents, state_sql
 
-from .finding import manifest_places, read_manifest
+from .finding import manifest_places
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

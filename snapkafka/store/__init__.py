@@ -12,7 +12,7 @@ with store.staging(id) as folder:  # tables are written here ...
 from .base import Folder, Leftover, RemoteFolder, Store
 from .chains import state_parents, state_parts, state_sql
 from .local import LocalStore
-from .opening import open_manifest, open_store, refuse_secrets
+from .opening import open_manifest, open_store, read_manifest, refuse_secrets
 
 __all__ = [
     "Folder",
@@ -22,6 +22,7 @@ __all__ = [
     "Store",
     "open_manifest",
     "open_store",
+    "read_manifest",
     "refuse_secrets",
     "state_parents",
     "state_parts",

@@ -7,12 +7,13 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from snapkafka.errors import StorageError
+from snapkafka.manifest import Manifest, load
 
 from .base import Store
 from .local import LocalStore
 from .objects import ObjectStore
 
-__all__ = ["open_manifest", "open_store", "refuse_secrets"]
+__all__ = ["open_manifest", "open_store", "read_manifest", "refuse_secrets"]
 
 #: The schemes of URIs -> what Spark calls them. The ones after S3 go by the connectors that Spark and fsspec have for
 #: them.
@@ -80,3 +81,20 @@ def open_manifest(place: str) -> tuple[Store, str]:
         return open_store(folder), name
     path = Path(place)
     return LocalStore(path.parent), path.name
+
+
+def read_manifest(place: str) -> tuple[Store, Manifest]:
+    """A manifest by its path or URI, and the storage that it lies in.
+
+    Raises:
+        StorageError: it cannot be read.
+        BadInputError: it is none.
+    """
+    store, name = open_manifest(place)
+    try:
+        text = store.text(name)
+    except UnicodeDecodeError as error:
+        raise StorageError(f"manifest {place} cannot be read: {error}") from error
+    if text is None:
+        raise StorageError(f"manifest {place} cannot be read: there is no such file")
+    return store, load(text, where=place)

@@ -104,7 +104,7 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path) -> None:
         (["--snapshot", "{snap}", "--avro", "t-value={file}"], 2, "is no Avro schema"),
         (["--verify-only"], 2, "no manifest is named"),
         (["--verify-only", "--manifest", "{file}"], 2, "is not JSON"),
-        (["--verify-only", "--manifest", "{file}.not"], 2, "there is no manifest"),
+        (["--verify-only", "--manifest", "{file}.not"], 8, "there is no such file"),
     ],
 )
 def test_what_is_refused(
