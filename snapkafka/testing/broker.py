@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, DependencyMissingError
-from snapkafka.testing.embedded import EmbeddedKafka
+from snapkafka.testing.embedded import ONE_NODE, START_TIMEOUT_S, EmbeddedKafka
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -90,6 +90,7 @@ def docker_engine_answers() -> bool:
 @contextlib.contextmanager
 def _in_docker(properties: Mapping[str, str]) -> Iterator[Broker]:
     try:
+        import docker
         from testcontainers.community.kafka import KafkaContainer
     except ImportError as error:
         raise DependencyMissingError(
@@ -100,10 +101,19 @@ def _in_docker(properties: Mapping[str, str]) -> Iterator[Broker]:
             "no Docker engine answers", hint="start it, or SNAPKAFKA_TEST_KAFKA=embedded"
         )
     container = KafkaContainer().with_kraft()
-    for name, value in properties.items():
+    for name, value in {**ONE_NODE, **properties}.items():
         container = container.with_env("KAFKA_" + name.upper().replace(".", "_"), value)
-    with container:
+    try:
+        try:
+            container.start(timeout=round(START_TIMEOUT_S))
+        except (docker.errors.DockerException, RuntimeError, TimeoutError) as error:
+            raise BrokerUnavailableError(
+                f"{container.image} does not start in Docker: {error}",
+                hint="SNAPKAFKA_TEST_KAFKA=embedded does without",
+            ) from error
         yield _ForeignBroker(container.get_bootstrap_server())
+    finally:
+        container.stop()
 
 
 def create_topics(

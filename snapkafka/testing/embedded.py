@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-__all__ = ["HOST", "EmbeddedKafka", "cluster_id_at", "free_ports"]
+__all__ = ["HOST", "ONE_NODE", "START_TIMEOUT_S", "EmbeddedKafka", "cluster_id_at", "free_ports"]
 
 HOST: Final = "127.0.0.1"
 #: Below the ephemeral ports of Linux (32768) and macOS (49152): between stop() and start() no client's own connection
@@ -44,12 +44,7 @@ STOP_TIMEOUT_S: Final = 15.0
 LOG_LINES_SHOWN: Final = 15
 
 #: One broker has no replicas; internal topics stay small; groups do not wait for members that may still come.
-PROPERTIES: Final = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
-    "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "inter.broker.listener.name": "CLIENT",
-    "controller.listener.names": "CONTROLLER",
+ONE_NODE: Final = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
@@ -58,12 +53,21 @@ PROPERTIES: Final = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
-    # After kill() the controller refuses the broker until its old session (9 s by default) has run out.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "log.cleaner.dedupe.buffer.size": "16777216",
+}
+#: And it is its own controller.
+PROPERTIES: Final = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "CLIENT",
+    "controller.listener.names": "CONTROLLER",
+    # After kill() the controller refuses the broker until its old session (9 s by default) has run out.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    **ONE_NODE,
 }
 
 
