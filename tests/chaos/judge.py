@@ -129,7 +129,10 @@ def problems(
             told.append(f"epoch {epoch} hangs")
         elif view.failure is not None and not view.failure.culprit:
             told.append(f"epoch {epoch} failed, and nobody is named: {view.failure}")
-    told += [f"no good snapshot within {RECOVERY_S:g} s of {fault}" for fault in found.without_recovery()]
+    told += [
+        f"no good snapshot within {RECOVERY_S * found.slowness:.0f} s of {fault}"
+        for fault in found.without_recovery()
+    ]
     if found.share < LEAST_CAPTURED:
         told.append(f"only {found.share:.0%} were captured")
     for epoch, (verdict, counts) in verdicts.items():
