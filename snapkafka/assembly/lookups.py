@@ -60,8 +60,13 @@ CHANNELS: Final = (
     "sender bigint, sender_app string, receiver_app string, topic string, partition int, end bigint"
 )
 #: Per partition: below which offset everything white lies, and what of it a process that left before the trigger can
-#: have sent; whether it is a changelog and no input.
-PLACES: Final = "topic string, partition int, closed_end bigint, left_end bigint, only_state boolean"
+#: have sent; whether it is a changelog and no input. Some input's reader has started what lies below `reach` or is in
+#: `above`; past `log_end` what was sent by a process that left counts as red. Of a changelog what lies in
+#: `[state_start, state_end)` is its state.
+PLACES: Final = (
+    "topic string, partition int, closed_end bigint, left_end bigint, only_state boolean, reach bigint, "
+    "above array<bigint>, log_end bigint, state_start bigint, state_end bigint"
+)
 #: Last white records that have to be there.
 LAST: Final = "topic string, partition int, offset bigint, process bigint, seq bigint, app string"
 
@@ -240,17 +245,25 @@ class Lookups:
     @cached_property
     def places(self) -> DataFrame:
         view = self.view
-        rows = [
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "closed_end": view.closed_end(tp),
-                "left_end": view.left_end(tp),
-                "only_state": tp in view.changelogs and tp not in view.inputs,
-            }
-            for tp in sorted({*view.inputs, *view.changelogs})
-        ]
-        return local_frame(self.spark, PLACES, rows)
+        rows = []
+        for tp in sorted({*view.inputs, *view.changelogs}):
+            sources = view.inputs.get(tp, [])
+            started = [_started(source) for source in sources]
+            rows.append(
+                {
+                    "topic": tp.topic,
+                    "partition": tp.partition,
+                    "closed_end": view.closed_end(tp),
+                    "left_end": view.left_end(tp),
+                    "only_state": tp in view.changelogs and not sources,
+                    "reach": max((item["reach"] for item in started), default=0),
+                    "above": sorted({offset for item in started for offset in item["above"]}),
+                    "log_end": min((source.log_end for source in sources), default=None),
+                    "state_start": view.state_start(tp),
+                    "state_end": view.state_end(tp),
+                }
+            )
+        return self._readable(PLACES, rows)
 
     @cached_property
     def last(self) -> DataFrame:

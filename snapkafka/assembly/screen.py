@@ -28,13 +28,7 @@ from .tables import is_white, still_to_start
 
 __all__ = ["Look", "Suspicion", "effect_is_missing", "first_look"]
 
-#: Per partition: some input's reader has started what lies below `reach` or is in `above`; past `log_end` what was sent
-#: by a process that left counts as red, and past `left_end` it was late. Of a changelog what lies in
-#: `[state_start, state_end)` is its state.
-PLACES: Final = (
-    "topic string, partition int, closed_end bigint, left_end bigint, only_state boolean, reach bigint, "
-    "above array<bigint>, log_end bigint, state_start bigint, state_end bigint"
-)
+#: Of partitions, to pick them.
 PLACE: Final = "topic string, partition int"
 #: Per sender and partition, besides what `lookups.SENDERS` has: its last white record if that must be there, and the
 #: offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and `[high_from, high_to)`.
@@ -70,7 +64,7 @@ class Look(NamedTuple):
 
 def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
     """What V1 to V5 have to look at more closely."""
-    placed = stamps.join(fn.broadcast(_places(lookups)), list(TP))
+    placed = stamps.join(fn.broadcast(lookups.places), list(TP))
     unsorted = {name: fn.lit(None).cast("bigint") for name in ("highest", "high_offset", "holes")}
     in_order = with_highest(placed.where(~fn.col("only_state")))
     runs = _runs(in_order.unionByName(placed.where("only_state").withColumns(unsorted)), lookups)
@@ -113,7 +107,7 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
     """Of each partition and process what its records are, in numbers.
 
     Args:
-        records: `with_highest`, with the columns of `_places`.
+        records: `with_highest`, with the columns of `Lookups.places`.
     """
     epoch = lookups.view.epoch
     offset, left = fn.col("offset"), fn.coalesce("left", fn.lit(False))
@@ -189,30 +183,6 @@ def _count(condition: Column) -> Column:
 
 def _within(offset: Column, start: str, end: str) -> Column:
     return (offset >= fn.col(start)) & (offset < fn.col(end))
-
-
-def _places(lookups: Lookups) -> DataFrame:
-    view = lookups.view
-    rows = []
-    for tp in sorted({*view.inputs, *view.changelogs} - view.recreated):
-        sources = view.inputs.get(tp, [])
-        rows.append(
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "closed_end": view.closed_end(tp),
-                "left_end": view.left_end(tp),
-                "only_state": tp in view.changelogs and not sources,
-                "reach": max(
-                    (max((a.offset for a in s.agents), default=s.position) for s in sources), default=0
-                ),
-                "above": sorted({offset for s in sources for a in s.agents for offset in a.started_above}),
-                "log_end": min((source.log_end for source in sources), default=None),
-                "state_start": view.state_start(tp),
-                "state_end": view.state_end(tp),
-            }
-        )
-    return local_frame(lookups.spark, PLACES, rows)
 
 
 def _due(lookups: Lookups) -> DataFrame:
