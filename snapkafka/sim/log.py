@@ -63,15 +63,13 @@ class Broker:
         record.state = state
         return record
 
-    def readable(self, tp: TopicPartition, offset: int) -> Stored | None:
-        """The record at `offset` for a reader of committed ones: None at the end, and where a transaction is open.
+    def is_readable(self, tp: TopicPartition, offset: int) -> bool:
+        """Is there a record for a reader of committed ones? Not at the end, nor where a transaction is open.
 
-        An aborted record is given too (its reader passes it over): offsets of aborted records are holes.
+        An aborted record counts (its reader passes it over): offsets of aborted records are holes.
         """
         log = self.log(tp)
-        if offset >= len(log) or log[offset].state == OPEN:
-            return None
-        return log[offset]
+        return offset < len(log) and log[offset].state != OPEN
 
     def records(self, ledger: LedgerState | None = None) -> list[LogRecord]:
         """What a verifier reads: every visible record; one whose header does not belong there is external.

@@ -163,27 +163,23 @@ class Process(Runner):
                 yield "step", running
         if not self.joined:
             return
-        consumer = self.consumer
-        for tp, offset in consumer.fetch.items():
-            if world.broker.readable(tp, offset) is not None and not self._full(tp):
+        broker, queues = world.broker, self.consumer.queues
+        full = {tp for (_, tp), waiting in queues.items() if len(waiting) > 1}
+        for tp, offset in self.consumer.fetch.items():
+            if tp not in full and broker.is_readable(tp, offset):
                 yield "fetch", tp
-        for (agent, tp), waiting in consumer.queues.items():
-            if waiting and self._runs(agent) < world.agents[agent].concurrency:
+        runs = [running.cause.agent for running in self.running]
+        for (agent, tp), waiting in queues.items():
+            if waiting and runs.count(agent) < world.agents[agent].concurrency:
                 yield "start", (agent, tp)
-        if self.shared_at < len(world.broker.log(world.shared_tp)) and world.plan.global_table:
+        if world.plan.global_table and self.shared_at < len(broker.log(world.shared_tp)):
             yield "global", None
-        if self.replies_at < len(world.broker.log(self.reply_tp)):
+        if self.replies_at < len(broker.log(self.reply_tp)):
             yield "reply", None
         if self.app.timer and self.ticks < 3:
             yield "tick", None
         if self.progress:
             yield "commit", None
-
-    def _full(self, tp: TopicPartition) -> bool:
-        return any(len(queue) > 1 for (_, place), queue in self.consumer.queues.items() if place == tp)
-
-    def _runs(self, agent: str) -> int:
-        return sum(1 for running in self.running if running.cause.agent == agent)
 
     def do(self, kind: str, what: object) -> None:
         """Make it happen."""
