@@ -14,7 +14,7 @@ from snapkafka.protocol.records import Dead
 from .plan import Plan, make_plan
 from .world import World
 
-__all__ = ["Outcome", "judge", "run", "verdict_of"]
+__all__ = ["Outcome", "judge", "played", "run", "verdict_of"]
 
 #: The liveness phase: a snapshot triggered when nothing goes wrong any more is captured within so many steps.
 LIVENESS_STEPS = 20_000
@@ -35,11 +35,8 @@ class Outcome:
 
 def run(seed: int, plan: Plan | None = None) -> Outcome:
     """Run one seed."""
-    world = World(plan or make_plan(seed), seed)
+    world, violations = played(seed, plan)
     condemned: list[Violation] = []
-    for _ in range(world.plan.steps):
-        world.step()  # where nothing can happen time goes by, until something comes from outside or goes wrong
-    violations = _liveness(world)
     for epoch in world.fold.snapshots:
         found, verdict = judge(world, epoch)
         (condemned if verdict is Verdict.INCONSISTENT else violations).extend(found)
@@ -50,6 +47,14 @@ def run(seed: int, plan: Plan | None = None) -> Outcome:
     if world.waited:
         violations.append(Violation("R4", f"{world.waited} sends waited for a snapshot"))
     return Outcome(seed, violations, world.counts, world.trace, condemned)
+
+
+def played(seed: int, plan: Plan | None = None) -> tuple[World, list[Violation]]:
+    """The world of a seed after both of its phases, and what was wrong with its liveness."""
+    world = World(plan or make_plan(seed), seed)
+    for _ in range(world.plan.steps):
+        world.step()  # where nothing can happen time goes by, until something comes from outside or goes wrong
+    return world, _liveness(world)
 
 
 def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:

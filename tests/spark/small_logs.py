@@ -16,7 +16,7 @@ from snapkafka.protocol.records import NOBODY, Position, TopicPartition, TornEve
 
 __all__ = ["EPOCH", "World", "captured", "damage", "history", "together"]
 
-EPOCH = 1_000_000
+EPOCH = 1_000_000_000
 
 
 @dataclass
@@ -221,7 +221,7 @@ def _forge(rng: random.Random, world: World) -> None:
     """A record that somebody appends, or slips in, under another's name."""
     tp = rng.choice(list(world.bounds))
     end = world.bounds[tp].end
-    process = rng.choice([*[cut.process for cut in world.processes], EPOCH + 5, 999_999])
+    process = rng.choice([*[cut.process for cut in world.processes], EPOCH + 5, EPOCH - 1])
     world.records.append(
         LogRecord(
             *tp, end, process, rng.choice((0, EPOCH, EPOCH + 9)), rng.randint(0, 30), rng.random() < 0.2

@@ -14,14 +14,33 @@ from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.screen import Suspicion, first_look
 from snapkafka.checks import KINDS, CutView, Finding, LogRecord, log_checks, reading_ranges
-from snapkafka.wire.headers import topic_check
+from snapkafka.checks.witness import Weight
+from snapkafka.wire.headers import topic_check, topics_by_check
 
+from .simulated_logs import APART, consistent
 from .small_logs import EPOCH, World, captured, damage, history, together
 
 #: Small worlds looked at at once. One is a few hundred microseconds of the lists' time and nothing of Spark's.
 WORLDS = 600
 #: A seed whose damage is of every kind; another may lack a rare one.
 EVERY_KIND = 1986
+#: Snapshots of simulated runs that are looked at in one go.
+AT_ONCE = 150
+#: What has to be in some of them, else they show nothing.
+HAPPENS = (
+    *(
+        "torn",
+        "replays",
+        "left",
+        "transactions",
+        "rebalances",
+        "duplicates",
+        "failed_sends",
+        "zombies",
+        "crashes",
+    ),
+    *("cleaned", "found: replayed", "found: duplicate"),
+)
 EVERYTHING = Suspicion(*(1 for _ in Suspicion._fields))
 #: The other kinds come from the bounds of the log alone, or are those of V3 (test_state_checks.py).
 _FROM_RECORDS = {kind for kind in KINDS if not kind.startswith(("recreated", "gone", "unread", "state"))}
@@ -114,6 +133,44 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
     assert covered == _FROM_RECORDS
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "snapshots", [150, pytest.param(3000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
+)
+def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) -> None:
+    """Runs of the simulator with all that happens to honest systems, and changelogs that were cleaned: Spark notes what
+    the lists note, and nothing is held against a snapshot that is consistent by causality."""
+    counts: Counter[str] = Counter()
+    seed, seen = 0, 0
+    while seen < snapshots:
+        worlds: list[World] = []
+        while len(worlds) < min(AT_ONCE, snapshots - seen):
+            worlds += consistent(seed, len(worlds) + 1, counts)
+            seed += 1
+        seen += len(worlds)
+        world = _as_headers_tell(together(worlds))
+        stamps, lookups = _stamps(spark, world)
+        suspicion = first_look(stamps, lookups).suspicion
+        found = in_spark.findings(stamps, lookups, suspicion).collect() if any(suspicion) else []
+        noted = Counter(Finding(*row) for row in found)
+        accused = [finding for finding in noted if KINDS[finding.kind].weight is not Weight.NOTE]
+        assert accused == [], f"seeds up to {seed}"
+        assert noted == Counter(_found_in_lists(world)), f"seeds up to {seed}"
+        counts.update(f"found: {finding.kind}" for finding in noted)
+    for name in HAPPENS:
+        assert counts[name] > snapshots // 75, (name, counts)
+
+
+def _as_headers_tell(world: World) -> World:
+    """A header has two bytes for the topic of its cause: where two that are read share them, it tells nothing."""
+    told = set(topics_by_check({source.topic for source in world.inputs}).values())
+    world.records = [
+        record if record.cause is None or record.cause[0].topic in told else record._replace(cause=None)
+        for record in world.records
+    ]
+    return world
+
+
 def test_honest_logs_give_no_finding() -> None:
     """No check accuses a world in which nothing went wrong."""
     for seed in range(2000):
@@ -121,4 +178,4 @@ def test_honest_logs_give_no_finding() -> None:
 
 
 def test_epoch_of_the_worlds_is_above_their_processes() -> None:
-    assert WORLDS * 10 + 9 < EPOCH
+    assert max(WORLDS * 10 + 9, (2 * AT_ONCE + 1) * APART) < EPOCH
