@@ -193,6 +193,9 @@ def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
         role, "group", (names.own_groups,), "Read", "positions of the latest snapshot, for tools that show lag",
         "they are not committed", prefixed=True,
     )  # fmt: skip
+    yield from right(
+        role, "cluster", ("kafka-cluster",), "AlterConfigs", "--max-mb-s, and nothing else", "no --max-mb-s"
+    )
 
     yield from right("reader", "topic", ledger, "Read", "list, show")
 

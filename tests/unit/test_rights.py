@@ -26,13 +26,18 @@ async def test_names_are_those_of_the_ledger(cluster: FakeCluster) -> None:
     assert found.guessed == ""
     assert list(dict.fromkeys(right.role for right in found.rights)) == ROLES
     of_assembly = {right.names: right for right in found.rights if right.role == "assembly"}
-    assert set(of_assembly) == {("_snapkafka.ns",), ("orders", "bills"), ("orders",), ("snapkafka.ns.",)}
+    topics_and_groups = {("_snapkafka.ns",), ("orders", "bills"), ("orders",), ("snapkafka.ns.",)}
+    assert set(of_assembly) == topics_and_groups | {("kafka-cluster",)}
     assert of_assembly["snapkafka.ns.",].command == (
         "kafka-acls.sh --bootstrap-server BROKER --add --allow-principal User:ASSEMBLY --operation Read "
         "--group snapkafka.ns. --resource-pattern-type prefixed"
     )
-    (altering,) = [right for right in found.rights if "AlterConfigs" in right.operations]
-    assert (altering.role, altering.names) == ("operator", ("orders",))
+    altering = {right.role: right for right in found.rights if "AlterConfigs" in right.operations}
+    assert {role: right.names for role, right in altering.items()} == {
+        "operator": ("orders",),
+        "assembly": ("kafka-cluster",),
+    }
+    assert altering["assembly"].without == "no --max-mb-s"
     assert any(right.names == ("shop",) and right.kind == "group" for right in found.rights)
 
 
