@@ -5,7 +5,7 @@ READY := .venv/.ready
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format prove chaos bench mutation clean
+.PHONY: help setup demo test lint format prove chaos bench oldest mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ prove: $(READY)  ## the tests that take long, the protocol against 100,000 seeds
 chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a snapshot every second (MINUTES=n, SEED=n)
 	@$(VENV)/python -m tests.chaos
 
+oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproject.toml allows (ARGS="tests/unit" picks some)
+	@.venv/oldest/bin/python -m pytest -m "not alone and not long" $(ARGS)
+
 mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (an hour; docs/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)
 	@.venv/mutation/bin/python tests/mutation_score.py
@@ -61,6 +64,13 @@ clean:  ## remove what was made here; what was fetched stays in the cache, which
 # Set up once, and again whenever pyproject.toml changes.
 $(READY): pyproject.toml
 	@$(PYTHON) -m snapkafka.testing.setup
+
+# uv can resolve to the lowest of what is named.
+.venv/oldest/.ready: pyproject.toml $(READY)
+	@$(VENV)/python -m venv --clear .venv/oldest
+	@.venv/oldest/bin/pip install --quiet uv
+	@.venv/oldest/bin/uv pip install --quiet --python .venv/oldest --resolution lowest-direct --editable '.[dev]'
+	@touch $@
 
 # mutmut needs a click that Faust does not allow: an environment of its own.
 .venv/mutation/.ready: pyproject.toml $(READY)

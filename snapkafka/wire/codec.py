@@ -4,7 +4,7 @@
 each type of `protocol.records`, and the single source of truth. `schemas/ledger/old/*.avsc` are those of earlier
 releases: what they wrote is read with them and resolved to today's, fields added since take their defaults.
 
-Works with `avro` (1.11, 1.12) and with `avro-python3` 1.10, which share the import name. Avro takes some 100 ms to
+Works with `avro` (1.12) and with `avro-python3` 1.10, which share the import name. Avro takes some 100 ms to
 import and a service must start fast, so nothing is loaded before `load()`: call it before the first event, or the
 first record pays for it.
 """
