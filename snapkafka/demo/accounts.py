@@ -38,7 +38,8 @@ def transfer(source: str, request: dict[str, Any]) -> dict[str, Any]:
 async def take_requests(stream: Any) -> None:
     async for key, request in stream.items():
         if "open" in request:
-            balances[key] = request["open"]
+            if key not in balances:  # it is asked for until it is there
+                balances[key] = request["open"]
         elif debit(key, request["amount"]):
             await transfers.send(key=request["to"], value=transfer(key, request))
 

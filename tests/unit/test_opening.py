@@ -1,0 +1,70 @@
+"""The demo's accounts are opened, also where a service has passed over what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from snapkafka.demo import observer
+from snapkafka.demo.observer import Observer
+from snapkafka.demo.settings import ACCOUNTS, PARTITIONS
+from snapkafka.demo.system import System
+from snapkafka.errors import TimedOutError
+from snapkafka.protocol.records import TopicPartition
+
+
+class Service:
+    """Stands for the workers, their changelog and the load: passes over all that it is asked at first."""
+
+    def __init__(self, passes_over: int) -> None:
+        self.asked, self.opened = 0, 0
+        self._passes_over = passes_over
+
+    async def open_accounts(self) -> None:
+        self.asked += 1
+        if self.asked > self._passes_over:
+            self.opened = ACCOUNTS
+
+    async def log_ends(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        assert len(tps) == PARTITIONS
+        return dict.fromkeys(tps, -(-self.opened // PARTITIONS))
+
+    def check_alive(self) -> None:
+        """They live."""
+
+
+class Eye(Observer):
+    """An observer without a broker."""
+
+    def __init__(self, service: Any) -> None:
+        self.admin = service
+
+    def call(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run(work)
+
+
+def open_them(service: Any) -> None:
+    system: System = service
+    Eye(service).open_accounts(service, system)
+
+
+def test_what_was_passed_over_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer, "ASK_AGAIN_S", 0.1)
+    service = Service(passes_over=1)
+    open_them(service)
+    assert service.asked == 2
+
+
+def test_what_is_there_is_asked_for_once() -> None:
+    service = Service(passes_over=0)
+    open_them(service)
+    assert service.asked == 1
+
+
+def test_who_never_answers_is_waited_for_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer, "START_TIMEOUT_S", 0.3)
+    with pytest.raises(TimedOutError, match="the accounts to be opened"):
+        open_them(Service(passes_over=99))
