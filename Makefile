@@ -17,13 +17,13 @@ demo: $(READY)  ## see a snapshot taken, assembled and verified (ARGS="..." are 
 	@$(VENV)/python -m snapkafka.demo $(ARGS)
 
 PYTEST = $(VENV)/python -m pytest
-BESIDE = $(PYTEST) --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+BESIDE = --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test: $(READY)  ## run the tests, two files at a time, and those that need the machine for themselves (JOBS=n; ARGS="-k name" picks some)
 ifdef ARGS
-	@$(BESIDE) $(ARGS)
+	@$(PYTEST) $(BESIDE) $(ARGS)
 else
-	@$(BESIDE) -m "not alone and not long"
+	@$(PYTEST) $(BESIDE) -m "not alone and not long"
 	@$(PYTEST) -m alone
 endif
 
@@ -51,7 +51,7 @@ chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a s
 	@$(VENV)/python -m tests.chaos
 
 oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproject.toml allows (ARGS="tests/unit" picks some)
-	@.venv/oldest/bin/python -m pytest -m "not alone and not long" $(ARGS)
+	@.venv/oldest/bin/python -m pytest $(BESIDE) -m "not alone and not long" $(ARGS)
 
 mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (an hour; docs/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)

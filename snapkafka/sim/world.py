@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -40,7 +40,7 @@ __all__ = ["World"]
 
 #: Once so many events have run, what they send leads to nothing more.
 EXECUTIONS_MAX: Final = 36
-#: What a process does now and then.
+#: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
 RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)
 #: Steps of the system between a failed attempt and the next one: the first time, and at most.
 PAUSE_STEPS: Final = 10
@@ -68,7 +68,7 @@ class World:
         self.counts: Counter[str] = Counter()
         self.trace: list[str] = []
         self.healthy = False
-        self._slow = plan.slow | RARE
+        self._weights = plan.slow | RARE
         self.waited = 0
         self._numbers = 10**6
         self._inputs_left, self._snapshots_left = plan.inputs, plan.snapshots
@@ -117,16 +117,12 @@ class World:
             options = list(process.choices())
             if not options:
                 continue
-            weights = self._weights()
+            weights = RARE if self.healthy else self._weights
             ((kind, what),) = self.rng.choices(options, [weights.get(kind, 1.0) for kind, _ in options])
             self.say(f"p{process.number} {kind} {_told(what)}")
             process.do(kind, what)
             return True
         return bool(self.unbalanced)
-
-    def _weights(self) -> Mapping[str, float]:
-        """Some things happen more rarely than others, and in this world some are slow."""
-        return RARE if self.healthy else self._slow
 
     def _outside(self) -> bool:
         """External input, and triggers."""

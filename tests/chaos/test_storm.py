@@ -82,6 +82,8 @@ def test_whatever_is_wrong_in_a_storm_is_said() -> None:
     found, verdicts = a_fine_storm()
     found.faults[0] = replace(found.faults[0], done_ms=-20_000)
     assert "no good snapshot within 15 s" in problems(found, verdicts, faults=1, good=1)[0]
+    found.slowness = 2.0
+    assert problems(found, verdicts, faults=1, good=1) == []
     found, verdicts = a_fine_storm()
     found.refused = [(0, "nobody there")] * 3
     assert problems(found, verdicts, faults=1, good=1) == ["only 77% were captured"]

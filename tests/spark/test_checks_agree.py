@@ -27,20 +27,20 @@ EVERY_KIND = 1986
 #: Snapshots of simulated runs that are looked at in one go.
 AT_ONCE = 150
 #: What has to be in some of them, else they show nothing.
-HAPPENS = (
-    *(
-        "torn",
-        "replays",
-        "left",
-        "transactions",
-        "rebalances",
-        "duplicates",
-        "failed_sends",
-        "zombies",
-        "crashes",
-    ),
-    *("cleaned", "found: replayed", "found: duplicate"),
-)
+HAPPENS = {
+    "torn",
+    "replays",
+    "left",
+    "transactions",
+    "rebalances",
+    "duplicates",
+    "failed_sends",
+    "zombies",
+    "crashes",
+    "cleaned",
+    "found: replayed",
+    "found: duplicate",
+}
 EVERYTHING = Suspicion(*(1 for _ in Suspicion._fields))
 #: The other kinds come from the bounds of the log alone, or are those of V3 (test_state_checks.py).
 _FROM_RECORDS = {kind for kind in KINDS if not kind.startswith(("recreated", "gone", "unread", "state"))}
