@@ -31,7 +31,7 @@ HEAVY_EVERY: Final = 5
 RECOVERY_S: Final = 15.0
 #: Python starts and imports Faust within so many seconds on a machine for which these times are meant, with the system
 #: of the storm on it. One that takes longer is given longer for everything; what we cost is no part of it.
-CALM_S: Final = 1.5
+CALM_S: Final = 1.0
 #: On a machine that is slower than that nothing is learnt.
 SLOWEST: Final = 4.0
 
