@@ -37,6 +37,7 @@ def verified(manifest: Manifest, path: str, work: Work) -> dict[str, Any]:
         "id": manifest.id,
         "epoch": manifest.epoch,
         "verdict": str(manifest.verdict),
+        "contaminated": manifest.captured.contaminated,
         "restorable": None if manifest.restorable is None else asdict(manifest.restorable),
         "checks": [asdict(check) for check in manifest.checks],
         "manifest": path,
@@ -47,6 +48,8 @@ def verified(manifest: Manifest, path: str, work: Work) -> dict[str, Any]:
 def report(told: dict[str, Any]) -> Iterator[str]:
     """A result in a few lines."""
     yield f"{told['id']} (epoch {told['epoch']}): {told['verdict']}"
+    if told["contaminated"]:
+        yield f"  nobody can prove it: {told['contaminated']}"
     run = [check for check in told["checks"] if check["run"]]
     skipped = ", ".join(check["name"] for check in told["checks"] if not check["run"])
     yield "  checks:   " + ", ".join(f"{c['name']} {c['status']}" for c in run) + f"; not run: {skipped}"

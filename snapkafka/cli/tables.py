@@ -90,9 +90,13 @@ def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) ->
             coloured(item.status.value),
             "" if item.capture_ms is None else duration(item.capture_ms),
             coloured(item.verdict) if item.verdict else "",
-            escape(item.failure_reason),
+            escape(item.failure_reason or _unprovable(item)),
         )
     console.print(rows)
+
+
+def _unprovable(item: Summary) -> str:
+    return item.contaminated and f"nobody can prove it: {item.contaminated}"
 
 
 def print_triggered(console: Console, item: Summary) -> None:
@@ -143,6 +147,8 @@ def print_details(console: Console, found: Details) -> None:
         console.print(f"[red]failed[/] ({escape(item.failure_code)}): {escape(item.failure_reason)}")
         if item.culprit and item.culprit not in item.failure_reason:
             console.print(f"culprit: {escape(item.culprit)}")
+    if item.contaminated:
+        console.print(f"[yellow]{escape(_unprovable(item))}[/]")
     if item.storage:
         console.print(f"storage: {escape(item.storage)}")
     if item.manifest:

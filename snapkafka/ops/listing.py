@@ -49,7 +49,8 @@ def wall_ms() -> int:
 class Summary:
     """A snapshot in one line. `capture_ms`: from the trigger to the record that completed it, in the ledger's time.
 
-    `failure_*` are empty unless it failed; `verdict` is empty until it was verified.
+    `failure_*` are empty unless it failed; `verdict` is empty until it was verified; `contaminated` says why nobody can
+    prove it, though it was captured (empty: nothing is known against it).
     """
 
     id: str
@@ -66,6 +67,7 @@ class Summary:
     failure_code: str = ""
     failure_reason: str = ""
     culprit: str = ""
+    contaminated: str = ""
     verdict: str = ""
     manifest: str = ""
 
@@ -189,6 +191,7 @@ def summary(reading: LedgerReading, view: SnapshotView) -> Summary:
         failure_code=failure.code if failure else "",
         failure_reason=failure.reason if failure else "",
         culprit=failure.culprit if failure else "",
+        contaminated=view.contaminated if failure is None else "",
         verdict=verdict.verdict if verdict else "",
         manifest=verdict.manifest if verdict else "",
     )

@@ -10,7 +10,7 @@ records may precede the marker; the colour in their header tells them apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import assert_never
 
 from .actions import Action, AppendToLedger, SendMarkers
@@ -18,7 +18,7 @@ from .colours import Colours, Torn
 from .cut import OpenCut
 from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent
 from .moves import OpenSupplement
-from .records import ChannelRange, Closed, TornEvent
+from .records import Abort, ChannelRange, Closed, TornEvent
 
 __all__ = ["OpenCuts", "ask_markers", "closed", "ready"]
 
@@ -100,6 +100,27 @@ class OpenCuts:
             if item.ready:
                 actions.append(AppendToLedger(record=item.closed(next_n())))
                 self.supplements.remove(item)
+        return actions
+
+    def abort(
+        self,
+        epochs: Iterable[int],
+        code: str,
+        reason: str,
+        culprit: str,
+        *,
+        process: int,
+        next_n: Callable[[], int],
+    ) -> list[Action]:
+        """Say of these snapshots that they failed, where this process has not said so."""
+        actions: list[Action] = []
+        for epoch in epochs:
+            if epoch not in self.aborted:
+                self.aborted.add(epoch)
+                record = Abort(
+                    process=process, n=next_n(), epoch=epoch, code=code, reason=reason, culprit=culprit
+                )
+                actions.append(AppendToLedger(record=record))
         return actions
 
     def reported(self, n: int, offset: int) -> None:

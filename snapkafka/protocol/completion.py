@@ -22,6 +22,7 @@ from .asking import LedgerView
 from .owners import Input
 from .records import (
     NOBODY,
+    OUT_OF_ORDER,
     Abort,
     Assigned,
     Bye,
@@ -110,6 +111,8 @@ class LedgerState(LedgerView):
                 failure = Failure(code=record.code, reason=record.reason, culprit=record.culprit)
                 if record.epoch in self.open:
                     self._fail(offset, self.open[record.epoch], failure)
+                elif record.code == OUT_OF_ORDER and record.epoch in self.snapshots:
+                    self.snapshots[record.epoch].contaminated = record.reason
             case Dead():
                 self._leave(offset, record.dead, dead=True)
             case Bye():

@@ -7,8 +7,10 @@ Those keep their colour (R5) and finish in white; `closing` says when they have.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from .colours import Colours
 from .events import InputGiven
@@ -25,6 +27,9 @@ from .records import (
 
 __all__ = ["OpenCut", "Positions", "take_cut"]
 
+#: So many cuts of one assignment are remembered, for an event that starts below what they noted.
+NOTED_MAX: Final = 64
+
 
 class Positions:
     """The first offset not started, per agent and input; the inputs are those of the current assignment."""
@@ -33,6 +38,8 @@ class Positions:
         self._next: dict[tuple[str, TopicPartition], int] = {}
         self._given: dict[TopicPartition, InputGiven] = {}
         self._replay_until: dict[TopicPartition, int] = {}
+        #: Of the cuts under this assignment: the epochs in (previous, epoch] that each serves, and what it noted.
+        self._noted: deque[tuple[int, int, tuple[Position, ...]]] = deque(maxlen=NOTED_MAX)
 
     def give(self, inputs: Iterable[InputGiven]) -> list[TopicPartition]:
         """A new assignment. Where an input is set back behind what was started once, its effects happen twice (R10).
@@ -58,11 +65,41 @@ class Positions:
         for (_, tp), offset in self._next.items():
             self._replay_until[tp] = max(self._replay_until.get(tp, 0), offset)
         self._next, self._given = {}, {}
+        self.forget_cuts()
 
-    def start(self, agent: str, tp: TopicPartition, offset: int) -> None:
-        """Agents take records from a queue in the order of the log, also when several run at once."""
+    def start(self, agent: str, tp: TopicPartition, offset: int) -> bool:
+        """Agents take records from a queue in the order of the log, also when several run at once.
+
+        Returns:
+            whether this one did; False: it was started before, or a later one was.
+        """
         if offset >= self._next.get((agent, tp), 0):
             self._next[agent, tp] = offset + 1
+            return True
+        return False
+
+    def remember(self, previous: int, epoch: int, noted: tuple[Position, ...]) -> None:
+        """A cut for the epochs in (previous, epoch] has noted these."""
+        self._noted.append((previous, epoch, noted))
+
+    def void(self, agent: str, tp: TopicPartition, offset: int) -> list[tuple[int, int]]:
+        """An event starts only now: which cuts say that it was started before? Each is told once.
+
+        Returns:
+            for each, the (previous, epoch] that it serves.
+        """
+        void = [
+            cut
+            for cut in self._noted
+            if any(p.agent == agent and (p.topic, p.partition) == tp and p.offset > offset for p in cut[2])
+        ]
+        for cut in void:
+            self._noted.remove(cut)
+        return [(previous, epoch) for previous, epoch, _ in void]
+
+    def forget_cuts(self) -> None:
+        """What starts from here on says nothing of the cuts so far: it may run again."""
+        self._noted.clear()
 
     def inputs(self) -> tuple[TopicPartition, ...]:
         return tuple(sorted(self._given))
@@ -132,6 +169,7 @@ def take_cut(
     """R3: note positions, note what runs, turn the colour. After this line the process is red for `epoch`."""
     assert epoch > colours.epoch, "epochs of a process only rise"
     noted = positions.note()
+    positions.remember(colours.epoch, epoch, noted)
     report = CutReport(
         process=process,
         n=n,

@@ -10,6 +10,8 @@ Fields added later have defaults, so that two neighbouring releases can share a 
 
 from __future__ import annotations
 
+from typing import Final
+
 from .fields import (
     NOBODY,
     ChangelogEnd,
@@ -29,6 +31,7 @@ from .value import value
 
 __all__ = [
     "NOBODY",
+    "OUT_OF_ORDER",
     "Abort",
     "Assigned",
     "Bye",
@@ -59,6 +62,9 @@ __all__ = [
     "Trigger",
     "Verdict",
 ]
+
+#: The code of an `Abort`: an event was started that a cut had noted as started (R3).
+OUT_OF_ORDER: Final = "out-of-order"
 
 
 @value
@@ -165,7 +171,10 @@ class Closed:
 
 @value
 class Abort:
-    """The snapshot of `epoch` failed: a stable code, a sentence, and who held it up (process, agent, partition)."""
+    """The snapshot of `epoch` failed: a stable code, a sentence, and who held it up (process, agent, partition).
+
+    One that is captured stays so; where the code is `OUT_OF_ORDER`, nobody can prove it any more.
+    """
 
     process: int = NOBODY
     n: int

@@ -47,15 +47,30 @@ class Work(ABC):
         """Something white is done: whatever became possible by it."""
 
     @abstractmethod
-    def _abort_open(self, above: int, upto: int, code: str, reason: str, culprit: str) -> list[Action]:
-        """Something white was lost: abort every open snapshot with an epoch in (above, upto]."""
+    def _abort_open(
+        self, above: int, upto: int, code: str, reason: str, culprit: str, *, captured: bool = False
+    ) -> list[Action]:
+        """Abort every open snapshot with an epoch in (above, upto]; say so of those, too, that are captured."""
 
     # -- events -----------------------------------------------------------------------------------------------
 
-    def event_started(self, event: Cause) -> None:
-        """An agent starts on a record: it has the colour of this instant for good."""
-        self.positions.start(event.agent, event.tp, event.offset)
+    def event_started(self, event: Cause) -> Sequence[Action]:
+        """An agent starts on a record, or goes on with it: it has the colour of the first such instant for good."""
+        in_order = self.positions.start(event.agent, event.tp, event.offset)
+        void = _NOTHING if in_order or event in self.colours.running else self._void(event)
         self.colours.start(event)
+        return void
+
+    def _void(self, event: Cause) -> Sequence[Action]:
+        """R3: an event starts only now that is past for some cuts. Nothing of it is in what they captured."""
+        agent, tp, offset, _ = event
+        channel = str(TopicPartition(*tp))  # a driver may have a type of its own for it
+        what = f"agent {agent} was handed offset {offset} of {channel} after a later one: its cut is void"
+        return [
+            action
+            for above, upto in self.positions.void(agent, tp, offset)
+            for action in self._abort_open(above, upto, "out-of-order", what, channel, captured=True)
+        ]
 
     def batch_started(self, events: Sequence[Cause]) -> Sequence[Action]:
         """An agent is handed several records at once: they start now, or go on, in one colour, until each has ended.
@@ -64,13 +79,14 @@ class Work(ABC):
         then the batch tears them (R6).
         """
         batch = tuple(events)
+        actions: list[Action] = []
         for event in batch:
-            self.event_started(event)
+            actions += self.event_started(event)
             self._batches[event] = batch
         colours = {event: self.colours.running[event] for event in batch}
         latest = max(colours.values(), default=0)
         early = next((event for event, colour in colours.items() if colour < latest), None)
-        return _NOTHING if early is None else self._torn(self.colours.tear(early, latest))
+        return actions if early is None else [*actions, *self._torn(self.colours.tear(early, latest))]
 
     def worked_off(self, event: Cause, by: Cause | None) -> Sequence[Action]:
         """The work on a running event was done in the course of another one (None: outside any): what came of it has

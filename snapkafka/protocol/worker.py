@@ -78,7 +78,7 @@ from .events import (
     TriggerAppended,
     WentAbsent,
 )
-from .records import NOBODY, Abort, Assigned, Bye, CutReport, Dead, Heard, Hello, TopicPartition, Trigger
+from .records import NOBODY, Assigned, Bye, CutReport, Dead, Heard, Hello, TopicPartition, Trigger
 from .work import Work
 
 __all__ = ["HEAR_ALL", "WorkerProtocol"]
@@ -290,12 +290,14 @@ class WorkerProtocol(Work):
 
     def _supplement(self, epoch: int, uncut: list[TopicPartition]) -> list[Action]:
         """R10: these inputs came uncut to a process that is red for `epoch`; they are cut where they start."""
+        positions = self.positions.where_given(uncut)
+        self.positions.remember(epoch - 1, epoch, positions)
         item = moves.supplement(
             process=self._me,
             n=self._next_n(),
             epoch=epoch,
             assigned=self.inputs.assigned,
-            positions=self.positions.where_given(uncut),
+            positions=positions,
             changelogs=self.earlier.ends(self.inputs.tables),
         )
         self.open.supplements.append(item)
@@ -329,6 +331,7 @@ class WorkerProtocol(Work):
         void, self.process = NOBODY if self.process is None else self.process, None
         self.open.clear()
         self.inputs.lose()
+        self.positions.forget_cuts()
         busy = self.colours.busy
         self.earlier.add(self.colours)
         self._batches.clear()
@@ -379,16 +382,12 @@ class WorkerProtocol(Work):
         self._rest()
         return actions
 
-    def _abort_open(self, above: int, upto: int, code: str, reason: str, culprit: str) -> list[Action]:
-        """Abort every open snapshot with an epoch in (above, upto]."""
-        actions: list[Action] = []
-        for epoch in sorted(self.ledger.open):
-            if above < epoch <= upto and epoch not in self.open.aborted:
-                self.open.aborted.add(epoch)
-                abort = Abort(
-                    process=self._me, n=self._next_n(), epoch=epoch, code=code, reason=reason, culprit=culprit
-                )
-                actions.append(AppendToLedger(record=abort))
+    def _abort_open(
+        self, above: int, upto: int, code: str, reason: str, culprit: str, *, captured: bool = False
+    ) -> list[Action]:
+        among = self.ledger.snapshots if captured else self.ledger.open
+        epochs = [e for e, view in sorted(among.items()) if above < e <= upto and view.failure is None]
+        actions = self.open.abort(epochs, code, reason, culprit, process=self._me, next_n=self._next_n)
         self._drop_decided()
         return actions
 

@@ -24,6 +24,7 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "R2 agent": ("cut", 6),
     "R2 global table": ("global", 2),
     "R2 reply": ("reply", 2),
+    "R3 order": ("disorder", 0),
     "R4 report": ("moves-large", 199),
     "R5 colour": ("closing", 0),
     "R6 torn": ("torn", 0),

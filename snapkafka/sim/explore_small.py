@@ -19,6 +19,15 @@ SMALL: Final = (
         states=10_368,
     ),
     SmallWorld(
+        name="disorder",
+        what="R3: an agent is handed a record after the next one, before or after the cut, or the capture",
+        plan=plan(app("a", "A", WRITE, at_once=2)),
+        inputs=(A, A),
+        faults={"disorder": 1},
+        slow=NEWS | {"post"},
+        states=1_381,
+    ),
+    SmallWorld(
         name="closing",
         what="R4, R5, R7: everything is slow in one process",
         plan=plan(app("a", "A", (("write", "x"), ("write", "y")))),

@@ -29,7 +29,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.protocol.records import Assigned, Closed, CutReport, Dead, Hello, Trigger
+from snapkafka.protocol.records import (
+    Abort,
+    Assigned,
+    Closed,
+    CutReport,
+    Dead,
+    Hello,
+    TopicPartition,
+    Trigger,
+)
 
 from .explore_lens import PROMPT, SmallWorld
 from .explore_world import Choice, ExploredWorld
@@ -165,5 +174,16 @@ def _all_red(world: ExploredWorld, process: Process, epoch: int) -> bool:
         and machine.colours.epoch >= epoch
         and all(colour >= epoch for colour in machine.colours.running.values())
         and all(sending.effect is None or sending.effect.epoch >= epoch for sending in sends)
-        and not any(isinstance(record, Dead | Hello) for record in process.posts)
+        and not any(isinstance(record, Abort | Dead | Hello) for record in process.posts)
+        and not _passed_over(process)
+    )
+
+
+def _passed_over(process: Process) -> bool:
+    """Does a record wait that a cut took for started, for a later one was?"""
+    queues = process.consumer.queues
+    return any(
+        waiting[0][0] < noted.offset
+        for noted in process.machine.positions.note()
+        if (waiting := queues.get((noted.agent, TopicPartition(noted.topic, noted.partition))))
     )

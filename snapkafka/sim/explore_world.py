@@ -317,6 +317,11 @@ class ExploredWorld(World):
                 for p in suffer:
                     for epoch in sorted(p.timers & self.fold.open.keys()):
                         yield Choice("expire", p.number, epoch)
+            case "disorder":
+                for p in suffer:
+                    for kind, what in p.choices():
+                        if kind == "start" and len(p.consumer.queues[cast(Any, what)]) > 1:
+                            yield Choice(kind, p.number, what, fault)
             case "crash" | "stop":
                 for p in suffer:
                     if fault == "crash" or self._idle(p):

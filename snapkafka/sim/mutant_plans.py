@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .plan import HARMLESS_TO_ASSIGNMENTS, Agent, Plan, plain
 
-__all__ = ["alone", "as_in_1985", "deaf", "faults", "in_transactions", "sober", "untold"]
+__all__ = ["alone", "as_in_1985", "deaf", "disordered", "faults", "in_transactions", "sober", "untold"]
 
 
 def faults(**chances: float) -> Callable[[Plan], Plan]:
@@ -66,6 +66,11 @@ def in_transactions(plan: Plan) -> Plan:
     at_once = dict.fromkeys(("post", "ledger", "ends", "ack"), 20.0)
     lonely = alone(apps=1, workers=1, slow=at_once, crash=0.01, restart=0.1)(plan)
     return replace(lonely, exactly_once=True, classic=False)
+
+
+def disordered(plan: Plan) -> Plan:
+    """Agents are handed records after later ones, and nothing else goes wrong."""
+    return alone(apps=2, workers=1, disorder=0.3)(plan)
 
 
 def as_in_1985(plan: Plan) -> Plan:

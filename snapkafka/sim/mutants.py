@@ -18,7 +18,7 @@ from snapkafka.protocol.colours import Colours
 
 from . import broken, run
 from .broken import Patch, both, patching
-from .mutant_plans import alone, as_in_1985, deaf, faults, in_transactions, sober, untold
+from .mutant_plans import alone, as_in_1985, deaf, disordered, faults, in_transactions, sober, untold
 from .plan import Plan
 from .process import Process
 from .sending import Sender
@@ -58,6 +58,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         deaf(rebalance=0.03),
     ),
     Mutant("R2 reply", "a reply is taken in red while its process is white", broken.unmet("reply"), deaf()),
+    Mutant(
+        "R3 order",
+        "a record is handed out after a later one, and nobody minds",
+        patching(work.Work, "_void", lambda _: lambda self, event: ()),
+        disordered,
+    ),
     Mutant(
         "R4 report",
         "closes before its report is acknowledged",
@@ -237,6 +243,7 @@ SEEDS: Final = {
     "R2 agent": 5,
     "R2 global table": 64,
     "R2 reply": 32,
+    "R3 order": 0,
     "R4 report": 95,
     "R5 colour": 1,
     "R6 torn": 5,

@@ -85,6 +85,8 @@ FAULTS = {
     "revoke-uncommitted": 0.5,
     "keep-running": 0.7,
 }
+#: Not among them: "disorder", an agent is handed a record after a later one. What was skipped and runs in another
+#: life, after a crash or a rebalance, nobody can tell from a replay, so it goes with no other fault: `disordered`.
 
 
 HARMLESS_TO_ASSIGNMENTS = frozenset(

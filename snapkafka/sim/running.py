@@ -67,12 +67,16 @@ class Runner(Sender):
         assert isinstance(what, tuple)
         agent: str = what[0]
         tp: TopicPartition = what[1]
-        offset, record = self.consumer.queues[agent, tp].popleft()
+        queue = self.consumer.queues[agent, tp]
+        if len(queue) > 1 and self.world.chance("disorder"):
+            self.world.count("out_of_order")
+            queue.rotate(-1)
+        offset, record = queue.popleft()
         process = self.machine.process
         assert process is not None
         execution = self.world.history.execution(process, self.app.name, agent, tp, offset)
         cause = Cause(agent, tp, offset, execution.number)
-        self.machine.event_started(cause)
+        self.act(self.machine.event_started(cause))
         self.world.history.step(execution, "start", record.step)
         programs = self.world.agents[agent].programs
         self.running.append(

@@ -249,7 +249,7 @@ class Place:
         for member, stamp in zip(self.members, self._logs[tp][offset].stamps, strict=True):
             # What 1985 promises: on a FIFO channel the marker has come before the first red message.
             assert stamp.epoch <= member.machine.colours.epoch, "a white process was about to take in red"
-            member.machine.event_started(cause)
+            member.do(member.machine.event_started(cause))
         self.act(event, cause)
         for member in self.members:
             member.do(member.machine.event_ended(cause))

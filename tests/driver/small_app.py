@@ -3,7 +3,9 @@ install. Agents: `count` (table write and send), `mute` on the same topic."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -12,6 +14,8 @@ import snapkafka
 
 WHERE = os.environ.get("SMALL_APP_INSTALL", "late")
 NAMESPACE = os.environ["SNAPKAFKA_NAMESPACE"]
+#: Of partition 0: see SMALL_APP_HELD.
+HELD_OFFSET = 5
 #: A snapshot every so many seconds.
 EVERY = float(os.environ["SMALL_APP_EVERY"]) if "SMALL_APP_EVERY" in os.environ else None
 
@@ -62,6 +66,33 @@ if broken := os.environ.get("SMALL_APP_BROKEN"):  # a seam of Faust's is not as 
     from snapkafka.drivers.faust import seams
 
     setattr(seams, broken, fail if broken != "connection_of" else lambda app: app.no_such_seam)
+
+if held := os.environ.get(
+    "SMALL_APP_HELD"
+):  # a file: an offset of partition 0 waits for it, as Faust's disorder does
+    build, gate = app.topics._build_handler, Path(held)
+
+    def build_disordered(tp: Any, channels: Any) -> Any:
+        take_in = build(tp, channels)
+
+        async def late(message: Any) -> None:
+            while not gate.exists():  # noqa: ASYNC110, ASYNC240 -- a test opens it, from another process
+                await asyncio.sleep(0.02)
+            await take_in(message)
+
+        async def on_message(message: Any) -> None:
+            if (message.topic, message.partition, message.offset) == (
+                source.get_topic_name(),
+                0,
+                HELD_OFFSET,
+            ):
+                app.add_future(late(message))
+            else:
+                await take_in(message)
+
+        return on_message
+
+    app.topics._build_handler = build_disordered
 
 if WHERE == "late":
     app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does

@@ -131,6 +131,7 @@ class Judge:
     def consistent(self) -> None:
         """The checks of the log (V1, V2, V4, V5) find nothing."""
         for captured in self.snapshots:
+            assert not captured.contaminated, f"snapshot {captured.id}: {captured.contaminated}"
             found = self.findings(captured.epoch)
             assert not found, f"snapshot {captured.id}: {len(found)} findings, {found[:5]}"
 

@@ -31,6 +31,7 @@ ROWS = [
     Row("noack", ("noack",), ("noack-out",)),
     Row("noack-acked-later", ("noack-late",), ("noack-late-out",)),
     Row("concurrency", ("concurrency",), ("concurrency-out",), order="none"),
+    Row("take-concurrency", ("take-many",), ("take-many-out",), order="none"),
     Row("isolated_partitions", ("isolated",), ("isolated-out",)),
     Row("several-agents-on-one-topic", ("shared",), ("shared-one-out", "shared-two-out")),
     Row("one-agent-on-several-topics", ("multi-a", "multi-b"), ("multi-out",), order="none"),

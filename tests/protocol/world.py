@@ -195,7 +195,7 @@ class Process:
 
     def start(self, tp: TopicPartition, offset: int) -> Cause:
         event = Cause("agent", tp, offset)
-        self.machine.event_started(event)
+        self.do(self.machine.event_started(event))
         return event
 
     def end(self, event: Cause) -> None:

@@ -174,7 +174,7 @@ class Play:
     def do_start(self, command: Words) -> None:
         """start P1 A[0]@3"""
         actor, cause = self.actor(command), Cause(AGENT, *place_of(command.next()))
-        actor.machine.event_started(cause)
+        actor.do(actor.machine.event_started(cause))
         colour = words.epoch(actor.machine.colours.running[cause], self.stage)
         self.say(f"{actor.name} starts {cause.tp}@{cause.offset}, {colour}")
 
@@ -233,7 +233,7 @@ class Play:
             cause = Cause(AGENT, *place_of(on))
             stored = actor.come_to(*place_of(on))
             assert not stored.marker, f"{on} is a marker"
-            actor.machine.event_started(cause)
+            actor.do(actor.machine.event_started(cause))
         changelog = TopicPartition(actor.hello.tables[0].changelog, cause.tp.partition if cause else 0)
         self._send(actor, changelog, event, cause, quiet=True)
         if sends:

@@ -162,7 +162,7 @@ class Overlap:
         if stored.marker:
             return True
         cause, label = Cause(AGENT, tp, offset), f"{name}@{offset}"
-        actor.machine.event_started(cause)
+        actor.do(actor.machine.event_started(cause))
         self.running[name].append(Running(cause, label, self.rng.randrange(4)))
         received = ((self.stage.actor_of(stored.process), name), stored.name)
         write = (f"k{self.rng.randrange(2)}", label)

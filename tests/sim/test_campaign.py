@@ -6,11 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
+from snapkafka.protocol.records import OUT_OF_ORDER
 from snapkafka.sim.campaign import RULES, campaign, caught_by
+from snapkafka.sim.mutant_plans import disordered
 from snapkafka.sim.mutants import MUTANTS, SEEDS, Mutant
+from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import run
 
 CAMPAIGN = 2000
@@ -63,6 +67,19 @@ def test_no_seed_breaks_it_and_every_rule_has_work_to_do() -> None:
     ):
         assert counts[name] > 10, name
     assert counts["captured"] > CAMPAIGN
+
+
+def test_records_that_are_handed_out_after_later_ones_spoil_a_snapshot_and_it_says_so() -> None:
+    """R3. Some come while it is open, and it fails; some after it was captured, and nobody can prove it any more."""
+    counts: Counter[str] = Counter()
+    for seed in range(150):
+        outcome = run(seed, disordered(make_plan(seed)))
+        assert outcome.violations == [], seed
+        counts += outcome.counts
+    assert counts["out_of_order"] > 500
+    assert counts[f"failed: {OUT_OF_ORDER}"] > 100
+    assert counts["UNVERIFIABLE"] > 0
+    assert counts["VERIFIED"] > 200
 
 
 @pytest.mark.parametrize("seed", PINNED, ids=str)

@@ -4,7 +4,8 @@ Faust says when a stream takes a record out of its queue, and mostly when it is 
 whole truth:
 
 - What waits in the buffer of a `take` has not started. The batch starts when it is handed over. If something before
-  the buffer has an effect of its own (`echo`), the record starts with that effect, and all that wait before it.
+  the buffer has an effect of its own (`echo`), the record starts with that effect, and all that wait before it. So does
+  what waits in the buffer of another stream of that agent (`concurrency`), if it comes before in the log.
 - A record of a `noack` stream runs until it is acknowledged and its agent has asked for the next one. If that was done
   in the course of another event, that is where its work was done.
 - The record that an agent raised at is over when its agent is started anew, or takes the next one.
@@ -92,7 +93,7 @@ class Events:
             reading.current = cause
             if reading.by_hand:
                 reading.message = event.message
-            self._machine.event_started(cause)
+            self._start(cause)
         return cause
 
     def through_with(self, reading: Reading, tp: Any, offset: int, cause: Cause | None) -> None:
@@ -164,6 +165,7 @@ class Events:
             self._buffered.pop(cause, None)
             reading.batch[place] = (cause, events[len(batch)].message if events is not None else None)
             batch.append(cause)
+        self._start_before(reading, batch)
         self._driver.do(self._machine.batch_started(batch))
         _cause.set(batch[0] if batch else None)
 
@@ -175,14 +177,28 @@ class Events:
 
     def _start_waiting(self, reading: Reading, *, upto: Cause) -> None:
         """Records start where they wait, in their order; what was passed over is done with at once."""
-        for place, (cause, passed_over) in list(reading.waiting.items()):
-            self._machine.event_started(cause)
+        starting: list[tuple[Place, Cause, bool]] = []
+        for place, (cause, passed_over) in reading.waiting.items():
+            starting.append((place, cause, passed_over))
+            if cause is upto:
+                break
+        self._start_before(reading, [cause for _, cause, _ in starting])
+        for place, cause, passed_over in starting:
+            self._start(cause)
             if passed_over:
                 del reading.waiting[place]
                 self._buffered.pop(cause, None)
                 self._end(cause)
-            if cause is upto:
-                break
+
+    def _start_before(self, reading: Reading, starting: list[Cause]) -> None:
+        """What waits elsewhere for the same agent starts before anything later does: a cut notes one offset."""
+        last = {cause.tp: cause.offset for cause in starting}
+        for stream in self.streams:
+            other = stream.reading
+            if other is not reading and other.name == reading.name:
+                for cause, _ in other.waiting.values():
+                    if cause.offset < last.get(cause.tp, 0):
+                        self._start(cause)
 
     # -- both ---------------------------------------------------------------------------------------------------
 
@@ -192,6 +208,11 @@ class Events:
         while cause in running:  # a replay begins while the first run still goes on
             cause = cause._replace(run=cause.run + 1)
         return cause
+
+    def _start(self, cause: Cause) -> None:
+        void = self._machine.event_started(cause)
+        if void:
+            self._driver.do(void)
 
     def _end(self, cause: Cause) -> None:
         self._driver.do(self._machine.event_ended(cause))

@@ -169,6 +169,18 @@ async def at_once(stream: Any) -> None:
         await many_out.send(**saw("concurrency", event))
 
 
+take_many_out = target(app, "take-many-out")
+
+
+@app.agent(source(app, "take-many"), name="take-many", concurrency=3)
+async def batches_at_once(stream: Any) -> None:
+    """Each of the three collects for itself: what waits in one lies between what another has begun."""
+    async for batch in stream.take_events(5, within=0.3):
+        await asyncio.sleep(0.01 * (batch[0].value["n"] % 7))
+        for event in batch:
+            await take_many_out.send(**saw("take-many", event))
+
+
 isolated_out = target(app, "isolated-out")
 
 

@@ -141,7 +141,7 @@ class Offsets(Method):
         if stamp.epoch > node.machine.colours.epoch:
             node.meet(RecordMet(epoch=stamp.epoch))
         cause = Cause(AGENT, self.tps[message.channel.number], message.offset)
-        node.machine.event_started(cause)
+        node.do(node.machine.event_started(cause))
         self._causes[process.number] = cause
 
     def changed(self, process: Process, slot: int) -> None:
