@@ -187,7 +187,10 @@ class ObjectStore(Store):
     def remove(self, manifest: Manifest) -> None:
         with self._errors("written"):
             self._delete([manifest_name(manifest.id)])
-            self._delete(sorted(_named(manifest) & self._below(file_stem(manifest.id)).keys()))
+            named = _named(manifest)
+            self._delete(sorted(named & self._below(file_stem(manifest.id)).keys()))
+            for run in sorted({run for path in named if (run := _run(path))}):
+                self._delete_folders(run)
 
     def leftovers(self, *, older_than_s: float) -> Sequence[Leftover]:
         return self._leftovers("", older_than_s=older_than_s)
@@ -195,6 +198,7 @@ class ObjectStore(Store):
     def clear(self, leftover: Leftover) -> None:
         with self._errors("written"):
             self._delete(sorted(self._below(leftover.name)))
+            self._delete_folders(leftover.name)
 
     def _leftovers(self, folder: str, *, older_than_s: float) -> Sequence[Leftover]:
         """Folders of assemblies that no manifest names, and into which nobody has written for so long."""
@@ -272,6 +276,21 @@ class ObjectStore(Store):
         with contextlib.suppress(FileNotFoundError):
             if paths:
                 self._fs.rm([self._path(path) for path in paths])
+
+    def _delete_folders(self, run: str) -> None:
+        """What Hadoop's S3A leaves where it has made a folder: an empty object, with a slash at the end of its name."""
+        if self.scheme != "s3a":
+            return
+        bucket, _, prefix = self._path(run).partition("/")
+        more: dict[str, str] = {}
+        while True:
+            page = self._fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=f"{prefix}/", **more)
+            empty = [item["Key"] for item in page.get("Contents", ()) if not item["Size"]]
+            for key in (key for key in empty if key.endswith("/")):
+                self._fs.call_s3("delete_object", Bucket=bucket, Key=key)
+            if not page["IsTruncated"]:
+                return
+            more = {"ContinuationToken": page["NextContinuationToken"]}
 
     @contextlib.contextmanager
     def _errors(self, done: str) -> Iterator[None]:

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,10 +24,12 @@ from snapkafka.assembly import remote
 from snapkafka.assembly.command import main
 from snapkafka.assembly.desk import Desk
 from snapkafka.assembly.failures import translate
+from snapkafka.demo.system import wait_until
 from snapkafka.errors import StorageError
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
-from snapkafka.store import Store, open_store, state_parts, state_sql
+from snapkafka.store import Store, objects, open_store, state_parts, state_sql
+from snapkafka.store.base import manifest_name
 from snapkafka.testing import Broker
 from snapkafka.testing.s3 import EmbeddedS3
 from tests.spark.scene import Stage, play, play_on
@@ -36,6 +39,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 #: Requests per second; a hundred writers make some 2,000 as fast as they can.
 RATE: Final = 200
+#: So few that a job may be met in the midst of writing.
+SLOW: Final = 8
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +145,59 @@ def test_the_ledger_says_where_it_lies(made: Made) -> None:
 
 def test_no_secret_is_written_down(made: Made, server: EmbeddedS3) -> None:
     assert server.secret not in "".join(made.store.texts().values())
+
+
+def keys(store: Store) -> list[str]:
+    """Everything below its place, and what only looks like a folder."""
+    assert store.filesystem is not None
+    bucket, _, prefix = store.uri.partition("://")[2].partition("/")
+    page = store.filesystem.call_s3("list_objects_v2", Bucket=bucket, Prefix=f"{prefix}/")
+    assert not page["IsTruncated"]
+    return [item["Key"].removeprefix(f"{prefix}/") for item in page.get("Contents", ())]
+
+
+def test_what_is_removed_leaves_nothing(made: Made, server: EmbeddedS3) -> None:
+    """Hadoop's S3A makes empty objects where it made folders."""
+    store = open_store(f"{server.make_bucket('short-lived')}/of/snapshots")
+    short = dataclasses.replace(made, store=store)
+    assert short.assemble("snap") == 0
+    assert [key for key in keys(store) if key.endswith("/")], "nothing to be seen here"
+    store.remove(short.manifest("snap"))
+    assert keys(store) == []
+
+
+def test_a_job_that_was_killed_half_way_leaves_no_manifest_and_the_next_one_completes(
+    made: Made, server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(f"{server.make_bucket('killed')}/of/snapshots")
+    again = dataclasses.replace(made, store=store)
+    where = ["--bootstrap", made.stage.bootstrap, "--namespace", made.stage.namespace, "--storage", store.uri]
+    with Throttle(server.endpoint, per_second=SLOW) as slow:
+        job = subprocess.Popen(
+            [sys.executable, "-m", "snapkafka.assembly", *where, "--snapshot", made.name("snap")],
+            env={**os.environ, "AWS_ENDPOINT_URL": slow.endpoint},
+            start_new_session=True,
+        )
+        try:
+            wait_until("a table to be begun", lambda: any(map(_of_a_table, keys(store))), timeout_s=120)
+            assert job.poll() is None
+        finally:
+            os.killpg(job.pid, signal.SIGKILL)  # and the JVM of its Spark
+            job.wait()
+    left = keys(store)
+    print(f"left: {left}")
+    assert store.text(manifest_name(made.name("snap"))) is None
+    monkeypatch.setattr(objects, "LEFTOVER_AFTER_S", 0.0)
+    assert again.assemble("snap") == 0
+    manifest = again.manifest("snap")
+    assert manifest.content == made.manifest("snap").content
+    there = [key for key in keys(store) if not key.endswith("/")]
+    assert not set(left) & set(there), "what the dead one wrote is gone"
+    assert len(there) == 1 + sum(len(table.files) for table in manifest.tables)
+
+
+def _of_a_table(key: str) -> bool:
+    return "/run-" in key and not key.endswith("/")
 
 
 def test_what_spark_meets_there_is_said(server: EmbeddedS3, spark: SparkSession) -> None:
