@@ -170,3 +170,37 @@ async def test_an_append_that_fails_uses_up_no_seq() -> None:
     await driver.settle()
     assert [stamp.seq for stamp in driver.producer.log] == [0, 1]
     assert not driver.machine.colours.busy
+
+
+async def test_acknowledgements_of_a_partition_count_in_its_order_however_they_come() -> None:
+    """R7: a white send is done when it is acknowledged; one that failed fails the snapshot, and holds up no other."""
+    driver = Driver()
+    answers: list[asyncio.Future[Any]] = []
+    inner = driver.outgoing._send
+
+    async def unanswered(*args: Any, **more: Any) -> Any:
+        await inner(*args, **more)
+        answers.append(asyncio.get_running_loop().create_future())
+        return answers[-1]
+
+    driver.outgoing._send = unanswered
+    for _ in range(5):
+        await send(driver)
+    colours = driver.machine.colours
+    unacked = colours._tallies[0]
+    answers[1].set_result(SimpleNamespace(offset=1))
+    await driver.settle()
+    assert unacked.unacked == 5, "what lies before it is not acknowledged yet"
+    answers[0].set_result(SimpleNamespace(offset=0))
+    await driver.settle()
+    assert unacked.unacked == 3
+    answers[2].set_exception(RuntimeError("too late"))
+    answers[3].cancel()
+    await driver.settle()
+    assert unacked.unacked == 1
+    (sent,) = colours.sent.values()
+    assert sent.failed == (2, 3)
+    answers[4].set_result(SimpleNamespace(offset=4))
+    await driver.settle()
+    assert not colours.busy
+    assert sent.white(1) == (4, 5)

@@ -215,7 +215,9 @@ class Events:
             self._driver.do(void)
 
     def _end(self, cause: Cause) -> None:
-        self._driver.do(self._machine.event_ended(cause))
+        actions = self._machine.event_ended(cause)
+        if actions:
+            self._driver.do(actions)
 
     def readers(self, tp: TopicPartition) -> tuple[str, ...]:
         """Who reads an input."""

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from faust.types.tuples import PendingMessage
 
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.events import MarkerFailed, MarkerSent
@@ -32,7 +35,24 @@ __all__ = ["Outgoing"]
 
 logger = logging.getLogger("snapkafka")
 
+#: Where in a message of Faust's the headers stand; `_replace` takes twice as long.
+HEADERS: Final = PendingMessage._fields.index("headers")
+
 Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
+
+
+class _Way:
+    """The way out to one partition: who may append, which markers are due there, what is not acknowledged yet."""
+
+    __slots__ = ("check", "due", "gate", "lock", "pending", "tp")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.check = wire.tp_check(tp.topic, tp.partition)
+        self.lock = asyncio.Lock()
+        self.gate = asyncio.Lock()  # in classic mode
+        self.due: list[SendMarkers] = []  # by epoch, the lowest first
+        self.pending: deque[tuple[asyncio.Future[Any], Effect, int]] = deque()  # with their seqs
 
 
 class Outgoing:
@@ -49,9 +69,7 @@ class Outgoing:
         self._producer = producer
         self._send: Send = producer.send
         self._put: Callable[[Any], None] = producer.buffer.put
-        self._locks: dict[TopicPartition, asyncio.Lock] = {}
-        self._gates: dict[TopicPartition, asyncio.Lock] = {}
-        self._due: dict[TopicPartition, list[SendMarkers]] = {}  # by epoch, the lowest first
+        self._ways: dict[tuple[str, int], _Way] = {}
         self.transactions: Transactions | None = None
         if in_transactions(driver.app):
             self.transactions = Transactions(producer)
@@ -103,7 +121,8 @@ class Outgoing:
         if self._machine.process is not None:
             effect = self._machine.send_entered(self._driver.events.cause())
             message = fut.message
-            fut.message = message._replace(headers=[*_as_list(message.headers), (wire.HEADER, effect)])
+            before, headers, after = message[:HEADERS], message[HEADERS], message[HEADERS + 1 :]
+            fut.message = message._make((*before, [*_as_list(headers), (wire.HEADER, effect)], *after))
 
     async def send(
         self,
@@ -117,101 +136,125 @@ class Outgoing:
         transactional_id: str | None = None,
     ) -> Awaitable[Any]:
         """`Producer.send`: stamp and append; returns what Faust returns, a future of the record's metadata."""
-        effect, others = _take_effect(headers)
-        if self._machine.process is None and not await self._driver.wait_for_identity():
+        machine = self._machine
+        effect, others = _take_effect(headers) if headers else (None, ())
+        if machine.process is None and not await self._driver.wait_for_identity():
             return await self._send(
                 topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
             )
         if effect is None:
-            effect = self._machine.send_entered(self._driver.events.cause())
-        try:
-            tp = await self._choose(topic, key, partition)
-        except BaseException:
-            self._driver.do(self._machine.send_withdrawn(effect))
-            raise
-        append = partial(
-            self._send, topic, key, value, tp.partition, timestamp, transactional_id=transactional_id
-        )
-        if self._machine.classic and self._queues_up(tp, effect):
-            return asyncio.ensure_future(self._send_when_allowed(tp, effect, others, append))
-        return await self._append(tp, effect, others, append, transactional_id)
+            effect = machine.send_entered(self._driver.events.cause())
+        if partition is None:
+            try:
+                partition = await self._choose(topic, key)
+            except BaseException:
+                self._driver.do(machine.send_withdrawn(effect))
+                raise
+        way = self._ways.get((topic, partition)) or self._way(TopicPartition(topic, partition))
+        record = (topic, key, value, partition, timestamp)
+        if machine.classic and self._queues_up(way, effect):
+            return asyncio.ensure_future(self._send_when_allowed(way, effect, others, record))
+        return await self._append(way, effect, others, record, transactional_id)
 
     # -- stamp and append -------------------------------------------------------------------------------------
 
     async def _append(
         self,
-        tp: TopicPartition,
+        way: _Way,
         effect: Effect,
-        others: list[tuple[str, bytes]],
-        append: Callable[..., Any],
+        others: Sequence[tuple[str, bytes]],
+        record: tuple[Any, ...],
         transactional_id: str | None = None,
     ) -> asyncio.Future[Any]:
-        lock = self._locks.get(tp)
-        if lock is None:
-            lock = self._locks[tp] = asyncio.Lock()
-        machine = self._machine
-        async with lock:
+        machine, tp = self._machine, way.tp
+        await way.lock.acquire()
+        try:
             if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
-                self._due.setdefault(tp, []).append(first)
-            while (due := self._due.get(tp)) and effect.epoch >= due[0].epoch:
-                await self._append_marker(tp, due.pop(0))
+                way.due.append(first)
+            while way.due and effect.epoch >= way.due[0].epoch:
+                await self._append_marker(tp, way.due.pop(0))
             if effect.sent is not machine.colours.sent:  # it entered in an earlier life
                 self._driver.do(machine.send_withdrawn(effect))
                 effect = machine.send_entered_again(effect)
             seq = machine.send_stamped(effect, tp)
-            stamp = self._driver.stamps.of(tp, effect, seq)
+            headers = [*others, (wire.HEADER, self._driver.stamps.of(way.check, effect, seq))]
             try:
-                future: asyncio.Future[Any] = await append(headers=[*others, (wire.HEADER, stamp)])
+                if transactional_id is None:
+                    future: asyncio.Future[Any] = await self._send(*record, headers=headers)
+                else:
+                    future = await self._send(*record, headers=headers, transactional_id=transactional_id)
             except BaseException:
                 machine.send_unstamped(effect, tp, seq)
                 self._driver.do(machine.send_withdrawn(effect))
                 raise
-            settle = partial(self._acked, effect, tp, seq)
             if transactional_id is not None and self.transactions is not None:
+                settle = partial(self._settled, effect, tp, seq)
                 self.transactions.sent(transactional_id, future, settle)
             else:
-                future.add_done_callback(settle)
-        self._driver.do(machine.send_appended(effect))
+                if not way.pending:
+                    future.add_done_callback(partial(self._acked, way))
+                way.pending.append((future, effect, seq))
+        finally:
+            way.lock.release()
+        actions = machine.send_appended(effect)
+        if actions:
+            self._driver.do(actions)
         return future
 
-    def _acked(self, effect: Effect, tp: TopicPartition, seq: int, future: asyncio.Future[Any] | str) -> None:
+    def _acked(self, way: _Way, _: asyncio.Future[Any]) -> None:
+        """What was sent to a partition is acknowledged in its order, mostly many records at once: only the first that
+        is not has a callback."""
+        pending = way.pending
+        try:
+            while pending and pending[0][0].done():
+                future, effect, seq = pending.popleft()
+                self._settled(effect, way.tp, seq, future)
+        finally:
+            if pending:
+                pending[0][0].add_done_callback(partial(self._acked, way))
+
+    def _settled(
+        self, effect: Effect, tp: TopicPartition, seq: int, future: asyncio.Future[Any] | str
+    ) -> None:
         machine = self._machine
         if isinstance(future, str):
-            self._driver.do(machine.send_failed(effect, tp, seq, future))
+            actions = machine.send_failed(effect, tp, seq, future)
         elif future.cancelled():
-            self._driver.do(machine.send_failed(effect, tp, seq, "cancelled"))
+            actions = machine.send_failed(effect, tp, seq, "cancelled")
         elif (error := future.exception()) is not None:
-            self._driver.do(machine.send_failed(effect, tp, seq, repr(error)))
+            actions = machine.send_failed(effect, tp, seq, repr(error))
         elif (offset := future.result().offset) < 0:
-            self._driver.do(
-                machine.send_failed(effect, tp, seq, "the broker told no offset (producer_acks=0?)")
-            )
+            actions = machine.send_failed(effect, tp, seq, "the broker told no offset (producer_acks=0?)")
         else:
-            self._driver.do(machine.send_acked(effect, tp, seq, offset))
+            actions = machine.send_acked(effect, tp, seq, offset)
+        if actions:
+            self._driver.do(actions)
 
-    async def _choose(self, topic: str, key: bytes | None, partition: int | None) -> TopicPartition:
+    def _way(self, tp: TopicPartition) -> _Way:
+        return self._ways.setdefault(tp, _Way(tp))
+
+    async def _choose(self, topic: str, key: bytes | None) -> int:
         """The partition, chosen by the app's own partitioner, before stamping."""
-        if partition is None:
-            client = self._producer._producer.client
-            if client.cluster.partitions_for_topic(topic) is None:
-                await client._wait_on_metadata(topic)
-            partition = self._producer.key_partition(topic, key).partition
-        return TopicPartition(topic, partition)
+        client = self._producer._producer.client
+        if client.cluster.partitions_for_topic(topic) is None:
+            await client._wait_on_metadata(topic)
+        partition: int = self._producer.key_partition(topic, key).partition
+        return partition
 
     # -- markers ----------------------------------------------------------------------------------------------
 
     def send_markers(self, action: SendMarkers) -> None:
         """Each partition gets its marker before its next red record, and soon in any case."""
         for tp in action.tps:
-            self._due.setdefault(tp, []).append(action)
+            self._way(tp).due.append(action)
         self._driver.spawn(self._flush_markers(action))
 
     async def _flush_markers(self, action: SendMarkers) -> None:
         for tp in action.tps:
-            async with self._locks.setdefault(tp, asyncio.Lock()):
-                due = self._due[tp]
-                while due and due[0].epoch <= action.epoch:
-                    await self._append_marker(tp, due.pop(0))
+            way = self._way(tp)
+            async with way.lock:
+                while way.due and way.due[0].epoch <= action.epoch:
+                    await self._append_marker(tp, way.due.pop(0))
 
     async def _append_marker(self, tp: TopicPartition, action: SendMarkers) -> None:
         """Under the lock of `tp`."""
@@ -239,23 +282,20 @@ class Outgoing:
 
     # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
 
-    def _queues_up(self, tp: TopicPartition, effect: Effect) -> bool:
+    def _queues_up(self, way: _Way, effect: Effect) -> bool:
         """Red sends queue up per partition; a white one that the markers wait for passes them by."""
         if self._machine.must_wait(effect):
             return True
-        return self._gate(tp).locked() and not self._machine.is_awaited(effect)
-
-    def _gate(self, tp: TopicPartition) -> asyncio.Lock:
-        return self._gates.setdefault(tp, asyncio.Lock())
+        return way.gate.locked() and not self._machine.is_awaited(effect)
 
     async def _send_when_allowed(
-        self, tp: TopicPartition, effect: Effect, others: list[tuple[str, bytes]], append: Callable[..., Any]
+        self, way: _Way, effect: Effect, others: Sequence[tuple[str, bytes]], record: tuple[Any, ...]
     ) -> Any:
         """As in 1985: markers first. In order per partition, and without standing in the way of white sends."""
-        async with self._gate(tp):
+        async with way.gate:
             while self._machine.must_wait(effect):
                 await self._driver.changed()
-            future = await self._append(tp, effect, others, append)
+            future = await self._append(way, effect, others, record)
         return await future
 
 
@@ -267,8 +307,6 @@ def _as_list(headers: Any) -> list[Any]:
 
 def _take_effect(headers: Any) -> tuple[Effect | None, list[tuple[str, bytes]]]:
     """The effect that rides along, if any, and the headers without any `_sk` (ours or a stranger's copy)."""
-    if not headers:
-        return None, []
     effect = None
     others = []
     for name, value in _as_list(headers):

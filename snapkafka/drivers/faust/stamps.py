@@ -28,24 +28,16 @@ class Stamps:
         self._with_cause = with_cause
         self.ledger_id = 0
 
-    def of(self, tp: TopicPartition, effect: Effect, seq: int) -> bytes:
-        """18 bytes, 26 or 27 with the cause."""
+    def of(self, check: int, effect: Effect, seq: int) -> bytes:
+        """18 bytes, 26 or 27 with the cause. `check` is `wire.tp_check` of where the record goes."""
         process = self._machine.process
         assert process is not None
-        check = wire.tp_check(tp.topic, tp.partition)
-        cause = effect.cause
+        epoch, cause, _, _ = effect
         if cause is None or not self._with_cause:
-            return wire.stamp(self.ledger_id, check, effect.epoch, process, seq)
-        topic, partition = cause.tp
+            return wire.stamp(self.ledger_id, check, epoch, process, seq)
+        _, (topic, partition), offset, _ = cause
         return wire.stamp_with_cause(
-            self.ledger_id,
-            check,
-            effect.epoch,
-            process,
-            seq,
-            wire.topic_check(topic),
-            partition,
-            cause.offset,
+            self.ledger_id, check, epoch, process, seq, wire.topic_check(topic), partition, offset
         )
 
     def marker(self, tp: TopicPartition, action: SendMarkers, seq: int) -> bytes:
