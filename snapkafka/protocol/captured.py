@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .records import Heard, InputTopic, Position, Running, TopicPartition, TornEvent
+from .records import NOBODY, Heard, InputTopic, Position, Running, TopicPartition, TornEvent
 from .value import value
 
 if TYPE_CHECKING:
@@ -54,8 +54,9 @@ class InputCut:
     and those above it were. `low`: reading may start here: below it
     lies no red record (R1). `log_end`: log end that the receiver saw after the trigger (R8). `receiver`: the process
     that cut it. `torn`: events that were started, and count as not processed all the same (R6). `earlier`: who read it
-    before, -1 standing for those that nobody remembers: effects of theirs past the position are replays. `steady`: the
-    receiver was given no inputs anew since it cut this one, so what it runs below the position it had started by then.
+    before, under whatever id, -1 standing for those that nobody remembers: effects of theirs past the position are
+    replays. `steady`: the receiver was given no inputs anew since it cut this one, so what it runs below the position
+    it had started by then.
     Codecs: see `records.InputTopic`.
     """
 
@@ -239,13 +240,22 @@ def _input_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) ->
                     receiver=part.process,
                     agents=agents,
                     torn=torn,
-                    earlier=snapshot.earlier.get((app, tp), ()),
+                    earlier=_with_later_lives(state, snapshot.earlier.get((app, tp), ())),
                     steady=state.processes[part.process].assigned == part.report.assigned,
                     key_codec=topic.key_codec,
                     value_codec=topic.value_codec,
                 )
             )
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
+
+
+def _with_later_lives(state: LedgerView, readers: tuple[int, ...]) -> tuple[int, ...]:
+    """Who was taken for dead in the midst of an event goes on with it under another id (R12)."""
+    found = list(readers)
+    for process, view in sorted(state.processes.items()):
+        if view.hello.was != NOBODY and view.hello.was in found and process not in found:
+            found.append(process)
+    return tuple(found)
 
 
 def _recorded(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[Recorded]:

@@ -258,7 +258,7 @@ SEEDS: Final = {
     "R8 late start": 1,
     "R8 left": 5,
     "R9 history": 2,
-    "R9 stale": 20,
+    "R9 stale": 19,
     "R9 passed": 379,
     "R10 uncut": 7,
     "R11 last": 0,

@@ -219,6 +219,28 @@ def test_r12_what_an_old_life_wrote_counts_though_it_was_done_before_the_next_sn
     assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [1]
 
 
+def test_r12_a_later_life_of_an_earlier_reader_is_one_as_well(world: World) -> None:
+    """It goes on with its event under another id; what that sends runs again where the next reader stands."""
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    event = p.start(A, 0)
+    lives = [p.id]
+    for n in range(3):
+        world.append(Dead(n=9 + n, dead=p.id))
+        p.catch_up()
+        p.join(was=lives[-1])
+        lives.append(p.id)
+        p.give(generation=2 + n)  # it has lost the input by then: the first of these lives had announced it still
+    p.end(event)
+    heir = Process(world, "p", ())
+    heir.give(A, generation=5)
+    settle(p, q, heir)
+    epoch = world.trigger()
+    settle(p, q, heir)
+    cuts = {cut.app: cut for cut in world.fold.captured(epoch).inputs}
+    assert (cuts["p"].receiver, cuts["p"].earlier) == (heir.id, tuple(lives))
+    assert cuts["q"].earlier == (), "not everybody who was nobody before"
+
+
 @pytest.mark.parametrize(("lives", "end"), [(("writes", "fails"), 1), (("fails",), 0)])
 def test_r12_an_old_life_whose_writes_failed_wrote_nothing(
     world: World, lives: tuple[str, ...], end: int

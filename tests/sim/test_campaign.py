@@ -32,6 +32,7 @@ PINNED = {
     8054: "so was what it had sent before, and had not left",
     2727: "an event was torn after its input had moved on, and nobody listed it",
     26099: "what the dead sent to a partition added of late was in flight to one of its readers only",
+    85018: "who was taken for dead went on with its event, and what that sent was held against the next reader",
     700117: "a range that one app had recorded was held against another one that reads the same partition",
 }
 
