@@ -229,7 +229,9 @@ def test_r12_a_later_life_of_an_earlier_reader_is_one_as_well(world: World) -> N
         p.catch_up()
         p.join(was=lives[-1])
         lives.append(p.id)
-        p.give(generation=2 + n)  # it has lost the input by then: the first of these lives had announced it still
+        p.give(
+            generation=2 + n
+        )  # it has lost the input by then: the first of these lives had announced it still
     p.end(event)
     heir = Process(world, "p", ())
     heir.give(A, generation=5)
