@@ -40,6 +40,10 @@ class Throttle:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),))
 
+    def allow(self, per_second: int) -> None:
+        """From here on so many are let through."""
+        self._per_second = per_second
+
     def __enter__(self) -> Self:
         self._thread.start()
         assert self._ready.wait(30)

@@ -28,7 +28,7 @@ from snapkafka.errors import DependencyMissingError, SnapkafkaError, StorageErro
 from snapkafka.manifest import Manifest, TableEntry, dump, file_stem
 
 from .base import LEFTOVER_AFTER_S, Folder, Leftover, RemoteFolder, Store, manifest_name, same_rows
-from .reaching import options, reason
+from .reaching import asks_to_be_spared, options, reason
 
 __all__ = ["JITTER_S", "ObjectStore"]
 
@@ -59,6 +59,10 @@ class ObjectStore(Store):
 
             self._fs: Any
             self._fs, root = url_to_fs(self._uri, **options(scheme))
+            if scheme == "s3a":
+                from s3fs.core import set_custom_error_handler
+
+                set_custom_error_handler(asks_to_be_spared)
         except ImportError as error:
             extra = "snapkafka[s3]" if scheme == "s3a" else "fsspec's support of it"
             raise DependencyMissingError(

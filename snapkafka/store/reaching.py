@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-__all__ = ["endpoint", "options", "reason", "region"]
+__all__ = ["asks_to_be_spared", "endpoint", "options", "reason", "region"]
 
 #: What has not answered by then is not there, or not for us: seconds.
 CONNECT_TIMEOUT_S: Final = 5
@@ -64,6 +64,13 @@ def options(scheme: str) -> dict[str, Any]:
         "client_kwargs": {"region_name": name} if name else {},
         "config_kwargs": config,
     }
+
+
+def asks_to_be_spared(error: BaseException) -> bool:
+    """Is it worth another try of s3fs, when its client has given up? It knows SlowDown by the text of an answer, and
+    the answer to HEAD has none."""
+    response = getattr(error, "response", None) or {}
+    return bool(response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 503)
 
 
 def endpoint() -> str:

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import ops
 from snapkafka.cli import app as commands
+from snapkafka.demo.system import wait_until
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import FileEntry, Manifest
@@ -288,6 +290,27 @@ def test_a_hundred_writers_at_once_against_a_server_that_asks_to_be_spared(
     assert throttle.answers[503] > 0, "or nothing was shown"
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
     assert len(opened(bucket).texts()) == 100
+
+
+def allow_after_a_refusal(throttle: Throttle) -> None:
+    wait_until("a first refusal", lambda: throttle.answers[503] > 0, timeout_s=20, period_s=0.01)
+    throttle.allow(1_000)
+
+
+def test_a_question_whose_answer_has_no_text_is_asked_again_too(
+    server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 answers HEAD without a body: nothing in it says SlowDown."""
+    monkeypatch.setattr(reaching, "ATTEMPTS_MAX", 1)
+    bucket = server.make_bucket("heads")
+    with Throttle(server.endpoint, per_second=0) as throttle:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", throttle.endpoint)
+        store = opened(bucket)
+        soon = threading.Thread(target=allow_after_a_refusal, args=(throttle,))
+        soon.start()
+        assert store.size("not-there.json") is None
+        soon.join()
+    assert throttle.answers[503] > 0, "or nothing was shown"
 
 
 def test_a_server_that_never_stops_asking_is_said(
