@@ -214,6 +214,7 @@ def _app(state: LedgerView, part: Part) -> str:
 def _input_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[InputCut]:
     """The inputs, each as the report cut it that claimed it first; in the order of apps and partitions."""
     low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
+    lives = {p: view.hello.was for p, view in sorted(state.processes.items()) if view.hello.was != NOBODY}
     cuts = []
     for part in parts:
         app = _app(state, part)
@@ -240,7 +241,7 @@ def _input_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) ->
                     receiver=part.process,
                     agents=agents,
                     torn=torn,
-                    earlier=_with_later_lives(state, snapshot.earlier.get((app, tp), ())),
+                    earlier=_with_later_lives(snapshot.earlier.get((app, tp), ()), lives),
                     steady=state.processes[part.process].assigned == part.report.assigned,
                     key_codec=topic.key_codec,
                     value_codec=topic.value_codec,
@@ -249,12 +250,16 @@ def _input_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) ->
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
 
 
-def _with_later_lives(state: LedgerView, readers: tuple[int, ...]) -> tuple[int, ...]:
-    """Who was taken for dead in the midst of an event goes on with it under another id (R12)."""
-    found = list(readers)
-    for process, view in sorted(state.processes.items()):
-        if view.hello.was != NOBODY and view.hello.was in found and process not in found:
-            found.append(process)
+def _with_later_lives(readers: tuple[int, ...], lives: dict[int, int]) -> tuple[int, ...]:
+    """Who was taken for dead in the midst of an event goes on with it under another id (R12).
+
+    Args:
+        lives: process -> who it was before, in the order of the ledger.
+    """
+    found = dict.fromkeys(readers)
+    for process, was in lives.items():
+        if was in found:
+            found[process] = None
     return tuple(found)
 
 

@@ -109,10 +109,11 @@ class LedgerState(LedgerView):
                 self._close(offset, record)
             case Abort():
                 failure = Failure(code=record.code, reason=record.reason, culprit=record.culprit)
-                if record.epoch in self.open:
-                    self._fail(offset, self.open[record.epoch], failure)
-                elif record.code == OUT_OF_ORDER and record.epoch in self.snapshots:
-                    self.snapshots[record.epoch].contaminated = record.reason
+                snapshot = self.snapshots.get(record.epoch)
+                if snapshot is not None and snapshot.open:
+                    self._fail(offset, snapshot, failure)
+                elif snapshot is not None and snapshot.failure is None and record.code == OUT_OF_ORDER:
+                    snapshot.contaminated = record.reason
             case Dead():
                 self._leave(offset, record.dead, dead=True)
             case Bye():

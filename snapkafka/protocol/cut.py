@@ -28,7 +28,7 @@ from .records import (
 __all__ = ["OpenCut", "Positions", "take_cut"]
 
 #: So many cuts of one assignment are remembered, for an event that starts below what they noted.
-NOTED_MAX: Final = 64
+NOTED_MAX: Final = 32
 
 
 class Positions:

@@ -16,7 +16,7 @@ from .colours import Cause, Colours, Effect, Torn
 from .completion import LedgerState
 from .cut import Positions
 from .lives import EarlierLives
-from .records import TopicPartition
+from .records import OUT_OF_ORDER, TopicPartition
 
 __all__ = ["Work"]
 
@@ -69,7 +69,7 @@ class Work(ABC):
         return [
             action
             for above, upto in self.positions.void(agent, tp, offset)
-            for action in self._abort_open(above, upto, "out-of-order", what, channel, captured=True)
+            for action in self._abort_open(above, upto, OUT_OF_ORDER, what, channel, captured=True)
         ]
 
     def batch_started(self, events: Sequence[Cause]) -> Sequence[Action]:

@@ -24,7 +24,7 @@ CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
 RULES: Final[dict[str, tuple[str, ...]]] = {
     "R1": ("Trigger", "twin_triggers", "retries"),
     "R2": ("heard by marker", "heard by header"),
-    "R3": ("CutReport", "out_of_order"),
+    "R3": ("CutReport",),
     "R4": ("lost_reports",),
     "R5": ("white_sends_while_red",),
     "R6": ("torn",),

@@ -9,8 +9,8 @@ import pytest
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.testing import Broker, create_topics
-from tests.driver.test_install import produce, take
+from snapkafka.testing import Broker
+from tests.driver.test_install import make_topics, produce, take
 
 EVENTS = 100
 
@@ -30,10 +30,7 @@ def test_r15_a_broken_seam_stops_nothing_but_us(
 ) -> None:
     """Every event passes, one log line says why this worker does not take part."""
     app = f"small-{namespace}"
-    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
-    create_topics(
-        kafka.bootstrap, f"{app}-counts-changelog", partitions=2, config={"cleanup.policy": "compact"}
-    )
+    make_topics(kafka, app)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     try:
         with observing(kafka.bootstrap, namespace) as observer:

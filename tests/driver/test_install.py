@@ -32,6 +32,14 @@ def take(observer: Observer, name: str, *, timeout_s: float = 20, **options: Any
     return epoch
 
 
+def make_topics(kafka: Broker, app: str) -> None:
+    """Those of the small app."""
+    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
+    create_topics(
+        kafka.bootstrap, f"{app}-counts-changelog", partitions=2, config={"cleanup.policy": "compact"}
+    )
+
+
 async def produce(bootstrap: str, topic: str, count: int) -> None:
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         for k in range(count):
@@ -45,10 +53,7 @@ async def produce(bootstrap: str, topic: str, count: int) -> None:
 def test_install_early_or_late(kafka: Broker, namespace: str, tmp_path: Path, where: str) -> None:
     """`install` right after `faust.App` or at the end of the module, after the settings were read: same snapshots."""
     app = f"small-{namespace}"
-    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
-    create_topics(
-        kafka.bootstrap, f"{app}-counts-changelog", partitions=2, config={"cleanup.policy": "compact"}
-    )
+    make_topics(kafka, app)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     try:
         with observing(kafka.bootstrap, namespace) as observer:

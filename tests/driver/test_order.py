@@ -13,8 +13,8 @@ from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.testing import Broker, create_topics
-from tests.driver.test_install import produce, take
+from snapkafka.testing import Broker
+from tests.driver.test_install import make_topics, produce, take
 
 EVENTS = 60
 HELD = 5  # of partition 0: see the app
@@ -26,10 +26,7 @@ def test_what_comes_after_later_records_makes_the_cut_of_its_channel_void(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     app, gate = f"small-{namespace}", tmp_path / "let it pass"
-    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
-    create_topics(
-        kafka.bootstrap, f"{app}-counts-changelog", partitions=2, config={"cleanup.policy": "compact"}
-    )
+    make_topics(kafka, app)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     try:
         with observing(kafka.bootstrap, namespace) as observer:

@@ -159,17 +159,7 @@ def test_r15_rolled_out_worker_by_worker_and_taken_back(
         assert all(pair.ours.id in outcome or "are paused" in outcome for outcome in named), (
             "each says by whom"
         )
-        try:
-            wait_until(
-                "every request to be answered by both runs",
-                lambda: not any(unanswered(pair, side, roll.asked) for side in pair.sides),
-                timeout_s=STEP_S,
-                period_s=0.5,
-            )
-        except TimedOutError as error:
-            missing = {side.id: unanswered(pair, side, roll.asked) for side in pair.sides}
-            places = {n: pair.sent["going"][n] for numbers in missing.values() for n in numbers}
-            raise AssertionError(f"{error}; without an answer: {missing}, at {places}") from error
+        await_answers(pair, roll.asked)
         pair.end()
         assert any(is_marker(record) for record in pair.ours.records["mid"]), "no marker was sent at all"
         answers = [record for record in pair.ours.records["out"] if not is_marker(record)]
@@ -218,12 +208,7 @@ def test_r15_workers_of_neighbouring_releases_in_one_group(
         assert [f"snapkafka of {new}\n" in log for log in logs] == [True, False]
         failed = [outcome for outcome in roll.outcomes if outcome != "captured"]
         assert all(pair.ours.id in outcome for outcome in failed), "each says by whom"
-        wait_until(
-            "every request to be answered by both runs",
-            lambda: not any(unanswered(pair, side, roll.asked) for side in pair.sides),
-            timeout_s=STEP_S,
-            period_s=0.5,
-        )
+        await_answers(pair, roll.asked)
         pair.end()
         judge = Judge(pair)
         found = [finding for epoch in pair.epochs for finding in judge.findings(epoch)]
@@ -270,6 +255,21 @@ def _source_of(commit: str, folder: Path) -> Path:
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")
     return folder
+
+
+def await_answers(pair: Pair, asked: int) -> None:
+    """Until both runs have answered every request; which they have not, and where it lies."""
+    try:
+        wait_until(
+            "every request to be answered by both runs",
+            lambda: not any(unanswered(pair, side, asked) for side in pair.sides),
+            timeout_s=STEP_S,
+            period_s=0.5,
+        )
+    except TimedOutError as error:
+        missing = {side.id: unanswered(pair, side, asked) for side in pair.sides}
+        places = {n: pair.sent["going"][n] for numbers in missing.values() for n in numbers}
+        raise AssertionError(f"{error}; without an answer: {missing}, at {places}") from error
 
 
 def unanswered(pair: Pair, side: Side, asked: int) -> list[int]:

@@ -82,7 +82,9 @@ def test_what_fails_for_another_reason_is_not_told_again(world: World, pair: tup
     p.start(A, 1)
     settle(p, q)
     assert not records(p, Abort)
-    assert not world.snapshot(epoch).contaminated
+    world.append(Abort(n=2, epoch=epoch, code=OUT_OF_ORDER, reason="another process had not read that"))
+    world.append(Abort(n=3, epoch=epoch + 100, code=OUT_OF_ORDER, reason="of no snapshot at all"))
+    assert world.snapshot(epoch).contaminated == "", "it failed, and for what came first"
 
 
 def test_what_this_process_has_given_up_on_is_not_told_again(

@@ -8,7 +8,7 @@ from snapkafka.assembly.report import report
 def test_why_nobody_can_prove_it_is_said_before_the_checks() -> None:
     told = {
         "id": "daily", "epoch": 7, "verdict": "UNVERIFIABLE", "contaminated": "agent a was handed offset 5 late",
-        "checks": [], "restorable": None, "manifest": "/tmp/daily.json",
+        "checks": [], "restorable": None, "manifest": "daily.json",
     }  # fmt: skip
     lines = list(report(told))
     assert lines[:2] == [

@@ -13,6 +13,7 @@ import pytest
 from snapkafka.checks import Verdict
 from snapkafka.cli.running import EXIT_INTERRUPTED
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
+from snapkafka.protocol import records
 from snapkafka.protocol.completion import Status
 
 ROOT = Path(__file__).parents[2]
@@ -61,6 +62,8 @@ def made(source: str, makers: dict[str, int | None]) -> Iterator[str]:
         for value in given:
             if isinstance(value, ast.Constant):
                 yield str(value.value)
+            elif isinstance(value, ast.Name) and value.id.isupper():
+                yield str(getattr(records, value.id))
             else:
                 assert ast.unparse(value) in HANDED_ON, (
                     f"line {node.lineno}: {ast.unparse(value)} is no plain code"
