@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka import AIOKafkaConsumer
@@ -39,6 +39,15 @@ class Log:
         self.records: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
         self.bounds: dict[TopicPartition, LogBounds] = {}
 
+    def unread(self, topics: Collection[str]) -> list[TopicPartition]:
+        """Partitions of these topics, neither compacted nor written in transactions, of which an offset is missing."""
+        return [
+            tp
+            for tp, bounds in self.bounds.items()
+            if tp.topic in topics
+            and not {*range(bounds.start, bounds.end)} <= {record.offset for record in self.records[tp]}
+        ]
+
 
 async def read_log(observer: Observer) -> Log:
     """Every topic that a process has named, from the start to the end as it is now."""
@@ -47,7 +56,9 @@ async def read_log(observer: Observer) -> Log:
     inputs = {source.topic for hello in hellos for source in hello.inputs}
     topics = inputs | {table.changelog for hello in hellos for table in hello.tables}
     by_check = wire.topics_by_check(inputs)
-    consumer = AIOKafkaConsumer(bootstrap_servers=observer.connection.bootstrap, enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=observer.connection.bootstrap, enable_auto_commit=False, auto_offset_reset="none"
+    )
     await consumer.start()
     try:
         partitions = [
@@ -55,10 +66,11 @@ async def read_log(observer: Observer) -> Log:
             for topic in sorted(topics)
             for partition in sorted(await _partitions(consumer, topic))
         ]
-        consumer.assign(partitions)
         starts, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
-        await consumer.seek_to_beginning(*partitions)
+        consumer.assign(partitions)
         for tp in partitions:
+            # Not `seek_to_beginning`: a reset that is under way since `assign` may end after it, and undo it.
+            consumer.seek(tp, starts[tp])
             log.bounds[TopicPartition(*tp)] = LogBounds(start=starts[tp], end=ends[tp])
         while any([await consumer.position(tp) < ends[tp] for tp in partitions]):
             for tp, batch in (await consumer.getmany(timeout_ms=500)).items():
@@ -66,6 +78,8 @@ async def read_log(observer: Observer) -> Log:
                 log.records[place] += [_record(place, got, ledger_id, known, by_check) for got in batch]
     finally:
         await consumer.stop()
+    unread = log.unread(inputs)
+    assert not unread, f"the judge has not read all of {unread}"
     return log
 
 

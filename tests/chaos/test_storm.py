@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.checks import Verdict
+from snapkafka.checks.view import LogBounds, LogRecord
 from snapkafka.protocol.completion import Failure, SnapshotView
-from snapkafka.protocol.records import Trigger
+from snapkafka.protocol.records import TopicPartition, Trigger
 from tests.chaos.faults import ENV
-from tests.chaos.judge import KINDS, judged, problems
+from tests.chaos.judge import KINDS, Log, judged, problems
 from tests.chaos.storm import GAP_S, Fault, Storm, storm
 from tests.e2e.parts import live
 
@@ -92,3 +93,17 @@ def test_whatever_is_wrong_in_a_storm_is_said() -> None:
     verdicts[1] = (Verdict.INCONSISTENT, Counter({"left-late": 1}))
     verdicts[2] = (Verdict.UNVERIFIABLE, Counter({"gap-explained": 1}))
     assert len(problems(found, verdicts, faults=1, good=1)) == 2
+
+
+def test_a_judge_that_has_not_read_the_whole_log_judges_nobody() -> None:
+    """It accused sixteen sound snapshots of a storm once: a reset to the end undid its going to the beginning."""
+    log, tp = Log(), TopicPartition("in", 0)
+    log.bounds = {tp: LogBounds(start=3, end=6), TopicPartition("empty", 0): LogBounds(start=7, end=7)}
+    assert log.unread({"in", "empty"}) == [tp]
+    log.records[tp] = [LogRecord(*tp, offset) for offset in (3, 4, 5, 6)]
+    assert log.unread({"in", "empty"}) == []
+    for lost in range(3):
+        del (kept := list(log.records[tp]))[lost]
+        some = Log()
+        some.bounds, some.records[tp] = log.bounds, kept
+        assert some.unread({"in"}) == [tp]
