@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiokafka
@@ -11,10 +12,10 @@ from faust.types import TP, ConsumerMessage
 
 
 @pytest.fixture
-def app() -> Any:
+def app(tmp_path: Path) -> Any:
     import faust
 
-    return faust.App("not-in-faust", broker="kafka://127.0.0.1:1")
+    return faust.App("not-in-faust", broker="kafka://127.0.0.1:1", datadir=tmp_path)
 
 
 async def test_a_pattern_subscribes_to_nothing(app: Any) -> None:
@@ -37,6 +38,12 @@ async def test_streams_are_not_joined(app: Any, join: str) -> None:
 def test_tables_are_not_joined(app: Any, join: str) -> None:
     with pytest.raises(NotImplementedError):
         getattr(app.Table("t"), join)()
+
+
+@pytest.mark.parametrize(("store", "used"), [("rocksdb://", "memory"), ("rocksdb:t", "rocksdb")])
+def test_a_store_of_a_table_by_its_scheme_alone_is_passed_over(app: Any, store: str, used: str) -> None:
+    """A URL without a path counts as none, so the table gets the store of the app. The app's own may be one."""
+    assert app.Table("t", store=store).data.url.scheme == used
 
 
 async def test_under_exactly_once_a_changelog_of_which_nothing_was_fetched_counts_as_empty(app: Any) -> None:

@@ -86,6 +86,12 @@ def test_row(judge: Judge, row: Row) -> None:
     judge.captured(row)
 
 
+def test_the_table_in_rocksdb_lies_on_the_disk(judge: Judge) -> None:
+    for side in judge.pair.sides:
+        found = {path.name for path in side.system.folder.glob(f"{side.id}-*/v*/tables/rocks-*.db")}
+        assert found == {"rocks-0.db", "rocks-1.db"}, side.id
+
+
 def test_what_reads_a_whole_table_takes_in_what_any_red_event_wrote(judge: Judge) -> None:
     """R6: it began in white and others have begun in red since, so it is torn."""
     torn = [torn for captured in judge.snapshots for cut in captured.processes for torn in cut.torn]

@@ -40,7 +40,7 @@ async def count_to_five(stream: Any) -> None:
 
 
 rocks_out = target(app, "rocks-out")
-rocks = app.Table("rocks", key_type=str, value_type=int, default=int, store="rocksdb://")
+rocks = app.Table("rocks", key_type=str, value_type=int, default=int, store="rocksdb:rocks")
 
 
 @app.agent(source(app, "rocks"), name="rocks")
