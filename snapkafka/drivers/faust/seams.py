@@ -12,6 +12,7 @@
 | `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |
 | `app._reply_consumer.add` | who asked, for replies (`replies`) |
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables`) |
+| `table.persisted_offset` | what a store holds and is not read again (`tables`) |
 | `consumer.ack` | the end of events that are acknowledged by hand |
 | `app.on_start`, `app.on_stop` | the ledger's life |
 | `app._new_web` | `/snapkafka/` on its web server (`web`) |
@@ -281,6 +282,7 @@ async def inputs_of(driver: FaustDriver, consumer: Any) -> InputsGiven:
     internal = _internal_topics(app) | set(app.tables.changelog_topics)
     active = sorted(tp for tp in consumer.assignment() if tp.topic not in internal)
     start = await _start_positions(consumer, active)
+    await _bound_effects(driver, consumer, active)
     recovery = app.tables.recovery
     changelogs = [
         ChangelogEnd(
@@ -322,6 +324,15 @@ async def _start_positions(consumer: Any, tps: list[Any]) -> dict[Any, int]:
             found = await consumer.highwaters(*unknown)
         positions.update({tp: offset or 0 for tp, offset in found.items()})
     return {tp: position or 0 for tp, position in positions.items()}
+
+
+async def _bound_effects(driver: FaustDriver, consumer: Any, tps: list[Any]) -> None:
+    """R10, where a store holds what is not read again: its effects are of events that are in the inputs by now."""
+    unknown = driver.tables.to_bound(TopicPartition(*tp) for tp in tps)
+    if unknown:
+        thread = consumer._thread
+        ends = await thread.call_thread(thread._ensure_consumer().end_offsets, unknown)
+        driver.tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
 
 
 async def _committed(client: Any, tps: list[Any]) -> dict[Any, int | None]:

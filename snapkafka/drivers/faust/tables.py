@@ -6,7 +6,7 @@ of the process which wrote it (R6); its cause says up to where the inputs of the
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +34,14 @@ class Tables:
         self._effects: dict[
             tuple[int, int], int
         ] = {}  # (topic check, partition) of an input -> one past its causes
+        self._held: dict[Any, bool] = {}  # changelog partition -> did its store hold any, when first asked?
+        self._bounds: dict[TopicPartition, int] = {}  # input -> where its log ended, when first given
 
     def attach(self) -> None:
         """All tables are defined by now."""
         for table in self._driver.app.tables.values():
             self._hear_changelog(table)
+            self._hear_store(table)
             of_sets = hasattr(table.data, "send_changelog_event")
             if of_sets:
                 self._hear_sets(table)
@@ -61,8 +64,19 @@ class Tables:
             self._colours[tp, offset] = stamp.epoch
 
     def effects_until(self, tp: TopicPartition) -> int:
-        """One past the last event of an input whose effects were met in a changelog; 0: none was."""
-        return self._effects.get((wire.topic_check(tp.topic), tp.partition), 0)
+        """One past the last event of an input that may have had effects in the tables; 0: none had."""
+        met = self._effects.get((wire.topic_check(tp.topic), tp.partition), 0)
+        return max(met, self._bounds.get(tp, 0))
+
+    def to_bound(self, inputs: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of which a store may hold effects that were never met here: of these the log's end is wanted."""
+        if not any(self._held.values()):
+            return []
+        return [tp for tp in inputs if tp not in self._bounds]
+
+    def bound(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Effects that were never met are of events below these ends. What others do later will be met."""
+        self._bounds.update(ends)
 
     def taken_away(self) -> None:
         """A rebalance empties the queues."""
@@ -80,6 +94,17 @@ class Tables:
             await heard(event)
 
         table.on_changelog_event = on_changelog_event
+
+    def _hear_store(self, table: Any) -> None:
+        """Faust asks a store how far it has got, and reads the changelog from there."""
+        ask = table.persisted_offset
+
+        def persisted_offset(tp: Any) -> int | None:
+            offset: int | None = ask(tp)
+            self._held.setdefault(tp, offset is not None)
+            return offset
+
+        table.persisted_offset = persisted_offset
 
     # -- what no sensor tells ---------------------------------------------------------------------------------------
 

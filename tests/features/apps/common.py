@@ -18,6 +18,7 @@ __all__ = ["ID", "INPUT", "end_of_module", "new_app", "saw", "source", "target"]
 ID = os.environ["FEATURES_ID"]
 INPUT = os.environ["FEATURES_INPUT"]
 MODE = os.environ.get("FEATURES_MODE", "on")
+STORE = os.environ.get("FEATURES_STORE", "memory://")
 LATE = os.environ.get("FEATURES_INSTALL") == "late"
 USER = os.environ.get("FEATURES_USER")
 
@@ -32,7 +33,7 @@ def new_app(**settings: Any) -> Any:
     app = faust.App(
         ID,
         broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
-        store="memory://",
+        store=STORE,
         topic_partitions=2,
         topic_disable_leader=True,
         datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
