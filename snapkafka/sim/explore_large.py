@@ -61,7 +61,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"expire b": 1},
         slow=NEWS,
-        states=383_275,
+        states=382_358,
     ),
     SmallWorld(
         name="zombie",
