@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -296,6 +296,7 @@ def running(
             try:
                 if joins:
                     observer.wait_for_workers(ours.system)
+                    _require_made(observer, wanted)
                 yield pair
             except BaseException:
                 print(pair.logs())
@@ -313,6 +314,14 @@ def _await_topics(bootstrap: str, names: set[str]) -> None:
         lambda: names <= admin.list_topics(timeout=20).topics.keys(),
         timeout_s=30,
     )
+
+
+def _require_made(observer: Observer, topics: Collection[str]) -> None:
+    """No changelog is left for Faust to make: it does so while its app starts, and the first write may come before it
+    knows how many partitions there are (`PartitionsMismatch`)."""
+    hellos = [view.hello for view in observer.state.living()]
+    left = {table.changelog for hello in hellos for table in hello.tables} - set(topics)
+    assert not left, f"to be named in `changelogs`: {left}"
 
 
 def stop(*systems: System) -> None:

@@ -28,6 +28,8 @@ ROWS = [
     Row("tumbling-relative-to-now", ("by-now",), ("by-now-out",), tables=("by_now",)),
     Row("expiring-windows", ("closing",), ("close-out",), tables=("closing",)),
 ]
+#: Faust's own table of `key_index=True`.
+KEY_INDEX = "by_stream-key_index"
 SECONDS = 8.0
 COUNT = 400
 SLOW = 120
@@ -57,7 +59,7 @@ def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[J
         "tests.features.apps.tables",
         inputs=[*(name for row in ROWS for name in row.inputs), "clean"],
         outputs=[*(name for row in ROWS for name in row.outputs), "closed-out"],
-        changelogs=[name for row in ROWS for name in (*row.tables, *row.sets)],
+        changelogs=[*(name for row in ROWS for name in (*row.tables, *row.sets)), KEY_INDEX],
     ) as pair:
         windows = [row.inputs[0] for row in ROWS if "windows" in row.name or "relative" in row.name]
         slow = {name: _plain(SLOW) for name in ("slow", "summed")}
