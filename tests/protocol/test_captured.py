@@ -232,22 +232,22 @@ def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: C
         ({}, False, False),
         ({"sets": True}, True, False),
         ({"windowed": True}, False, True),
-        ({"expires_ms": 5}, False, True),
+        ({"expires_ms": 1}, False, True),
     ],
 )
 def test_what_a_table_is_goes_with_its_changelog(told: dict[str, Any], sets: bool, windowed: bool) -> None:
     """Earlier releases tell of windows only that they expire."""
     hello = replace(HELLO, tables=(replace(HELLO.tables[0], **told),))
     (cut,) = captured(LEFT, Bye(process=0, n=1), hello, TRIGGER, REPORT, CLOSED).changelogs
-    assert (cut.sets, cut.windowed) == (sets, windowed)
+    assert (cut.sets, cut.windowed, cut.expires_ms) == (sets, windowed, told.get("expires_ms", 0))
 
 
 def test_how_an_input_is_read_goes_with_it() -> None:
-    source = replace(HELLO.inputs[0], value_codec="json|binary")
+    source = replace(HELLO.inputs[0], key_codec="raw", value_codec="json|binary")
     cuts = captured(
         LEFT, Bye(process=0, n=1), replace(HELLO, inputs=(source,)), TRIGGER, REPORT, CLOSED
     ).inputs
-    assert {(cut.key_codec, cut.value_codec, cut.topic_id) for cut in cuts} == {("", "json|binary", "id-a")}
+    assert {(cut.key_codec, cut.value_codec, cut.topic_id) for cut in cuts} == {("raw", "json|binary", "id-a")}
 
 
 def test_r7_a_changelog_that_nobody_has_written_ends_at_the_beginning() -> None:

@@ -39,8 +39,10 @@ def forgetful(captured: Captured) -> Captured:
     return replace(captured, inputs=tuple(replace(cut, earlier=()) for cut in captured.inputs))
 
 
-def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader() -> None:
-    """It does not know who read an input before; -1 stands for all of them."""
+@pytest.mark.parametrize("all_gone", [True, False])
+def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader(all_gone: bool) -> None:
+    """It does not know who read an input before; -1 stands for all of them. Though it be the first record alone that
+    is gone: so is what it said."""
     world = World()
     p = Process(world, "p", (A,))
     p.feed(InputsTaken())
@@ -49,7 +51,7 @@ def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader() -> None:
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N)
     for chunk in chunks:
         world.append(chunk)
-    start = chunks[0].upto
+    start = chunks[0].upto if all_gone else 1
     epoch = world.trigger()
     settle(p, heir)
     late = LedgerState(start=start)

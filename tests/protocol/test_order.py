@@ -6,7 +6,7 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.cut import NOTED_MAX
 from snapkafka.protocol.events import InputsTaken, TimerExpired
-from snapkafka.protocol.records import OUT_OF_ORDER, Abort, TopicPartition
+from snapkafka.protocol.records import OUT_OF_ORDER, Abort, CutReport, TopicPartition
 
 from .world import A, B, Process, World, records, settle
 
@@ -177,3 +177,23 @@ def test_memory_of_cuts_is_bounded(world: World, pair: tuple[Process, Process]) 
     p.start(A, 1)
     settle(p, q)
     assert len(records(p, Abort)) == NOTED_MAX
+
+
+def test_r10_what_was_cut_where_it_starts_is_void_if_something_below_starts_later(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R10: the new reader says where the input starts, and is handed a record from before that; of the snapshot just
+    before, which the old reader cut, it has said nothing."""
+    p, _ = pair
+    before, epoch = world.trigger("before"), world.trigger("this")
+    p.catch_up(before)
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A, positions={A: 7}, generation=2)
+    assert [(report.epoch, report.supplement) for report in records(heir, CutReport)] == [(epoch, True)]
+    assert epoch == before + 1
+    heir.start(A, 3)
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == OUT_OF_ORDER
+    assert [record.epoch for record in records(heir, Abort)] == [epoch]

@@ -65,6 +65,22 @@ def test_a_process_that_missed_what_was_deleted_joins_again(
     )
 
 
+def test_a_process_whose_hello_is_on_its_way_when_it_learns_where_the_ledger_begins_waits_for_it(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """It has no id yet that could be void."""
+    world.trigger()
+    settle(*pair)
+    ledger, _ = trimmed(world, start=len(world.ledger))
+    machine = WorkerProtocol()
+    hello = Hello(n=4711, app="p", host="host")
+    machine.handle(Joined(hello=hello))
+    assert machine.handle(LedgerBegins(start=ledger[0][0])) == []
+    for offset, record in [*ledger, (ledger[-1][0] + 1, hello)]:
+        machine.handle(LedgerRead(offset=offset, record=record))
+    assert machine.process == machine.ledger.end - 1
+
+
 def test_where_no_checkpoint_stands_for_what_was_deleted_nobody_joins(
     world: World, pair: tuple[Process, Process]
 ) -> None:
