@@ -247,7 +247,9 @@ def test_how_an_input_is_read_goes_with_it() -> None:
     cuts = captured(
         LEFT, Bye(process=0, n=1), replace(HELLO, inputs=(source,)), TRIGGER, REPORT, CLOSED
     ).inputs
-    assert {(cut.key_codec, cut.value_codec, cut.topic_id) for cut in cuts} == {("raw", "json|binary", "id-a")}
+    assert {(cut.key_codec, cut.value_codec, cut.topic_id) for cut in cuts} == {
+        ("raw", "json|binary", "id-a")
+    }
 
 
 def test_r7_a_changelog_that_nobody_has_written_ends_at_the_beginning() -> None:

@@ -1,4 +1,4 @@
-"""R6: in whose colour an event goes on that is worked off by another, handed over in a batch, or reads a whole table."""
+"""R6: the colour of an event that another works off, that is handed over in a batch, that reads a table as a whole."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def test_r6_a_batch_has_the_latest_colour_in_it_wherever_that_stands(
     assert [p.machine.send_entered(event).epoch for event in (red, white)] == [p.epoch, p.epoch]
 
 
-def test_r6_of_all_of_a_batch_is_told_which_table_tore_it(world: World, pair: tuple[Process, Process]) -> None:
+def test_r6_of_all_of_a_batch_is_told_which_table_tore_it(
+    world: World, pair: tuple[Process, Process]
+) -> None:
     p, q = pair
     batch = [Cause("agent", A, 0), Cause("agent", A, 1)]
     p.do(p.machine.batch_started(batch))
@@ -88,7 +90,9 @@ def test_r6_what_was_in_a_batch_and_runs_again_by_itself_tears_nothing_with_it(
 # -- whole tables --------------------------------------------------------------------------------------------
 
 
-def test_r6_what_outlives_its_event_may_read_a_whole_table(world: World, pair: tuple[Process, Process]) -> None:
+def test_r6_what_outlives_its_event_may_read_a_whole_table(
+    world: World, pair: tuple[Process, Process]
+) -> None:
     """In the colour of the process: no white event may write there any more."""
     p, q = pair
     white, ended = p.start(A, 0), p.start(A, 1)

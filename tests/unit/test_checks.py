@@ -382,6 +382,7 @@ def passed(*checks: str) -> list[CheckOutcome]:
         (Verdict.VERIFIED, lambda: decide(passed("V1", "V2", "V4"))),
         (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide(passed("V1"), replays=1)),
         (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide([outcome("V5", [], {"replayed": 1})])),
+        (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide([outcome("V5", [], {"replayed": 1})], replays=1)),
         (Verdict.VERIFIED, lambda: decide([outcome_of("duplicate")])),
         (Verdict.VERIFIED_OPEN, lambda: decide(passed("V1"), open_groups=["g"])),
         (Verdict.UNVERIFIABLE, lambda: decide([])),

@@ -8,8 +8,20 @@ from typing import Any
 
 import pytest
 
-from snapkafka.checks import CutView, LogBounds
-from snapkafka.checks.lasting import FOR_EVER_MS, How, Lasting, LogNow, Need, first_to_go, lasting, needs
+from snapkafka.checks import CutView, Keeping, LogBounds
+from snapkafka.checks.lasting import (
+    FOR_EVER_MS,
+    LAST_MS,
+    How,
+    Lasting,
+    LogNow,
+    Need,
+    first_to_go,
+    keeping,
+    lasting,
+    needs,
+    said_ms,
+)
 from snapkafka.protocol.captured import ChangelogCut, InputCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from tests.unit.little_log import CAPTURED
@@ -61,6 +73,10 @@ def test_an_input_is_kept_from_its_first_unread_record_on() -> None:
     assert found.why == "deletes records after 1 h (retention.ms), counted from the first that is needed on"
 
 
+def test_of_an_input_that_has_nothing_yet_what_comes_is_kept_from_now_on() -> None:
+    assert judged(INPUT, {"retention.ms": str(HOUR)}).until_ms == NOW + HOUR
+
+
 @pytest.mark.parametrize("kept", ["-1", str(2**63 - 1), str(FOR_EVER_MS + 1)])
 def test_what_is_never_deleted_lasts(kept: str) -> None:
     assert judged(INPUT, {"retention.ms": kept}, first_ms=CUT).how == How.ALWAYS
@@ -79,13 +95,13 @@ def test_of_a_windowed_table_only_windows_that_lived_at_the_cut_count() -> None:
     assert judged(windows, holding).until_ms == CUT + 2 * HOUR
     young = judged(windows, holding, first_ms=CUT - 10 * MIN)
     assert young.until_ms == CUT + 3 * HOUR - 10 * MIN, "the log has no older one"
+    assert young.why == "deletes records after 3 h (retention.ms), counted from the oldest window on"
 
 
-def test_clocks_that_are_beside_themselves_do_no_harm() -> None:
-    for first_ms in (-1, 0, 2**62):
-        found = judged(INPUT, {"retention.ms": str(DAY)}, first_ms=first_ms)
-        assert found.until_ms is not None
-        assert 0 <= found.until_ms < 253_402_300_800_000, "a calendar has it"
+@pytest.mark.parametrize(("first_ms", "until_ms"), [(-(2**62), 0), (-1, DAY - 1), (0, DAY), (2**62, LAST_MS)])
+def test_clocks_that_are_beside_themselves_do_no_harm(first_ms: int, until_ms: int) -> None:
+    assert judged(INPUT, {"retention.ms": str(DAY)}, first_ms=first_ms).until_ms == until_ms
+    assert LAST_MS < 253_402_300_800_000, "a calendar has it"
 
 
 # -- size ----------------------------------------------------------------------------------------------------
@@ -96,25 +112,44 @@ def test_a_bound_on_bytes_is_reached_at_the_rate_so_far() -> None:
     holding = {"retention.ms": "-1", "retention.bytes": "2700"}
     found = judged(INPUT, holding, first_ms=NOW - HOUR, size=1_000)
     assert (found.how, found.until_ms) == (How.FROM, NOW + 2 * HOUR)
-    assert "keeps 2,700 bytes" in found.why
-    assert "at that rate" in found.why
+    assert found.why == (
+        "keeps 2,700 bytes of each partition (retention.bytes), of which 900 have come since the first that is needed:"
+        " at that rate"
+    )
+
+
+def test_the_rate_counts_the_bytes_of_what_the_log_still_holds() -> None:
+    """60 of its 75 records stand from the first needed on: 700 of 875 bytes in an hour, and 2,000 to go."""
+    need, holding = dataclasses.replace(INPUT, start=40), {"retention.ms": "-1", "retention.bytes": "2700"}
+    found = judged(need, holding, first_ms=NOW - HOUR, size=875, bounds=LogBounds(start=25, end=100))
+    assert found.until_ms == NOW + 2_000 * HOUR // 700
+
+
+TOO_LARGE = "and 2,700 have come since the first that is needed"
+UNKNOWN_SIZE = "and how many it has may not be looked at"
 
 
 @pytest.mark.parametrize(
-    "log", [{"size": 9_000, "first_ms": NOW - HOUR}, {"first_ms": NOW - HOUR}, {"size": 5}]
+    ("log", "why"),
+    [
+        ({"size": 3_000, "first_ms": NOW - HOUR}, TOO_LARGE),
+        ({"size": 2_700, "first_ms": NOW - HOUR, "bounds": LogBounds(start=10, end=11)}, TOO_LARGE),
+        ({"first_ms": NOW - HOUR}, UNKNOWN_SIZE),
+        ({"size": 5}, UNKNOWN_SIZE),
+    ],
 )
-def test_what_is_too_large_already_or_of_unknown_size_may_go_now(log: dict[str, int]) -> None:
+def test_what_is_too_large_already_or_of_unknown_size_may_go_now(log: dict[str, Any], why: str) -> None:
     found = judged(INPUT, {"retention.ms": "-1", "retention.bytes": "2700"}, **log)
     assert (found.how, found.until_ms) == (How.FROM, NOW)
+    assert found.why == f"keeps 2,700 bytes of each partition (retention.bytes), {why}"
 
 
 # -- compaction ----------------------------------------------------------------------------------------------
 
 
 def test_of_a_compacted_changelog_only_the_earliest_time_is_known() -> None:
-    found = judged(
-        STATE, {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR), "retention.ms": "1"}
-    )
+    holding = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR), "retention.ms": "1"}
+    found = judged(STATE, holding, first_ms=CUT - DAY)
     assert (found.how, found.until_ms) == (How.FROM, CUT + HOUR)
     assert (
         "1 h after it was written (min.compaction.lag.ms): then a value of before the cut gives way"
@@ -132,7 +167,9 @@ def test_of_a_compacted_changelog_only_the_earliest_time_is_known() -> None:
 @pytest.mark.parametrize("need", [INPUT, dataclasses.replace(STATE, sets=True)])
 def test_where_every_record_counts_the_very_next_may_take_its_place(need: Need) -> None:
     holding = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR)}
-    assert judged(need, holding, first_ms=CUT - DAY).until_ms == CUT - DAY + HOUR
+    found = judged(need, holding, first_ms=CUT - DAY)
+    assert found.until_ms == CUT - DAY + HOUR
+    assert found.why.endswith(": then a record gives way to a later one of its key")
 
 
 def test_compacted_and_deleted_goes_by_what_is_first() -> None:
@@ -152,7 +189,8 @@ def test_what_is_gone_is_said() -> None:
     found = judged(INPUT, {}, bounds=LogBounds(start=11, end=100))
     assert (found.how, found.until_ms, found.why) == (How.GONE, None, "its log starts at 11, needed is 10")
     assert judged(INPUT, {"retention.ms": "-1"}, bounds=LogBounds(start=10, end=100)).how == How.ALWAYS
-    assert judged(STATE, {"retention.ms": "-1"}, bounds=LogBounds(start=51, end=100)).how == How.GONE
+    found = judged(STATE, {"retention.ms": "-1"}, bounds=LogBounds(start=51, end=100))
+    assert (found.how, found.why) == (How.GONE, "its log starts at 51, past the cut at 50")
     assert judged(STATE, {"retention.ms": "-1"}, bounds=LogBounds(start=50, end=100)).how == How.ALWAYS
 
 
@@ -165,5 +203,52 @@ def test_the_first_to_go_is_told() -> None:
     assert first_to_go([late, always, soon, open_end]) == soon
     assert first_to_go([late, open_end]) == open_end
     assert first_to_go([soon, unknown]) == unknown, "nothing is promised"
+    assert first_to_go([dataclasses.replace(open_end, until_ms=0), unknown]) == unknown, "nor from 1970 on"
     assert first_to_go([unknown, gone]) == gone
     assert first_to_go([]).how == How.ALWAYS
+
+
+# -- what the checks are told --------------------------------------------------------------------------------
+
+COMPACTED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "5", "delete.retention.ms": "7"}
+
+
+def test_what_a_changelog_promises_to_a_cut_of_some_age() -> None:
+    """Only where records are deleted for their age or size those bounds count."""
+    never = Keeping(age_ms=HOUR, uncompacted_ms=5, tombstones_ms=7)
+    assert keeping(COMPACTED | {"retention.ms": "9", "retention.bytes": "9"}, age_ms=HOUR) == never
+
+
+@pytest.mark.parametrize(
+    ("bounds", "retained_ms"),
+    [
+        ({"retention.ms": "9"}, 9),
+        ({"retention.ms": "9", "retention.bytes": "-1"}, 9),
+        ({"retention.ms": "-1"}, None),
+        ({"retention.ms": "9", "retention.bytes": "9"}, 0),
+        ({"retention.ms": "-1", "retention.bytes": "9"}, 0),
+    ],
+)
+def test_where_size_decides_what_is_deleted_no_age_is_safe(
+    bounds: dict[str, str], retained_ms: int | None
+) -> None:
+    for policy in ("delete", "compact,delete"):
+        told = keeping(COMPACTED | {"cleanup.policy": policy} | bounds, age_ms=HOUR)
+        assert told.retained_ms == retained_ms
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1 s"),
+        (59_500, "59.5 s"),
+        (MIN, "1 min"),
+        (2 * MIN + 1, "2 min 0.001 s"),
+        (HOUR + 30 * MIN, "1 h 30 min"),
+        (9 * DAY + 23 * HOUR + 4 * MIN + 5_000, "9 d 23 h 4 min 5 s"),
+    ],
+)
+def test_times_are_said_as_a_person_says_them(ms: int, said: str) -> None:
+    assert said_ms(ms) == said

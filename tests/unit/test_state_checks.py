@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, Witness, state_checks
-from snapkafka.checks.state_checks import facts_of, key_facts_of, v3
+from snapkafka.checks.state_checks import CLOCKS_MS, facts_of, key_facts_of, v3
+from snapkafka.protocol.captured import SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from tests.unit.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
 
@@ -167,3 +168,115 @@ def test_a_log_that_was_not_read_to_its_end() -> None:
 
 def test_a_changelog_that_nobody_wrote_to() -> None:
     assert v3(table_of().view, []) == []
+    silent = replace(captured([table_of()]), senders=())
+    assert v3(CutView(silent, {TP: table_of().bounds}), []) == [], "nor said that nothing was"
+
+
+# -- where each rule draws its line ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("settled_ms", "findings"), [(HOUR + CLOCKS_MS, 0), (HOUR + CLOCKS_MS - 1, 1)])
+def test_clocks_may_disagree_by_so_much(settled_ms: int, findings: int) -> None:
+    """An hour after the cut: as long as that, and what clocks differ by, a record has to stay, or a deletion."""
+    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
+    del table.log[0]
+    table.keeping = Keeping(age_ms=HOUR, uncompacted_ms=settled_ms)
+    assert len(v3(table.view, table.log)) == findings
+    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", 0))
+    table.compact(3, drop=False)
+    table.keeping = Keeping(age_ms=HOUR, tombstones_ms=settled_ms)
+    assert len(v3(table.view, table.log)) == findings
+
+
+@pytest.mark.parametrize(("lives", "retained_ms"), [(0, 3 * HOUR), (2 * HOUR, None)])
+def test_what_age_did_not_take_has_not_expired(lives: int, retained_ms: int | None) -> None:
+    """The table has no windows, or the changelog keeps records for ever."""
+    table = table_of((1, "a", 0), (2, "b", 0))
+    table.start = 1
+    del table.log[0]
+    table.keeping = Keeping(age_ms=HOUR, retained_ms=retained_ms)
+    cut = captured([table])
+    cut = replace(cut, changelogs=(replace(cut.changelogs[0], expires_ms=lives),))
+    assert [finding.kind for finding in v3(CutView(cut, {TP: table.bounds}), table.log)] == ["state-gone"]
+
+
+def test_the_only_white_record_is_gone() -> None:
+    table = table_of((1, "a", 0), (1, "b", EPOCH))
+    table.compact(2, drop=False)
+    assert v3(table.view, table.log) == [Finding("state-last-missing", *TP, 0, 1, 0)]
+
+
+def test_of_several_senders_the_one_that_wrote_last_counts() -> None:
+    """The others' last records may be superseded by that one's."""
+    table = table_of((1, "a", 0), (2, "b", 0))
+    del table.log[1]
+    end = captured([table]).senders[0]
+    for senders in ((end, early(end)), (early(end), end)):
+        view = CutView(replace(captured([table]), senders=senders), {TP: table.bounds})
+        assert v3(view, table.log) == [Finding("state-last-missing", *TP, 1, 1, 1)]
+
+
+def early(end: SenderEnd) -> SenderEnd:
+    """Another sender, whose last record lies before that, and has a higher number."""
+    return replace(end, process=2, white_end=1, last_seq=77)
+
+
+def test_one_changelog_hides_no_other() -> None:
+    """The first has lost its last record, the second is whole, of the third only red is left of a key."""
+    last, whole, key = (
+        as_partition(table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH)), n) for n in range(3)
+    )
+    del last.log[1]
+    key.compact(3, drop=False)
+    tables = [last, whole, key]
+    view = CutView(captured(tables), {table.tp: table.bounds for table in tables})
+    found = v3(view, [record for table in tables for record in table.log])
+    assert [(finding.kind, finding.partition) for finding in found] == [
+        ("state-last-missing", 0),
+        ("state-overtaken", 2),
+    ]
+
+
+def as_partition(table: Changelog, partition: int) -> Changelog:
+    """The same, as another partition."""
+    table.tp = TopicPartition(TP.topic, partition)
+    table.written = [record._replace(partition=partition) for record in table.written]
+    table.log = list(table.written)
+    return table
+
+
+def test_all_keys_of_which_only_red_is_left_are_told() -> None:
+    """Those of records without a key, which are none of the table's, do not hide them."""
+    table = table_of((1, "a", 0), (2, "b", 0), (3, "c", 0), (2, "d", EPOCH), (1, "e", EPOCH))
+    table.compact(5, drop=False)
+    bare = [record._replace(key_hash=None) for record in table.log[:1]]
+    found = key_facts_of(table.view, [*bare, *table.log])
+    assert (found.overtaken, found.overtaken_found) == ((3, 4), 2)
+
+
+# -- what a parent stands for ----------------------------------------------------------------------------------------
+
+
+def delta(table: Changelog, start: int) -> CutView:
+    """The parent stands for what lies below `start`."""
+    return CutView(captured([table]), {TP: table.bounds}, starts={TP: start})
+
+
+def test_what_a_parent_stands_for_may_be_gone() -> None:
+    """Whether compaction took it or its age; and whoever wrote nothing since is not missing."""
+    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", 0))
+    del table.log[:2]
+    table.start = 2
+    assert v3(delta(table, 2), table.log) == []
+    assert v3(delta(table, 3), []) == []
+    table.log = [table.written[1]]
+    assert v3(delta(table, 3), table.log) == [], "what is still there of it does no harm"
+    assert v3(delta(table, 2), table.log) == [Finding("state-last-missing", *TP, 2, 1, 2)]
+
+
+def test_what_is_held_of_a_parent_fills_no_hole_behind_it() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0), (3, "c", 0), (4, "d", 0))
+    del table.log[2]
+    table.keeping = None
+    assert v3(delta(table, 1), table.log) == [Finding("state-unproven", *TP, 4, a=1)]
+    assert v3(delta(table, 3), table.log) == []

@@ -9,13 +9,14 @@ import pytest
 from snapkafka.checks import (
     CutView,
     Finding,
+    Keeping,
     LogBounds,
     LogRecord,
     Witness,
     bounds_findings,
     require_offsets,
 )
-from snapkafka.checks.ranges import TAIL_MAX, reading_ranges
+from snapkafka.checks.ranges import TAIL_MAX, ReadRange, reading_ranges
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol.captured import Captured
@@ -93,6 +94,24 @@ def test_whose_seqs_are_judged_up_to_where() -> None:
     assert [view.left(process) for process in (1, 2, 7)] == [False, True, False]
     assert view.any_left
     assert not CutView(replace(CAPTURED, processes=CAPTURED.processes[:1])).any_left
+
+
+def test_what_a_process_sends_of_running_events_lies_below_its_marker_and_its_changelogs_end() -> None:
+    view = CutView(CAPTURED)
+    assert [view.sent_end(process, TP) for process in (1, 2)] == [5, 0]
+    assert view.sent_end(1, OUT) == 0
+    assert CutView(with_sender(marker=8)).sent_end(1, TP) == 8
+    longer = replace(CAPTURED, changelogs=(replace(CAPTURED.changelogs[0], end=9),))
+    assert [CutView(longer).sent_end(process, STATE) for process in (1, 2)] == [9, 0]
+
+
+def test_what_a_parent_stands_for_and_what_the_broker_promises_is_known_per_partition() -> None:
+    keeping = Keeping(age_ms=7)
+    view = CutView(CAPTURED, {STATE: LogBounds(start=0, end=3, keeping=keeping)}, {STATE: 2})
+    assert [view.state_start(tp) for tp in (STATE, OUT)] == [2, 0]
+    assert [view.keeping(tp) for tp in (STATE, OUT)] == [keeping, None]
+    assert CutView(CAPTURED).keeping(STATE) is None
+    assert CutView(CAPTURED).state_start(STATE) == 0
 
 
 def test_a_log_without_bounds_holds_everything() -> None:
@@ -208,9 +227,17 @@ def test_the_tail_is_so_long() -> None:
     )
 
 
-def refused(captured: Captured, now: dict[TopicPartition, LogBounds]) -> tuple[str, str]:
+def test_a_changelog_is_read_from_where_its_parent_stands() -> None:
+    view = CutView(CAPTURED, bounds(start=0))
+    assert reading_ranges(view, starts={STATE: 2})[1] == ReadRange(*STATE, 2, 3)
+    assert reading_ranges(view)[1] == ReadRange(*STATE, 0, 3)
+
+
+def refused(
+    captured: Captured, now: dict[TopicPartition, LogBounds], starts: dict[TopicPartition, int] | None = None
+) -> tuple[str, str]:
     with pytest.raises(OffsetsGoneError) as caught:
-        require_offsets(CutView(captured, now))
+        require_offsets(CutView(captured, now), starts=starts)
     return str(caught.value).splitlines()[0], caught.value.advice
 
 
@@ -228,6 +255,18 @@ def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
     assert refused(CAPTURED, eaten)[0].endswith(
         "snapshot snap needs table[0] (changelog of table t) below offset 3, and its log now starts at 4"
     )
+
+
+def test_what_a_snapshot_needs_since_its_parent_may_not_be_gone() -> None:
+    now = bounds(start=0) | {STATE: LogBounds(start=2, end=9, topic_id="t2")}
+    require_offsets(CutView(CAPTURED, now), starts={STATE: 2})
+    require_offsets(CutView(CAPTURED, now))
+    message, hint = refused(CAPTURED, now, {STATE: 1})
+    assert message.endswith(
+        "snapshot snap builds on its parent with table[0] (changelog of table t) from offset 1, and its log now starts"
+        " at 2"
+    )
+    assert hint == "take a full snapshot, and assemble those that build on it sooner"
 
 
 def test_partitions_that_were_added_after_the_snapshot_are_none_of_its() -> None:
