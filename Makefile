@@ -53,7 +53,7 @@ chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a s
 oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproject.toml allows (ARGS="tests/unit" picks some)
 	@.venv/oldest/bin/python -m pytest $(BESIDE) -m "not alone and not long" $(ARGS)
 
-mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (an hour; docs/mutation.md)
+mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (40 minutes; docs/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)
 	@.venv/mutation/bin/python tests/mutation_score.py
 
