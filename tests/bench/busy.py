@@ -1,5 +1,7 @@
 """What snapkafka costs a worker that has all it can do: events per second, with it and without, in turn.
 
+Of three apps (`busy_app`): one that counts and sends, one that only forwards, one whose events wait for something.
+
 A worker is given a backlog and one partition of each topic, so that one core is the bound; it is measured from outside,
 by how fast its output grows, in the middle of the run. Each run has topics and a group of its own.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +21,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.protocol.completion import SnapshotView
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
@@ -26,47 +30,90 @@ from tests.bench.figures import Figure, figure
 PAIRS: Final = 10
 EVENTS: Final = 30_000
 KEYS: Final = 1_000
+#: Events under way at once, of the app whose events wait: it takes so many to fill a core.
+WAITING: Final = 600
+#: Keys that they share, in the one that has its events cross each other.
+SHARED: Final = 100
 #: Of all events, between which the speed is measured: start and end of a run are another matter.
 FROM, TO = 0.2, 0.9
 LIMIT_S: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """Of which app (`busy_app`), how many of its events may be under way at once, and how many keys they have."""
+
+    name: str
+    at_once: int = 1
+    keys: int = KEYS
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
-    """One run: events per second, how much of a core the worker had, snapshots that were captured meanwhile."""
+    """One run: events per second, how much of a core the worker had, snapshots that were captured meanwhile, and how
+    many of the events that ran at their cuts they tore."""
 
     per_second: float
     core: float
     captured: int
+    torn_share: float
 
 
 def bench_throughput() -> list[Figure]:
     """Events per second of a busy worker with snapkafka and without, and with a snapshot every second."""
-    idle, every_second, cores, sizes = [], [], [], []
+    return _ratios("throughput", Kind("count"), bars=(0.98, 0.97))
+
+
+def bench_forward() -> list[Figure]:
+    """The same of a worker that only forwards."""
+    return _ratios("forward", Kind("forward"))
+
+
+def bench_wait() -> list[Figure]:
+    """The same of a worker whose events wait 50 to 200 ms, hundreds at once; how many of them a snapshot tears."""
+    apart = _ratios("wait", Kind("wait", at_once=WAITING, keys=EVENTS))
+    shared = _ratios("wait_shared", Kind("wait", at_once=WAITING, keys=SHARED))
+    return [*apart, *(found for found in shared if found.name == "wait_shared_torn_share")]
+
+
+def _ratios(name: str, kind: Kind, *, bars: tuple[float | None, float | None] = (None, None)) -> list[Figure]:
+    idle, every_second, cores, sizes, torn = [], [], [], [], []
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder:
-        bench = _Bench(broker.bootstrap, Path(folder))
+        bench = Bench(broker.bootstrap, Path(folder), kind)
         bench.run(install=True)  # the broker and the caches of the machine get warm
         for pair in range(PAIRS):
             order = [("without", False, False), ("idle", True, False), ("every second", True, True)]
             found = {}
-            for name, install, snapshots in order[pair % 3 :] + order[: pair % 3]:
-                found[name] = bench.run(install=install, snapshots=snapshots)
+            for how, install, snapshots in order[pair % 3 :] + order[: pair % 3]:
+                found[how] = bench.run(install=install, snapshots=snapshots)
             assert found["every second"].captured >= 2, "no snapshots were taken: the figure says nothing"
             idle.append(found["idle"].per_second / found["without"].per_second)
             every_second.append(found["every second"].per_second / found["without"].per_second)
             cores += [run.core for run in found.values()]
+            torn.append(found["every second"].torn_share)
             sizes.append(bench.header_bytes())
-    return [
-        figure("throughput_ratio_idle", idle, "ratio", bar=0.98, at_most=False),
-        figure("throughput_ratio_every_second", every_second, "ratio", bar=0.97, at_most=False),
-        figure("throughput_worker_core", cores, "cores", bar=0.95, at_most=False),
-        figure("header_bytes_mean", sizes, "bytes", bar=26),
+    figures = [
+        figure(f"{name}_ratio_idle", idle, "ratio", bar=bars[0], at_most=False),
+        figure(f"{name}_ratio_every_second", every_second, "ratio", bar=bars[1], at_most=False),
+        figure(f"{name}_worker_core", cores, "cores", bar=0.95, at_most=False),
     ]
+    if kind.name == "wait":
+        apart = 0.0 if kind.keys == EVENTS else None  # events that share nothing cross nobody
+        return [*figures, figure(f"{name}_torn_share", torn, "ratio", bar=apart)]
+    return (
+        [*figures, figure("header_bytes_mean", sizes, "bytes", bar=26)] if name == "throughput" else figures
+    )
 
 
-class _Bench:
-    def __init__(self, bootstrap: str, folder: Path) -> None:
-        self.bootstrap, self.folder = bootstrap, folder
+class Bench:
+    """Runs of one kind of app.
+
+    Args:
+        folder: for logs.
+    """
+
+    def __init__(self, bootstrap: str, folder: Path, kind: Kind) -> None:
+        self.bootstrap, self.folder, self.kind = bootstrap, folder, kind
         self.runs = 0
         self.app = self.stamped = ""  # of the last run, and of the last one with snapkafka
 
@@ -81,9 +128,14 @@ class _Bench:
         )
         system = System(bootstrap=self.bootstrap, namespace=self.app, folder=self.folder)
         with observing(self.bootstrap, self.app) as observer:
-            observer.call(_backlog(self.bootstrap, f"{self.app}-in"))
+            observer.call(_backlog(self.bootstrap, f"{self.app}-in", self.kind.keys))
             try:
-                env = {"BUSY_APP_ID": self.app, "SNAPKAFKA": "on" if install else "off"}
+                env = {
+                    "BUSY_APP_ID": self.app,
+                    "BUSY_KIND": self.kind.name,
+                    "BUSY_AT_ONCE": str(self.kind.at_once),
+                    "SNAPKAFKA": "on" if install else "off",
+                }
                 system.start_worker(self.app, env, module="tests.bench.busy_app")
                 return self._measured(system, observer, snapshots=snapshots)
             finally:
@@ -118,8 +170,10 @@ class _Bench:
             wait_until(
                 "the snapshots to be decided", lambda: not observer.state.open, timeout_s=30, system=system
             )
-        captured = sum(view.captured_at is not None for view in observer.state.snapshots.values())
-        return Run((end[1] - start[1]) / seconds, (end[2] - start[2]) / seconds, captured)
+        captured = [view for view in observer.state.snapshots.values() if view.captured_at is not None]
+        return Run(
+            (end[1] - start[1]) / seconds, (end[2] - start[2]) / seconds, len(captured), _torn_share(captured)
+        )
 
     def header_bytes(self) -> float:
         """The mean size in the last run that had headers."""
@@ -131,12 +185,20 @@ async def _trigger(observer: Observer) -> None:
     await observer.ledger.append(await compose_trigger(observer.admin, observer.state))
 
 
-async def _backlog(bootstrap: str, topic: str) -> None:
+def _torn_share(captured: Sequence[SnapshotView]) -> float:
+    """Torn events by those that ran at the cuts."""
+    parts = [part for view in captured for part in view.parts()]
+    return sum(len(part.closed.torn) for part in parts) / max(
+        1, sum(len(part.report.running) for part in parts)
+    )
+
+
+async def _backlog(bootstrap: str, topic: str, keys: int) -> None:
     async with AIOKafkaProducer(
         bootstrap_servers=bootstrap, linger_ms=20, max_batch_size=1 << 18
     ) as producer:
         for n in range(EVENTS):
-            await producer.send(topic, key=b"key-%d" % (n % KEYS), value=b'{"n": %d}' % n)
+            await producer.send(topic, key=b"key-%d" % (n % keys), value=b'{"n": %d}' % n)
 
 
 async def _mean_header(bootstrap: str, topic: str) -> float:

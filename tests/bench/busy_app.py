@@ -1,7 +1,8 @@
-"""The app of the throughput bench: a table write and a send for each event, nothing else."""
+"""The apps of the benches: one that counts, one that only forwards, one that waits for something in every event."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any
 
@@ -10,6 +11,11 @@ import faust
 import snapkafka
 
 ID = os.environ["BUSY_APP_ID"]
+KIND = os.environ.get("BUSY_KIND", "count")
+#: How long an event waits, in seconds: from so much up to so much.
+WAIT_FROM, WAIT_TO = (float(s) for s in os.environ.get("BUSY_WAIT", "0.05 0.2").split())
+#: So many events of the one that waits may be under way at once.
+AT_ONCE = int(os.environ.get("BUSY_AT_ONCE", "1"))
 
 app = faust.App(
     ID,
@@ -24,11 +30,29 @@ snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])  # SNAPKAFKA
 
 source = app.topic(f"{ID}-in", key_type=str, value_serializer="json")
 target = app.topic(f"{ID}-out", key_type=str, value_serializer="json")
-counts = app.Table("counts", default=int, partitions=1)
 
 
-@app.agent(source, name="count")
 async def count(stream: Any) -> None:
+    """A table write and a send for each event."""
     async for key, value in stream.items():
         counts[key] += 1
         await target.send(key=key, value=value)
+
+
+async def forward(stream: Any) -> None:
+    """A send for each event."""
+    async for event in stream.events():
+        await event.forward(target)
+
+
+async def wait(stream: Any) -> None:
+    """As `count`, but each event waits first, some longer than others."""
+    async for key, value in stream.items():
+        await asyncio.sleep(WAIT_FROM + (WAIT_TO - WAIT_FROM) * (value["n"] * 7919 % 151) / 150)
+        counts[key] += 1
+        await target.send(key=key, value=value)
+
+
+if KIND != "forward":
+    counts = app.Table("counts", default=int, partitions=1)
+app.agent(source, name=KIND, concurrency=AT_ONCE)({"count": count, "forward": forward, "wait": wait}[KIND])

@@ -1,0 +1,212 @@
+"""What a snapshot costs as things grow: keys of a table, a backlog of messages, the number of snapshots so far."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import psutil
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
+
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import System, wait_until
+from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.testing import EmbeddedKafka, create_topics
+from tests.bench.figures import Figure, figure, interval
+
+#: Ratios are of medians over so many snapshots of either, in turn.
+ROUNDS: Final = 12
+EACH: Final = 10
+MANY: Final = int(os.environ.get("BENCH_MANY", "1000000"))
+FEW: Final = 1_000
+#: Events per second of a worker with a backlog, and of the one next to it that gets as many without any.
+RATE: Final = 40
+SNAPSHOTS: Final = int(os.environ.get("BENCH_SNAPSHOTS", "10000"))
+#: Memory is looked at from here on: before, there are records in the ledger that a checkpoint has not yet replaced.
+FROM: Final = SNAPSHOTS // 10
+LOOK_EVERY: Final = max(1, SNAPSHOTS // 200)
+LIMIT_S: Final = 180.0
+
+
+def bench_keys() -> list[Figure]:
+    """How long a cut takes where a table has a million keys, by a thousand."""
+    with (
+        _place() as place,
+        _worker(place, "few", keys=FEW) as few,
+        _worker(place, "many", keys=MANY) as many,
+    ):
+        return [
+            figure("cut_ratio_keys", _ratios(_taken(many, few), lambda shot: shot.cut_us), "ratio", bar=1.3)
+        ]
+
+
+def bench_backlog() -> list[Figure]:
+    """How long a cut and a capture take where a million messages wait to be read, by none; both work as much."""
+    with (
+        _place() as place,
+        _worker(place, "none") as none,
+        _worker(place, "backlog", messages=MANY) as backlog,
+        _fed(none),
+    ):
+        both = _taken(backlog, none)
+        left = backlog.unread()
+        assert left > 0.9 * MANY, f"only {left:,} messages waited at the end"
+        return [
+            figure("cut_ratio_backlog", _ratios(both, lambda shot: shot.cut_us), "ratio", bar=1.3),
+            figure("capture_ratio_backlog", _ratios(both, lambda shot: shot.capture_ms), "ratio", bar=1.5),
+        ]
+
+
+def bench_memory() -> list[Figure]:
+    """Bytes that a worker grows by per snapshot, from the thousandth to the ten-thousandth."""
+    looks: list[tuple[float, float]] = []
+    with _place() as place, _worker(place, "memory") as one, _fed(one):
+        worker = psutil.Process(one.system.workers[0].pid)
+        for number in range(SNAPSHOTS):
+            one.take()
+            if number >= FROM and number % LOOK_EVERY == 0:
+                looks.append((number, float(worker.memory_info().rss)))
+    low, high = interval(range(len(looks)), lambda drawn: _slope([looks[int(n)] for n in drawn]))
+    slope = _slope(looks)
+    print(f"    {looks[0][1] / 1e6:.1f} MB at first, {looks[-1][1] / 1e6:.1f} MB at last", flush=True)
+    return [Figure(name="memory_slope", value=slope, low=low, high=high, unit="B")]
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    """Of the line through the points, by least squares."""
+    if len({x for x, _ in points}) < 2:
+        return 0.0
+    return statistics.linear_regression([x for x, _ in points], [y for _, y in points]).slope
+
+
+class _Shot(NamedTuple):
+    """What a snapshot of one worker took: its cut by its own clock, the whole from the trigger to the record that
+    completes it by the broker's."""
+
+    cut_us: float
+    capture_ms: float
+
+
+class _Steady:
+    """A worker with a ledger of its own, and snapshots of it, one after the other."""
+
+    def __init__(self, name: str, system: System, observer: Observer) -> None:
+        self.name, self.system, self.observer = name, system, observer
+
+    def take(self) -> _Shot:
+        """A snapshot; it must be captured."""
+        work = compose_trigger(self.observer.admin, self.observer.state)
+        epoch = self.observer.call(self.observer.ledger.append(self.observer.call(work))) + 1
+        snapshots = self.observer.state.snapshots
+        wait_until(
+            f"the snapshot of epoch {epoch} of {self.name} to be decided",
+            lambda: epoch in snapshots and not snapshots[epoch].open,
+            timeout_s=30,
+            system=self.system,
+            period_s=0.01,
+        )
+        view, times = snapshots[epoch], self.observer.times
+        assert view.failure is None, view.failure
+        assert view.captured_at is not None
+        ((_, closed),) = view.closed.values()
+        return _Shot(closed.cut_us, times[view.captured_at] - times[epoch - 1])
+
+    def unread(self) -> int:
+        """Messages of its input that wait behind the latest cut."""
+        latest = max(epoch for epoch, view in self.observer.state.snapshots.items() if view.captured_at)
+        (cut,) = self.observer.state.captured(latest).inputs
+        return cut.log_end - cut.position
+
+
+def _taken(grown: _Steady, small: _Steady) -> list[tuple[_Shot, _Shot]]:
+    """Snapshots of the one and of the other, in turn."""
+    shots = [(grown.take(), small.take()) for _ in range((ROUNDS + 1) * EACH)]
+    return shots[EACH:]  # what runs often gets warm first
+
+
+def _ratios(shots: Sequence[tuple[_Shot, _Shot]], measure: Callable[[_Shot], float]) -> list[float]:
+    """Medians of the one by those of the other, some snapshots at a time."""
+    found = []
+    for at in range(0, len(shots), EACH):
+        some = shots[at : at + EACH]
+        grown, small = ([measure(pair[n]) for pair in some] for n in range(2))
+        found.append(statistics.median(grown) / statistics.median(small))
+    return found
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[tuple[str, Path]]:
+    """A broker, and a folder for logs."""
+    with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder:
+        yield broker.bootstrap, Path(folder)
+
+
+@contextlib.contextmanager
+def _worker(place: tuple[str, Path], name: str, *, keys: int = 0, messages: int = 0) -> Iterator[_Steady]:
+    """A worker whose table has so many keys, and so many messages wait for it; it works off `RATE` a second."""
+    bootstrap, folder = place
+    create_topics(bootstrap, f"{name}-in", f"{name}-out", partitions=1)
+    create_topics(bootstrap, f"{name}-counts-changelog", partitions=1, config={"cleanup.policy": "compact"})
+    _fill(bootstrap, f"{name}-counts-changelog", keys)
+    _fill(bootstrap, f"{name}-in", messages)
+    own = folder / name
+    own.mkdir()
+    system = System(bootstrap=bootstrap, namespace=f"bench-{name}", folder=own)
+    with observing(bootstrap, f"bench-{name}") as observer:
+        pause = 1 / RATE
+        env = {"BUSY_APP_ID": name, "BUSY_KIND": "wait", "BUSY_WAIT": f"{pause} {pause}"}
+        system.start_worker(name, env, module="tests.bench.busy_app")
+        try:
+            wait_until(
+                f"the worker of {name} to have its input",
+                lambda: any(view.inputs for view in observer.state.living()),
+                timeout_s=LIMIT_S,
+                system=system,
+            )
+            yield _Steady(name, system, observer)
+        finally:
+            for worker in list(system.workers):
+                system.kill(worker)
+
+
+def _fill(bootstrap: str, topic: str, number: int) -> None:
+    """So many records, each with a key of its own: numbers for a table, messages for an input."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 0})
+    for n in range(number):
+        value = b"1" if topic.endswith("-changelog") else json.dumps({"n": n}).encode()
+        producer.produce(topic, value, b'"key-%d"' % n if value == b"1" else b"key-%d" % (n % FEW), 0)
+        if n % 10_000 == 0:
+            producer.poll(0)
+            while len(producer) > 80_000:
+                producer.poll(0.1)
+    assert producer.flush(60) == 0, "the broker did not take all records"
+
+
+@contextlib.contextmanager
+def _fed(worker: _Steady) -> Iterator[None]:
+    """It gets `RATE` messages a second."""
+    feed = _feed(worker.observer.connection.bootstrap, f"{worker.name}-in")
+    feeding = asyncio.run_coroutine_threadsafe(feed, worker.observer.loop)
+    try:
+        yield
+        assert not feeding.done(), feeding.exception()
+    finally:
+        feeding.cancel()
+
+
+async def _feed(bootstrap: str, topic: str) -> None:
+    """`RATE` messages a second, until it is cancelled."""
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        n = 0
+        while True:
+            await producer.send(topic, key=b"key-%d" % (n % FEW), value=b'{"n": %d}' % n)
+            n += 1
+            await asyncio.sleep(1 / RATE)
