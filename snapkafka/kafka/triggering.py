@@ -87,8 +87,8 @@ async def compose_trigger(
 
 
 def made_id() -> str:
-    """An id for a snapshot that was given none: its time, for people, and four digits against two in one second."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{random.getrandbits(16):04x}"
+    """An id for a snapshot that was given none: its time, for people, and eight digits against two in one second."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{random.getrandbits(32):08x}"
 
 
 # -- pre-flight ----------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "St
 KEEP_DECIDED: Final = 64
 KEEP_LEFT: Final = 1000
 #: So many names of snapshots (id, attempt) are taken, the same for every reader; and so many epochs are known.
-KEEP_NAMES: Final = 4096
+KEEP_NAMES: Final = 1000
 
 
 class LedgerState(LedgerView):

@@ -188,4 +188,4 @@ def test_a_fold_without_history_is_bounded_whatever_the_ledger_holds() -> None:
 
 def test_the_bounds_are_these() -> None:
     """A record of an older process counts as external, no epoch so old comes as news, no repeat comes so late."""
-    assert (KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, KEEP_NUMBERS, KEEP_ABOVE) == (64, 1000, 4096, 4096, 256)
+    assert (KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, KEEP_NUMBERS, KEEP_ABOVE) == (64, 1000, 1000, 1000, 256)
