@@ -229,9 +229,12 @@ def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, told:
     assert view.failure.code == "send-failed"
     assert "taken away" in view.failure.reason
     pair.observer.wait_for_workers(pair.ours.system)
-    _few(pair)  # Faust commits where something was read
-    epoch = _trigger(pair.observer, "after", 60_000)
-    view = _decided(pair.observer, epoch, meanwhile=told.commit)
+    for number in range(3):
+        _few(pair)  # Faust commits where something was read
+        epoch = _trigger(pair.observer, f"after {number}", 60_000)
+        view = _decided(pair.observer, epoch, meanwhile=told.commit)
+        if view.failure is None or view.failure.code != "out-of-order":
+            break  # else Faust has handed a record out after later ones, as it may after a rebalance
     assert view.failure is None, view.failure
     pair.epochs.append(epoch)
     pair.ours.records = read_topics(pair.bootstrap, f"{pair.ours.id}-", pair.isolation)

@@ -172,6 +172,22 @@ async def test_an_append_that_fails_uses_up_no_seq() -> None:
     assert not driver.machine.colours.busy
 
 
+async def test_a_send_that_is_given_up_while_it_waits_holds_no_snapshot_up() -> None:
+    """A timeout around it, or an agent that is started anew: nothing of it will ever be in the log."""
+    driver = Driver()
+    await send(driver)
+    driver.producer.hold.clear()
+    busy, waits = driver.spawn(send(driver)), asyncio.ensure_future(send(driver))
+    await asyncio.sleep(0)
+    waits.cancel()
+    await asyncio.wait([waits])
+    driver.producer.hold.set()
+    await busy
+    epoch = driver.trigger("now")
+    await driver.settle()
+    assert driver.closed() == [epoch]
+
+
 async def test_acknowledgements_of_a_partition_count_in_its_order_however_they_come() -> None:
     """R7: a white send is done when it is acknowledged; one that failed fails the snapshot, and holds up no other."""
     driver = Driver()

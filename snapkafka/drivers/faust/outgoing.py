@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,13 +39,16 @@ logger = logging.getLogger("snapkafka")
 #: Where in a message of Faust's the headers stand; `_replace` takes twice as long.
 HEADERS: Final = PendingMessage._fields.index("headers")
 
+#: What is sent here would leave by the thread of `producer_threaded`, whose producer knows of no transactions.
+_by_thread: ContextVar[bool] = ContextVar("snapkafka_by_thread", default=False)
+
 Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
 
 
 class _Way:
     """The way out to one partition: who may append, which markers are due there, what is not acknowledged yet."""
 
-    __slots__ = ("check", "due", "gate", "lock", "pending", "tp")
+    __slots__ = ("check", "due", "gate", "latest", "lock", "pending", "tp", "within")
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
@@ -53,6 +57,14 @@ class _Way:
         self.gate = asyncio.Lock()  # in classic mode
         self.due: list[SendMarkers] = []  # by epoch, the lowest first
         self.pending: deque[tuple[asyncio.Future[Any], Effect, int]] = deque()  # with their seqs
+        self.latest: asyncio.Future[Any] | None = None  # what was appended last
+        self.within: str | None = None  # the transaction of that, which has a producer of its own
+
+    async def led_by(self, transactional_id: str | None) -> None:
+        """Two producers keep no order in one partition: what one has under way gets there before the other appends."""
+        if self.within != transactional_id and self.latest is not None and not self.latest.done():
+            await asyncio.wait([self.latest])
+        self.within = transactional_id
 
 
 class Outgoing:
@@ -85,7 +97,13 @@ class Outgoing:
 
     def _leave_the_thread(self, buffer: Any) -> None:
         """`producer_threaded`: two producers cannot keep the order of seqs in one partition, so what the thread's own
-        one would send goes the way of everything else."""
+        one would send goes the way of everything else. In no transaction, as it would: there may be none that could
+        be committed."""
+        send_pending = buffer._send_pending
+
+        async def send_as_the_thread_would(fut: Any) -> None:
+            _by_thread.set(True)  # in the buffer's own task
+            await send_pending(fut)
 
         def put_from_anywhere(fut: Any) -> None:
             """Other threads may call it, as they may without us."""
@@ -95,6 +113,7 @@ class Outgoing:
                 self._driver.loop.call_soon_threadsafe(self.put, fut)
 
         self._put = buffer.pending.put_nowait
+        buffer._send_pending = send_as_the_thread_would
         buffer.queue = buffer.pending  # what `buffer.size` counts
         buffer.put = put_from_anywhere
         logger.info(
@@ -137,6 +156,8 @@ class Outgoing:
     ) -> Awaitable[Any]:
         """`Producer.send`: stamp and append; returns what Faust returns, a future of the record's metadata."""
         machine = self._machine
+        if transactional_id is not None and _by_thread.get():
+            transactional_id = None
         effect, others = _take_effect(headers) if headers else (None, ())
         if machine.process is None and not await self._driver.wait_for_identity():
             return await self._send(
@@ -167,35 +188,40 @@ class Outgoing:
         transactional_id: str | None = None,
     ) -> asyncio.Future[Any]:
         machine, tp = self._machine, way.tp
-        await way.lock.acquire()
+        seq = None
         try:
-            if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
-                way.due.append(first)
-            while way.due and effect.epoch >= way.due[0].epoch:
-                await self._append_marker(tp, way.due.pop(0))
-            if effect.sent is not machine.colours.sent:  # it entered in an earlier life
-                self._driver.do(machine.send_withdrawn(effect))
-                effect = machine.send_entered_again(effect)
-            seq = machine.send_stamped(effect, tp)
-            headers = [*others, (wire.HEADER, self._driver.stamps.of(way.check, effect, seq))]
+            await way.lock.acquire()
             try:
+                if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
+                    way.due.append(first)
+                while way.due and effect.epoch >= way.due[0].epoch:
+                    await self._append_marker(tp, way.due.pop(0))
+                if self.transactions is not None:
+                    await way.led_by(transactional_id)
+                if effect.sent is not machine.colours.sent:  # it entered in an earlier life
+                    self._driver.do(machine.send_withdrawn(effect))
+                    effect = machine.send_entered_again(effect)
+                seq = machine.send_stamped(effect, tp)
+                headers = [*others, (wire.HEADER, self._driver.stamps.of(way.check, effect, seq))]
                 if transactional_id is None:
                     future: asyncio.Future[Any] = await self._send(*record, headers=headers)
                 else:
                     future = await self._send(*record, headers=headers, transactional_id=transactional_id)
-            except BaseException:
+                if transactional_id is not None and self.transactions is not None:
+                    settle = partial(self._settled, effect, tp, seq)
+                    self.transactions.sent(transactional_id, future, settle)
+                else:
+                    if not way.pending:
+                        future.add_done_callback(partial(self._acked, way))
+                    way.pending.append((future, effect, seq))
+                way.latest = future
+            finally:
+                way.lock.release()
+        except BaseException:  # also where its caller gives up while it waits here
+            if seq is not None:
                 machine.send_unstamped(effect, tp, seq)
-                self._driver.do(machine.send_withdrawn(effect))
-                raise
-            if transactional_id is not None and self.transactions is not None:
-                settle = partial(self._settled, effect, tp, seq)
-                self.transactions.sent(transactional_id, future, settle)
-            else:
-                if not way.pending:
-                    future.add_done_callback(partial(self._acked, way))
-                way.pending.append((future, effect, seq))
-        finally:
-            way.lock.release()
+            self._driver.do(machine.send_withdrawn(effect))
+            raise
         actions = machine.send_appended(effect)
         if actions:
             self._driver.do(actions)

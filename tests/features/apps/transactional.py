@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 from typing import Any
 
-from tests.features.apps.common import new_app, saw, source, target
+from tests.features.apps.common import commit_when_told, new_app, saw, source, target
 
 app = new_app(
     processing_guarantee="exactly_once",
@@ -39,16 +38,4 @@ async def reads_again(stream: Any) -> None:
         await again_out.send(**saw("again", event))
 
 
-if sign := os.environ.get("FEATURES_COMMIT_WHEN"):  # whenever this file has grown
-    told = Path(sign)
-    seen = [0]
-
-    def has_grown() -> bool:
-        before, seen[0] = seen[0], told.stat().st_size
-        return seen[0] > before
-
-    @app.timer(0.2)
-    async def commits_when_told() -> None:
-        """As Faust's own timer does, at a moment that the test chooses."""
-        if has_grown():
-            await app.consumer.commit()
+commit_when_told(app)
