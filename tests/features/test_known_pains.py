@@ -4,6 +4,7 @@ of some with snapkafka, on real workers. Of the others the page says where that 
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,6 +57,20 @@ async def test_604_plain_faust_commits_past_an_event_that_was_never_acknowledged
     assert commits_up_to(consumer) == 3, "all of them, though nobody was through with the first"
 
 
+async def test_604_plain_faust_gives_no_partition_back_before_everything_is_acknowledged(app: Any) -> None:
+    """By default (`stream_wait_empty`). Who holds a record back holds the rebalance up, until the broker takes it for
+    dead; where it does not wait, see `test_held_back.py`."""
+    assert app.conf.stream_wait_empty
+    consumer, message = acking(app), message_at(1)
+    consumer._unacked_messages.add(message)
+    consumer._new_offset = lambda _: None  # nothing to commit
+    giving_back = asyncio.ensure_future(app._consumer_wait_empty(consumer, logging.getLogger()))
+    await asyncio.wait([giving_back], timeout=0.2)
+    assert not giving_back.done()
+    consumer.ack(message)
+    await asyncio.wait_for(giving_back, timeout=5)
+
+
 @pytest.mark.kafka
 @pytest.mark.timeout(200)
 def test_604_a_snapshot_waits_for_an_event_that_was_never_acknowledged(
@@ -68,8 +83,8 @@ def test_604_a_snapshot_waits_for_an_event_that_was_never_acknowledged(
         namespace,
         tmp_path,
         "tests.features.apps.pains",
-        inputs=["by-hand"],
-        outputs=["by-hand-out"],
+        inputs=["by-hand", "in-batches"],
+        outputs=["by-hand-out", "in-batches-out"],
     ) as pair:
         values = ["raise", *["acknowledge"] * 5]
         pair.send({"by-hand": [("k", f'"{value}"'.encode(), None) for value in values]}, seconds=0.1)

@@ -1,0 +1,132 @@
+"""robinhood/faust#604 (docs/known-pains.md): records not acknowledged when a second worker joins and leaves."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient
+
+from snapkafka.demo.system import wait_until
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import Broker
+from tests.driver.test_install import take
+
+from .harness import Pair, Side, read_topics, running
+from .judging import Judge
+from .test_known_pains import has_committed
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+INPUTS = ["by-hand", "in-batches"]
+#: Of one partition each: "noack", one by one, and "noack_take".
+AGENTS = pytest.mark.parametrize("agent", INPUTS)
+
+
+@AGENTS
+@pytest.mark.parametrize(
+    ("values", "committed", "again"),
+    [(["acknowledge", "hold"], 1, True), (["acknowledge", "hold", "acknowledge"], 3, False)],
+    ids=["the-last", "before-another"],
+)
+def test_604_over_a_rebalance(
+    kafka: Broker, namespace: str, tmp_path: Path, agent: str, values: list[str], committed: int, again: bool
+) -> None:
+    """Faust commits past a record that was not acknowledged if the next one was, and whoever has the partition after
+    the rebalance does not see it again; with snapkafka or without. As long as somebody has it in hand it counts as
+    running: a snapshot fails and names the process. After the rebalance it is what it became: handed out again and
+    done, or nobody's, and what it wrote is in the snapshot."""
+    let_go = tmp_path / "let go"
+    with running(
+        kafka.bootstrap,
+        namespace,
+        tmp_path,
+        "tests.features.apps.pains",
+        inputs=INPUTS,
+        outputs=[f"{name}-out" for name in INPUTS],
+        env={"FEATURES_LET_GO": str(let_go)},
+    ) as pair:
+        send(pair, agent, values)
+        tp = TopicPartition(f"{pair.input}-{agent}", pair.sent[agent][0][0])
+        pair.wait_for({f"{agent}-out": len(values)})
+        for side in pair.sides:
+            wait_until(
+                f"{side.id} to commit {committed}",
+                partial(has_committed, pair.observer, side.id, tp, committed),
+                timeout_s=30,
+                system=side.system,
+            )
+        failure = pair.observer.state.snapshots[take(pair.observer, "held", ttl_ms=1_000)].failure
+        assert failure is not None
+        assert failure.code == "ttl"
+        assert "its white events" in failure.culprit
+
+        let_go.touch()
+        for side in pair.sides:
+            pair.start(side)
+            wait_for_members(pair, side, 2)
+            wait_until(
+                f"{side.id} to hand out what was held back",
+                partial(has_handed_out, pair, side, agent, 2 if again else 1),
+                timeout_s=30,
+                system=side.system,
+            )
+        pair.observer.wait_for_workers(pair.ours.system)
+        assert position(pair, agent) == len(values)
+        for side in pair.sides:
+            side.system.interrupt(side.system.workers[-1])
+            wait_for_members(pair, side, 1)
+        send(pair, agent, ["acknowledge"])
+        for side in pair.sides:
+            wait_until(
+                f"{side.id} to commit what came last",
+                partial(has_committed, pair.observer, side.id, tp, len(values) + 1),
+                timeout_s=30,
+                system=side.system,
+            )
+        assert position(pair, agent) == len(values) + 1
+        pair.end()
+        for side in pair.sides:
+            assert (handed_out(pair, side, agent)["hold"] > 1) == again, (
+                f"{side.id}: handed out again, or not"
+            )
+        for epoch in pair.epochs:
+            assert {finding.kind for finding in Judge(pair).findings(epoch)} <= {"replayed"}
+
+
+def send(pair: Pair, agent: str, values: list[str]) -> None:
+    pair.send({agent: [("k", f'"{value}"'.encode(), None) for value in values]}, seconds=0.1)
+
+
+def has_handed_out(pair: Pair, side: Side, agent: str, times: int) -> bool:
+    return handed_out(pair, side, agent)["hold"] >= times
+
+
+def handed_out(pair: Pair, side: Side, agent: str) -> Counter[str]:
+    """How often each value was handed to the agent."""
+    found = read_topics(pair.bootstrap, f"{side.id}-{agent}-out")[""]
+    return Counter(json.loads(record.value or b'""') for record in found if record.value is not None)
+
+
+def position(pair: Pair, agent: str) -> int:
+    """Of a new snapshot: how far the agent is, with nothing of it left open."""
+    topic, partition = f"{pair.input}-{agent}", pair.sent[agent][0][0]
+    (cut,) = (cut for cut in pair.snapshot().inputs if (cut.topic, cut.partition) == (topic, partition))
+    (found,) = cut.agents
+    assert not found.started_above
+    return found.offset
+
+
+def wait_for_members(pair: Pair, side: Side, count: int) -> None:
+    """Until a rebalance of the group is over and it has so many members."""
+    admin = AdminClient({"bootstrap.servers": pair.bootstrap, "log_level": 0})
+
+    def is_stable() -> bool:
+        group = admin.describe_consumer_groups([side.id])[side.id].result(timeout=20)
+        return len(group.members) == count and group.state is ConsumerGroupState.STABLE
+
+    wait_until(f"the group {side.id} to have {count} members", is_stable, timeout_s=60, system=side.system)
