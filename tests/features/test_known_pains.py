@@ -318,8 +318,8 @@ async def test_47_plain_faust_waits_for_a_record_where_a_transaction_ends(
 async def test_212_plain_faust_reads_a_global_table_no_further_where_it_is_active(
     app: Any, kind: str, read_on: bool
 ) -> None:
-    """#212, #283: whoever has a partition as active reads it up to where it ended when he started. What others write
-    to it after that (`use_partitioner`, several apps) he never sees; who has it as a standby does."""
+    """#212, #283: whoever has a partition as active only reads it up to where it ended when he started. What others
+    write to it after that (several apps) he never sees; who has it as a standby does. On workers: `test_copies.py`."""
     log = Log(app, end=0, kind="GlobalTable")
     recovery = log.recovery
     if kind == "standby":
