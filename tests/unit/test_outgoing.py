@@ -96,8 +96,8 @@ class Driver:
         return [record.epoch for record in self.ledger if isinstance(record, Closed)]
 
 
-async def send(driver: Driver) -> None:
-    await driver.outgoing.send("t", b"k", b"v", 0, None, None)
+async def send(driver: Driver, partition: int = 0) -> None:
+    await driver.outgoing.send("t", b"k", b"v", partition, None, None)
 
 
 async def test_two_snapshots_at_the_same_moment_both_get_their_markers() -> None:
@@ -185,6 +185,24 @@ async def test_a_send_that_is_given_up_while_it_waits_holds_no_snapshot_up() -> 
     await busy
     epoch = driver.trigger("now")
     await driver.settle()
+    assert driver.closed() == [epoch]
+
+
+async def test_a_marker_goes_out_though_the_send_before_which_it_was_due_is_given_up() -> None:
+    """R7: whoever comes first takes the marker along; if that one is given up meanwhile, the next one does."""
+    driver = Driver()
+    await send(driver)
+    await send(driver, partition=1)
+    driver.producer.hold.clear()
+    epoch = driver.trigger("now")
+    await asyncio.sleep(0)  # the marker of partition 0 is on its way, that of partition 1 is due
+    red = asyncio.ensure_future(send(driver, partition=1))
+    await asyncio.sleep(0)
+    red.cancel()
+    await asyncio.wait([red])
+    driver.producer.hold.set()
+    await driver.settle()
+    assert [(stamp.marker, stamp.seq) for stamp in driver.producer.log] == [(False, 0)] * 2 + [(True, 1)] * 2
     assert driver.closed() == [epoch]
 
 

@@ -195,7 +195,7 @@ class Outgoing:
                 if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
                     way.due.append(first)
                 while way.due and effect.epoch >= way.due[0].epoch:
-                    await self._append_marker(tp, way.due.pop(0))
+                    await self._append_marker(way)
                 if self.transactions is not None:
                     await way.led_by(transactional_id)
                 if effect.sent is not machine.colours.sent:  # it entered in an earlier life
@@ -280,24 +280,30 @@ class Outgoing:
             way = self._way(tp)
             async with way.lock:
                 while way.due and way.due[0].epoch <= action.epoch:
-                    await self._append_marker(tp, way.due.pop(0))
+                    await self._append_marker(way)
 
-    async def _append_marker(self, tp: TopicPartition, action: SendMarkers) -> None:
-        """Under the lock of `tp`."""
-        machine = self._machine
-        if machine.process is None:
-            return
-        seq = machine.marker_stamped(tp)
-        body = self._driver.stamps.marker(tp, action, seq)
-        try:
-            future = await self._send(
-                tp.topic, wire.marker_key(machine.process), None, tp.partition, None, [(wire.HEADER, body)]
-            )
-        except Exception as error:
-            machine.marker_unstamped(tp, seq)
-            self._driver.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
-            return
-        future.add_done_callback(partial(self._marker_acked, tp, action.epoch))
+    async def _append_marker(self, way: _Way) -> None:
+        """The first that is due, under the lock. If the task is cancelled meanwhile, it stays due."""
+        machine, tp, action = self._machine, way.tp, way.due[0]
+        if machine.process is not None:
+            seq = machine.marker_stamped(tp)
+            body = self._driver.stamps.marker(tp, action, seq)
+            try:
+                future = await self._send(
+                    tp.topic,
+                    wire.marker_key(machine.process),
+                    None,
+                    tp.partition,
+                    None,
+                    [(wire.HEADER, body)],
+                )
+                future.add_done_callback(partial(self._marker_acked, tp, action.epoch))
+            except BaseException as error:
+                machine.marker_unstamped(tp, seq)
+                if not isinstance(error, Exception):
+                    raise
+                self._driver.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
+        way.due.pop(0)
 
     def _marker_acked(self, tp: TopicPartition, epoch: int, future: asyncio.Future[Any]) -> None:
         if future.cancelled() or future.exception() is not None:
