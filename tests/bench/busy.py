@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -61,23 +61,50 @@ class Run:
 
 def bench_throughput() -> list[Figure]:
     """Events per second of a busy worker with snapkafka and without, and with a snapshot every second."""
-    return _ratios("throughput", Kind("count"), bars=(0.98, 0.97))
+    found = _pairs(Kind("count"))
+    return [
+        *found.figures("throughput", bars=(0.98, 0.97)),
+        figure("header_bytes_mean", found.header_bytes, "bytes", bar=26),
+    ]
 
 
 def bench_forward() -> list[Figure]:
     """The same of a worker that only forwards."""
-    return _ratios("forward", Kind("forward"))
+    return _pairs(Kind("forward")).figures("forward")
 
 
 def bench_wait() -> list[Figure]:
     """The same of a worker whose events wait 50 to 200 ms, hundreds at once; how many of them a snapshot tears."""
-    apart = _ratios("wait", Kind("wait", at_once=WAITING, keys=EVENTS))
-    shared = _ratios("wait_shared", Kind("wait", at_once=WAITING, keys=SHARED))
-    return [*apart, *(found for found in shared if found.name == "wait_shared_torn_share")]
+    apart = _pairs(Kind("wait", at_once=WAITING, keys=EVENTS))
+    shared = _pairs(Kind("wait", at_once=WAITING, keys=SHARED))
+    return [
+        *apart.figures("wait"),
+        figure("wait_torn_share", apart.torn, "ratio", bar=0.0),  # events that share nothing cross nobody
+        figure("wait_shared_torn_share", shared.torn, "ratio"),
+    ]
 
 
-def _ratios(name: str, kind: Kind, *, bars: tuple[float | None, float | None] = (None, None)) -> list[Figure]:
-    idle, every_second, cores, sizes, torn = [], [], [], [], []
+@dataclass(slots=True)
+class Found:
+    """What the pairs of one kind of app have shown."""
+
+    idle: list[float] = field(default_factory=list)
+    every_second: list[float] = field(default_factory=list)
+    cores: list[float] = field(default_factory=list)
+    torn: list[float] = field(default_factory=list)
+    header_bytes: list[float] = field(default_factory=list)
+
+    def figures(self, name: str, bars: tuple[float | None, float | None] = (None, None)) -> list[Figure]:
+        """Events per second by those without snapkafka, and how much of a core the worker had."""
+        return [
+            figure(f"{name}_ratio_idle", self.idle, "ratio", bar=bars[0], at_most=False),
+            figure(f"{name}_ratio_every_second", self.every_second, "ratio", bar=bars[1], at_most=False),
+            figure(f"{name}_worker_core", self.cores, "cores", bar=0.95, at_most=False),
+        ]
+
+
+def _pairs(kind: Kind) -> Found:
+    all_of_them = Found()
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder:
         bench = Bench(broker.bootstrap, Path(folder), kind)
         bench.run(install=True)  # the broker and the caches of the machine get warm
@@ -87,22 +114,12 @@ def _ratios(name: str, kind: Kind, *, bars: tuple[float | None, float | None] = 
             for how, install, snapshots in order[pair % 3 :] + order[: pair % 3]:
                 found[how] = bench.run(install=install, snapshots=snapshots)
             assert found["every second"].captured >= 2, "no snapshots were taken: the figure says nothing"
-            idle.append(found["idle"].per_second / found["without"].per_second)
-            every_second.append(found["every second"].per_second / found["without"].per_second)
-            cores += [run.core for run in found.values()]
-            torn.append(found["every second"].torn_share)
-            sizes.append(bench.header_bytes())
-    figures = [
-        figure(f"{name}_ratio_idle", idle, "ratio", bar=bars[0], at_most=False),
-        figure(f"{name}_ratio_every_second", every_second, "ratio", bar=bars[1], at_most=False),
-        figure(f"{name}_worker_core", cores, "cores", bar=0.95, at_most=False),
-    ]
-    if kind.name == "wait":
-        apart = 0.0 if kind.keys == EVENTS else None  # events that share nothing cross nobody
-        return [*figures, figure(f"{name}_torn_share", torn, "ratio", bar=apart)]
-    return (
-        [*figures, figure("header_bytes_mean", sizes, "bytes", bar=26)] if name == "throughput" else figures
-    )
+            all_of_them.idle.append(found["idle"].per_second / found["without"].per_second)
+            all_of_them.every_second.append(found["every second"].per_second / found["without"].per_second)
+            all_of_them.cores += [run.core for run in found.values()]
+            all_of_them.torn.append(found["every second"].torn_share)
+            all_of_them.header_bytes.append(bench.header_bytes())
+    return all_of_them
 
 
 class Bench:

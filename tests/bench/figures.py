@@ -13,7 +13,10 @@ RESAMPLES: Final = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure of `build/bench.json`. `low`, `high`: a 95 % interval. `bar`: what must be reached, None: none."""
+    """One figure of `build/bench.json`. `low`, `high`: a 95 % interval. `bar`: what must be reached, None: none.
+
+    `surely`: the worse end of the interval has to reach the bar; else any of it.
+    """
 
     name: str
     value: float
@@ -22,16 +25,18 @@ class Figure:
     unit: str
     bar: float | None = None
     at_most: bool = True
+    surely: bool = True
 
     @property
     def ok(self) -> bool | None:
         if self.bar is None:
             return None
-        return self.high <= self.bar if self.at_most else self.low >= self.bar
+        low, high = (self.low, self.high) if self.surely else (self.high, self.low)
+        return high <= self.bar if self.at_most else low >= self.bar
 
     def as_json(self) -> dict[str, Any]:
         fields = asdict(self)
-        del fields["at_most"]
+        del fields["at_most"], fields["surely"]
         return {key: round(v, 4) if isinstance(v, float) else v for key, v in fields.items()} | {
             "ok": self.ok
         }

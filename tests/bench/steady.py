@@ -77,7 +77,7 @@ def bench_memory() -> list[Figure]:
     low, high = interval(range(len(looks)), lambda drawn: _slope([looks[int(n)] for n in drawn]))
     slope = _slope(looks)
     print(f"    {looks[0][1] / 1e6:.1f} MB at first, {looks[-1][1] / 1e6:.1f} MB at last", flush=True)
-    return [Figure(name="memory_slope", value=slope, low=low, high=high, unit="B")]
+    return [Figure(name="memory_slope", value=slope, low=low, high=high, unit="B", bar=0.0, surely=False)]
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
