@@ -35,6 +35,8 @@ BASE64: Final = "|binary"
 #: Codecs that execute what they read.
 PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
 REFUSED: Final = " is not decoded: pickles execute what they hold"
+#: Strings without escapes, as most keys are: valid JSON, and their content is what stands between the quotes.
+PLAIN_STRING: Final = r'\A"[^"\\\x00-\x1f]*"\z'
 #: Before the number of a schema in a registry (4 bytes) and the Avro that it describes.
 REGISTRY_MAGIC: Final = b"\x00"
 REGISTRY_PREFIX: Final = 5
@@ -103,7 +105,16 @@ def form(content: Column) -> Column:
 def _text_of(content: Column) -> Column:
     """JSON as people read it: a string is its content; the parser takes care of its escapes."""
     string = fn.try_variant_get(fn.try_parse_json(content), "$", "string")
-    return fn.when(fn.ltrim(content).startswith('"'), string).otherwise(content)
+    return (
+        fn.when(_is_plain_string(content), fn.replace(content, fn.lit('"'), fn.lit("")))
+        .when(fn.ltrim(content).startswith('"'), string)
+        .otherwise(content)
+    )
+
+
+def _is_plain_string(content: Column) -> Column:
+    """Said without the parser, which takes several times as long."""
+    return content.startswith('"') & content.rlike(PLAIN_STRING)
 
 
 # --- One side -------------------------------------------------------------------------------------------------------
@@ -126,7 +137,7 @@ def _inner(name: str) -> Column:
 
 def _json_of(name: str) -> Column:
     utf8 = fn.col(f"_{name}_utf8")
-    return fn.when(fn.try_parse_json(utf8).isNotNull(), utf8)
+    return fn.when(_is_plain_string(utf8) | fn.try_parse_json(utf8).isNotNull(), utf8)
 
 
 def _form(name: str, decoding: Decoding) -> Column:

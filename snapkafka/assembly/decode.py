@@ -38,33 +38,38 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
         records: `source.SOURCE_SCHEMA`.
         ledger_id: that of the ledger (`wire.headers.ledger_id`).
     """
-    ours = fn.filter("headers", lambda h: (h["key"] == wire.HEADER) & h["value"].isNotNull())
+    # Of several the last counts, as in Kafka's own lastHeader(): a copy that was carried along stands before it.
+    from_the_end = fn.array_position(fn.reverse(fn.col("headers.key")), wire.HEADER).cast("int")
     size, begins = fn.length("_header"), fn.substring("_header", 1, 3)
     kinds = (
         (begins == fn.lit(bytes([byte]) + ledger_id.to_bytes(2, "big"))) & (size == length)
         for byte, length in (PLAIN, CAUSED, CAUSED_SHORT, MARKER)
     )
     place = fn.crc32(fn.concat("topic", fn.lit(":"), fn.col("partition").cast("string")).cast("binary"))
-    # Numbers that lie side by side are read as one: it is what takes the time.
-    check_and_epoch, cause = _number(4, 6), _number(19, 4)
     belongs = functools.reduce(operator.or_, kinds) & (
-        fn.shiftright(check_and_epoch, 32) == place.bitwiseAND(fn.lit(0xFFFF))
+        fn.shiftrightunsigned("_first", 48) == place.bitwiseAND(fn.lit(0xFFFF))
     )
-    short = size == wire.CAUSED_SHORT_BYTES
-    caused = fn.col("_ours") & (short | (size == wire.CAUSED_BYTES))
+    first, second, cause = fn.col("_first"), fn.col("_second"), fn.col("_cause")
+    is_long = size == wire.CAUSED_BYTES
+    ours, caused = fn.col("_ours"), fn.col("_ours") & (is_long | (size == wire.CAUSED_SHORT_BYTES))
     return (
-        # Of several the last counts, as in Kafka's own lastHeader(): a copy that was carried along stands before it.
-        records.withColumn("_header", fn.try_element_at(ours, fn.lit(-1))["value"])
+        records.withColumn(
+            "_header", fn.try_element_at("headers", -fn.nullif(from_the_end, fn.lit(0)))["value"]
+        )
+        # Reading a number is what takes the time: as many bytes as it can have at once.
+        .withColumns({"_first": _number(4, 8), "_second": _number(12, 7), "_cause": _number(19, 8)})
         .withColumn("_ours", fn.coalesce(belongs, fn.lit(False)))
         .select(
             *records.columns,
-            fn.when(fn.col("_ours"), _number(10, 4)).alias("process"),
-            fn.when(fn.col("_ours"), check_and_epoch.bitwiseAND(fn.lit(0xFFFF_FFFF))).alias("epoch"),
-            fn.when(fn.col("_ours"), _number(14, 5)).alias("seq"),
-            (fn.col("_ours") & (size == wire.MARKER_BYTES)).alias("marker"),
-            fn.when(caused, fn.shiftright(cause, 16)).alias("cause_check"),
-            fn.when(caused, cause.bitwiseAND(fn.lit(0xFFFF))).alias("cause_partition"),
-            fn.when(caused, fn.when(short, _number(23, 4)).otherwise(_number(23, 5))).alias("cause_offset"),
+            fn.when(ours, fn.shiftleft(_low(first, 16), 16) + fn.shiftright(second, 40)).alias("process"),
+            fn.when(ours, _low(fn.shiftright(first, 16), 32)).alias("epoch"),
+            fn.when(ours, _low(second, 40)).alias("seq"),
+            (ours & (size == wire.MARKER_BYTES)).alias("marker"),
+            fn.when(caused, fn.shiftrightunsigned(cause, 48)).alias("cause_check"),
+            fn.when(caused, _low(fn.shiftright(cause, 32), 16)).alias("cause_partition"),
+            fn.when(caused, fn.when(is_long, _number(23, 5)).otherwise(_low(cause, 32))).alias(
+                "cause_offset"
+            ),
             fn.when(fn.col("key").isNotNull(), fn.xxhash64("key")).alias("key_hash"),
         )
     )
@@ -76,8 +81,13 @@ def stamps(records: DataFrame) -> DataFrame:
 
 
 def _number(start: int, size: int) -> Column:
-    """The unsigned number in bytes `start`.. (from 1) of the header."""
-    return fn.conv(fn.hex(fn.substring("_header", start, size)), 16, 10).cast("bigint")
+    """The number in bytes `start`.. (from 1) of the header; of eight bytes the first bit is its sign."""
+    return fn.conv(fn.hex(fn.substring("_header", start, size)), 16, -10).cast("bigint")
+
+
+def _low(number: Column, bits: int) -> Column:
+    """Its last bits, unsigned."""
+    return number.bitwiseAND(fn.lit((1 << bits) - 1))
 
 
 def other_headers() -> Column:

@@ -7,11 +7,13 @@ Arrow: Spark then has them at hand as they are, with no job to make them.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -22,7 +24,7 @@ from snapkafka.wire.headers import topic_check, topics_by_check
 
 from .codecs import JSON_CODECS, TEXT_CODECS, normal_name
 
-__all__ = ["Lookups", "local_frame"]
+__all__ = ["Lookups", "cause_of", "local_frame"]
 
 #: `position` is the least of the agents', `reach` the highest; `above` has the offsets past them that some agent has
 #: started, `done` those of them that every agent has. Codecs are those that say more than what JSON or text would show
@@ -44,6 +46,11 @@ CAUSES: Final = (
     "cause_above array<bigint>, cause_done array<bigint>, reader bigint, steady boolean, earlier array<bigint>, "
     "until bigint"
 )
+#: What of these it takes to say whether an event counts as started, by one number (`cause_of`): to look something up by
+#: a number takes a fraction of the time.
+STARTED: Final = (
+    "cause bigint, cause_position bigint, cause_done array<bigint>, reader bigint, steady boolean"
+)
 #: Causes of torn events, by who ran them.
 TORN: Final = "process bigint, cause_check bigint, cause_partition bigint, cause_offset bigint"
 CHANGELOGS: Final = (
@@ -62,9 +69,9 @@ CHANNELS: Final = (
 #: Per partition: below which offset everything white lies, and what of it a process that left before the trigger can
 #: have sent; whether it is a changelog and no input. Some input's reader has started what lies below `reach` or is in
 #: `above`; past `log_end` what was sent by a process that left counts as red. Of a changelog what lies in
-#: `[state_start, state_end)` is its state.
+#: `[state_start, state_end)` is its state. `place` is a number for it.
 PLACES: Final = (
-    "topic string, partition int, closed_end bigint, left_end bigint, only_state boolean, reach bigint, "
+    "topic string, partition int, place bigint, closed_end bigint, left_end bigint, only_state boolean, reach bigint, "
     "above array<bigint>, log_end bigint, state_start bigint, state_end bigint"
 )
 #: Last white records that have to be there.
@@ -75,6 +82,17 @@ def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) ->
     """A DataFrame of rows that are at hand, one dict each."""
     arrow = to_arrow_schema(StructType.fromDDL(schema))
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow), schema=schema)
+
+
+def cause_of() -> Column:
+    """The number of a cause in `Lookups.started`, of a stamp."""
+    check_and_partition = fn.shiftleft("cause_check", 16).bitwiseOR(fn.col("cause_partition"))
+    return fn.shiftleft("process", 32).bitwiseOR(check_and_partition)
+
+
+def _signed(number: int) -> int:
+    """64 bits as Java has them."""
+    return number - (1 << 64) if number >> 63 else number
 
 
 def _started(source: InputCut) -> dict[str, Any]:
@@ -117,8 +135,33 @@ class Lookups:
         return self._readable(INPUTS, rows)
 
     @cached_property
+    def partitions(self) -> list[TopicPartition]:
+        """Those of the snapshot, in order."""
+        return sorted({*self.view.inputs, *self.view.changelogs})
+
+    @cached_property
     def causes(self) -> DataFrame:
-        rows = []
+        return local_frame(self.spark, CAUSES, self._cause_rows)
+
+    @cached_property
+    def started(self) -> DataFrame:
+        names = ("cause_position", "cause_done", "reader", "steady")
+        by_app = defaultdict(list)
+        for row in self._cause_rows:
+            by_app[row["sender_app"]].append(row)
+        rows = [
+            {
+                "cause": _signed(process << 32 | row["cause_check"] << 16 | row["cause_partition"]),
+                **{name: row[name] for name in names},
+            }
+            for process, cut in self.view.processes.items()
+            for row in by_app[cut.app]
+        ]
+        return local_frame(self.spark, STARTED, rows)
+
+    @cached_property
+    def _cause_rows(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
         inputs = sorted(self.view.captured.inputs, key=lambda source: source.app)
         for app, sources in itertools.groupby(inputs, key=lambda source: source.app):
             of_app = list(sources)
@@ -137,7 +180,7 @@ class Lookups:
                 for source in of_app
                 if source.topic in known
             ]
-        return local_frame(self.spark, CAUSES, rows)
+        return rows
 
     @cached_property
     def torn(self) -> DataFrame:
@@ -159,10 +202,15 @@ class Lookups:
 
     @cached_property
     def senders(self) -> DataFrame:
+        return local_frame(self.spark, SENDERS, self.sender_rows)
+
+    @cached_property
+    def sender_rows(self) -> list[dict[str, Any]]:
+        """Those of `senders`."""
         captured = self.view.captured
         ends = {(end.process, TopicPartition(end.topic, end.partition)): end for end in captured.senders}
         owners = {(cut.process, TopicPartition(cut.topic, cut.partition)) for cut in captured.changelogs}
-        rows = [
+        return [
             {
                 "process": process,
                 "topic": tp.topic,
@@ -174,7 +222,6 @@ class Lookups:
             }
             for process, tp in sorted(ends.keys() | owners)
         ]
-        return local_frame(self.spark, SENDERS, rows)
 
     @cached_property
     def changelogs(self) -> DataFrame:
@@ -246,13 +293,14 @@ class Lookups:
     def places(self) -> DataFrame:
         view = self.view
         rows = []
-        for tp in sorted({*view.inputs, *view.changelogs}):
+        for place, tp in enumerate(self.partitions):
             sources = view.inputs.get(tp, [])
             started = [_started(source) for source in sources]
             rows.append(
                 {
                     "topic": tp.topic,
                     "partition": tp.partition,
+                    "place": place,
                     "closed_end": view.closed_end(tp),
                     "left_end": view.left_end(tp),
                     "only_state": tp in view.changelogs and not sources,

@@ -22,7 +22,7 @@ from snapkafka.checks import CutView
 from snapkafka.checks.state_checks import StateFacts
 from snapkafka.protocol.records import TopicPartition
 
-from .lookups import Lookups, local_frame
+from .lookups import Lookups, cause_of, local_frame
 from .seqs import TP, with_highest
 from .tables import is_white, still_to_start
 
@@ -30,11 +30,12 @@ __all__ = ["Look", "Suspicion", "effect_is_missing", "first_look"]
 
 #: Of partitions, to pick them.
 PLACE: Final = "topic string, partition int"
-#: Per sender and partition, besides what `lookups.SENDERS` has: its last white record if that must be there, and the
-#: offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and `[high_from, high_to)`.
-DUE: Final = (
-    "process bigint, topic string, partition int, due_offset bigint, due_seq bigint, low_from bigint, low_to bigint, "
-    "high_from bigint, high_to bigint"
+#: Per sender and partition, as one number (`_by`), what `lookups.SENDERS` has, and: its last white record if that must
+#: be there, and the offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and
+#: `[high_from, high_to)`.
+BY_SENDER: Final = (
+    "by bigint, white_end bigint, sent_end bigint, failed array<bigint>, due_offset bigint, due_seq bigint, "
+    "low_from bigint, low_to bigint, high_from bigint, high_to bigint"
 )
 
 
@@ -143,9 +144,9 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
     distance = offset - fn.col("seq")
     found: list[Row] = (
         records.join(fn.broadcast(lookups.processes), "process", "left")
-        .join(fn.broadcast(lookups.senders), ["process", *TP], "left")
-        .join(fn.broadcast(_due(lookups)), ["process", *TP], "left")
-        .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"], "left")
+        .withColumns({"by": fn.shiftleft("place", 32).bitwiseOR(fn.col("process")), "cause": cause_of()})
+        .join(fn.broadcast(_by_sender(lookups)), "by", "left")
+        .join(fn.broadcast(lookups.started), "cause", "left")
         .groupBy(*TP, "process")
         .agg(
             _count(after_end).alias("after_end"),
@@ -185,9 +186,11 @@ def _within(offset: Column, start: str, end: str) -> Column:
     return (offset >= fn.col(start)) & (offset < fn.col(end))
 
 
-def _due(lookups: Lookups) -> DataFrame:
-    view = lookups.view
-    rows: dict[tuple[TopicPartition, int], dict[str, Any]] = defaultdict(dict)
+def _by_sender(lookups: Lookups) -> DataFrame:
+    view, rows = lookups.view, defaultdict[tuple[TopicPartition, int], dict[str, Any]](dict)
+    for sender in lookups.sender_rows:
+        row = rows[TopicPartition(sender["topic"], sender["partition"]), sender["process"]]
+        row |= {name: sender[name] for name in ("white_end", "sent_end", "failed")}
     for tp, end, _ in view.last_in_flight():
         row = rows[tp, end.process]
         row |= {"due_offset": end.white_end - 1, "due_seq": end.last_seq}
@@ -196,9 +199,11 @@ def _due(lookups: Lookups) -> DataFrame:
         row = rows[tp, item.sender]
         _widen(row, "low", item.start, source.noted)
         _widen(row, "high", item.end, view.white_end(item.sender, tp))
-    for (tp, process), row in rows.items():
-        row |= {"process": process, "topic": tp.topic, "partition": tp.partition}
-    return local_frame(lookups.spark, DUE, list(rows.values()))
+    numbers = {tp: place for place, tp in enumerate(lookups.partitions)}
+    found = [
+        {"by": numbers[tp] << 32 | process, **row} for (tp, process), row in rows.items() if tp in numbers
+    ]
+    return local_frame(lookups.spark, BY_SENDER, found)
 
 
 def _widen(row: dict[str, Any], which: str, one: int, other: int) -> None:

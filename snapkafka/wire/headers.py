@@ -235,7 +235,7 @@ def find(headers: Any) -> bytes | None:
     """
     found = None
     for name, value in headers if type(headers) is list else _pairs(headers):
-        if name == HEADER and value is not None:
+        if name == HEADER:
             found = value
     return found
 

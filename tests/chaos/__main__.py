@@ -6,11 +6,8 @@ import os
 import sys
 from collections import Counter
 
-from tests.e2e.parts import live
-
-from .faults import ENV
 from .judge import judged, problems
-from .storm import GAP_S, storm
+from .storm import GAP_S, storm, stormy
 
 MINUTES = 20.0
 
@@ -19,9 +16,10 @@ def main() -> int:
     """0 if all is well."""
     seed = int(os.environ.get("SEED", "1985"))
     minutes = float(os.environ.get("MINUTES", MINUTES))
-    with live("chaos", env=lambda app, number: ENV) as system:
+    with stormy("chaos") as system:
         found = storm(system, seed=seed, seconds=minutes * 60)
-        print(*found.told(), *found.crashed, sep="\n")
+        print(*found.told(), *found.crashed, sep="\n", flush=True)
+        system.rest()
         verdicts = judged(system, found, at_most=60)
     wrong = problems(found, verdicts, faults=round(minutes * 60 / GAP_S * 0.9), good=len(verdicts) * 8 // 10)
     print(dict(found.counts()), dict(Counter(verdict.value for verdict, _ in verdicts.values())))

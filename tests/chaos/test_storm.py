@@ -11,10 +11,8 @@ from snapkafka.checks import Verdict
 from snapkafka.checks.view import LogBounds, LogRecord
 from snapkafka.protocol.completion import Failure, SnapshotView
 from snapkafka.protocol.records import TopicPartition, Trigger
-from tests.chaos.faults import ENV
 from tests.chaos.judge import KINDS, Log, judged, problems
-from tests.chaos.storm import GAP_S, Fault, Storm, storm
-from tests.e2e.parts import live
+from tests.chaos.storm import GAP_S, Fault, Storm, storm, stormy
 
 SECONDS = 110
 
@@ -25,7 +23,7 @@ SECONDS = 110
 def test_a_storm_of_faults(namespace: str) -> None:
     """Every snapshot is captured and verified, or failed by a reason that names the culprit; none hangs; the next good
     one comes within 15 s of a fault; four of five are captured. All in the time of a calm machine, see `CALM_S`."""
-    with live(namespace, env=lambda app, number: ENV) as system:
+    with stormy(namespace) as system:
         found = storm(system, seed=1985, seconds=SECONDS)
         print(
             found.counts(),
@@ -35,6 +33,7 @@ def test_a_storm_of_faults(namespace: str) -> None:
             *found.crashed,
             sep="\n",
         )
+        system.rest()
         verdicts = judged(system, found, at_most=16)
         print(Counter(verdict.value for verdict, _ in verdicts.values()))
         assert problems(found, verdicts, faults=round(SECONDS / GAP_S * 0.8), good=10) == []

@@ -65,6 +65,11 @@ class Live:
         (epoch,) = self.observer.state.snapshots.keys() - before
         return self.decided(epoch)
 
+    def rest(self) -> None:
+        """End the load and stop the workers: who reads what is left has the machine for itself."""
+        self.observer.stop_load()
+        self.system.stop()
+
     def logs(self) -> str:
         return "\n".join(f"--- {worker.name}\n{worker.last_lines(30)}" for worker in self.system.workers)
 
@@ -77,13 +82,14 @@ def live(
     rate: float = RATE,
     slow_every: int = SLOW_EVERY,
     modules: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> Iterator[Live]:
-    """A broker of its own, the four workers, the accounts opened, the load on.
+    """A broker of its own (with these `properties`), the four workers, the accounts opened, the load on.
 
     The topics of the demo have fixed names, so each system gets a broker of its own.
     """
     with (
-        EmbeddedKafka() as broker,
+        EmbeddedKafka(properties=properties) as broker,
         running_system(broker.bootstrap, namespace, env=env, modules=modules or {}) as system,
         observing(broker.bootstrap, namespace) as observer,
     ):
