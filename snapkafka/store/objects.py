@@ -35,7 +35,7 @@ __all__ = ["JITTER_S", "ObjectStore"]
 #: Writers that begin at the same moment hit a limit of requests together, and together again when they retry.
 JITTER_S: Final = 0.5
 #: In the folder of a snapshot, that of one assembly.
-RUN: Final = re.compile(r"([^/]+/run-[0-9a-f]{32})/.+", re.DOTALL)
+RUN: Final = re.compile(r"([^/]+/run-[0-9a-f]{32})/.*", re.DOTALL)
 #: As often a manifest is put that somebody else keeps replacing.
 PUTS_MAX: Final = 10
 
@@ -209,7 +209,8 @@ class ObjectStore(Store):
         with self._errors("read"):
             before = datetime.now(UTC).timestamp() - older_than_s
             runs: dict[str, list[Mapping[str, Any]]] = {}
-            for path, info in self._found(folder).items():
+            # Whoever was killed before the first file, or after the last one, has left nothing but folders.
+            for path, info in self._found(folder, folders=True).items():
                 if run := _run(path):
                     runs.setdefault(run, []).append(info)
             old = {run: files for run, files in runs.items() if max(map(_written, files)) < before}
@@ -263,13 +264,17 @@ class ObjectStore(Store):
             return []
         return [item for item in found if item["type"] == "file"]
 
-    def _found(self, folder: str) -> Mapping[str, Mapping[str, Any]]:
-        """All files below a folder, by their paths."""
+    def _found(self, folder: str, *, folders: bool = False) -> Mapping[str, Mapping[str, Any]]:
+        """All files below a folder, by their paths.
+
+        Args:
+            folders: and the empty objects in the place of folders (`_delete_folders`).
+        """
         found = self._fs.find(self._path(folder), detail=True)
         return {
             name.removeprefix(f"{self._root}/"): info
             for name, info in found.items()
-            if info["type"] == "file" and not name.endswith("/")
+            if info["type"] == "file" and (folders or not name.endswith("/"))
         }
 
     def _below(self, folder: str) -> Mapping[str, int]:

@@ -25,6 +25,7 @@ from snapkafka.demo.system import wait_until
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import FileEntry, Manifest
+from snapkafka.ops import pruning
 from snapkafka.store import LocalStore, RemoteFolder, objects, open_manifest, open_store, reaching
 from snapkafka.store.objects import ObjectStore
 from snapkafka.testing.s3 import EmbeddedS3
@@ -246,6 +247,47 @@ async def test_prune_removes_what_it_may_and_nothing_else(store: ObjectStore) ->
     assert [(item.id, item.foreign) for item in planned.removed] == [("old", ("old/README",))]
     await ops.prune(store.uri, ops.Policy(last=1), planned)
     assert names(store) == ["mine.txt", "new.json", new.tables[0].files[0].path, "old/README"]
+
+
+def folders(store: ObjectStore) -> list[str]:
+    """The empty objects in the place of folders."""
+    return sorted(path for path in store._found("", folders=True) if path.endswith("/"))
+
+
+def put_folders(store: ObjectStore, run: str) -> None:
+    """What Hadoop's S3A leaves, and its committer if it is killed."""
+    for path in (f"{run}/", f"{run}/state/", f"{run}/state/__magic_job-1/tasks/"):
+        bucket, _, key = store._path(path).partition("/")
+        store._fs.call_s3("put_object", Bucket=bucket, Key=key, Body=b"")
+
+
+async def test_prune_removes_what_stands_in_the_place_of_folders(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a snapshot; and alone, where a job was killed before its first file or `prune` after the last one."""
+    for snapshot_id, content in (("old", "c"), ("new", "d")):
+        made = publish(store, snapshot_id=snapshot_id, content=content)
+        put_folders(store, made.tables[0].path.rpartition("/")[0])
+    text = store.text("new.json")
+    assert text is not None
+    put(store, "new.json", text.replace('"epoch": 7', '"epoch": 8').encode())
+    killed = f"gone/run-{'a' * 32}"
+    put_folders(store, killed)
+    put_folders(store, "mine")
+    policy = ops.Policy(last=1)
+    planned = await ops.plan_pruning(store.uri, policy)
+    assert planned.leftovers == (), "somebody may be at work there"
+    monkeypatch.setattr(pruning, "LEFTOVER_AFTER_S", -10.0)
+    planned = await ops.plan_pruning(store.uri, policy)
+    assert [(left.name, left.bytes) for left in planned.leftovers] == [(killed, 0)]
+    await ops.prune(store.uri, policy, planned)
+    kept = made.tables[0].path.rpartition("/")[0]
+    assert {path for path in folders(store) if not path.startswith("mine/")} == {
+        f"{kept}/",
+        f"{kept}/state/",
+        f"{kept}/state/__magic_job-1/tasks/",
+    }
+    assert len(folders(store)) == 6, "those that we did not write stay"
 
 
 async def test_verify_offline_finds_damage(store: ObjectStore) -> None:
