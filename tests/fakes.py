@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.records import (
     Assigned,
+    ChangelogEnd,
     Closed,
     CutReport,
     Hello,
@@ -17,6 +18,7 @@ from snapkafka.protocol.records import (
     LogEnd,
     Position,
     SentEnd,
+    Table,
     TopicPartition,
     Trigger,
 )
@@ -211,6 +213,7 @@ class Worker:
     Args:
         reports, closes: False for one that does not get there.
         sends: topics that it has sent to.
+        changelog: that of its table `t`, if it has one; `written`: where its partitions end, as they are cut.
     """
 
     def __init__(
@@ -223,13 +226,16 @@ class Worker:
         reports: bool = True,
         closes: bool = True,
         sends: tuple[str, ...] = (),
+        changelog: str = "",
     ) -> None:
+        self._changelog, self.written = changelog, 10
         self._ledger, self._n, self._epoch = ledger, 0, 0
         self._reports, self._closes, self._sends = reports, closes, sends
         self.tps = tuple(TopicPartition(topic, partition) for partition in range(partitions))
         inputs = (InputTopic(topic=topic, partitions=partitions),)
+        tables = (Table(name="t", changelog=changelog, partitions=partitions),) if changelog else ()
         self.process = ledger.put(
-            Hello(n=1_000 + len(ledger.entries), app=app, host="box", pid=7, inputs=inputs)
+            Hello(n=1_000 + len(ledger.entries), app=app, host="box", pid=7, inputs=inputs, tables=tables)
         )
         self.assigned = ledger.put(
             Assigned(process=self.process, n=self._next(), generation=1, inputs=self.tps)
@@ -265,6 +271,13 @@ class Worker:
                     report=report,
                     input_ends=ends,
                     cut_us=90,
+                    changelogs=tuple(
+                        ChangelogEnd(
+                            table="t", topic=self._changelog, partition=tp.partition, end=self.written
+                        )
+                        for tp in self.tps
+                        if self._changelog
+                    ),
                     sent=tuple(SentEnd(topic=to, partition=0, white_end=1, last_seq=0) for to in self._sends),
                 )
             )

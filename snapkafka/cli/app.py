@@ -184,7 +184,14 @@ def assemble(
 ) -> None:
     """Make tables of captured snapshots with Spark, and verify them."""
     if dry_run:
-        storing.tell_reading(lambda: connect(bootstrap), namespace, snapshots, as_json=as_json)
+        storing.tell_reading(
+            lambda: connect(bootstrap),
+            namespace,
+            snapshots,
+            storage=storage,
+            isolation=isolation,
+            as_json=as_json,
+        )
         return
     with job_log(told=not as_json) as log:
         found = run(

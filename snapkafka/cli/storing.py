@@ -123,15 +123,24 @@ def _print_examined(found: ops.Examined) -> None:
 
 
 def tell_reading(
-    connected: Callable[[], Connection], namespace: str, names: list[str], *, as_json: bool
+    connected: Callable[[], Connection],
+    namespace: str,
+    names: list[str],
+    *,
+    storage: str,
+    isolation: str,
+    as_json: bool,
 ) -> None:
     """How many records and bytes an assembly would read, topic by topic."""
-    found = run(lambda: ops.plan_assembly(connected(), namespace, names), as_json=as_json)
+    found = run(
+        lambda: ops.plan_assembly(connected(), namespace, names, storage=storage, isolation=isolation),
+        as_json=as_json,
+    )
     if as_json:
         print_json({"snapshots": found})
         return
     for item in found:
-        console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}")
+        console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}{escape(_delta(item))}")
         rows = table(
             "topic",
             "partitions",
@@ -143,6 +152,12 @@ def tell_reading(
             rows.add_row(escape(topic.topic), str(topic.partitions), f"{topic.records:,}", _size(topic.bytes))
         rows.add_row("[bold]in all[/]", "", f"{item.records:,}", _size(item.bytes))
         console.print(rows)
+
+
+def _delta(item: ops.Reading) -> str:
+    if item.as_full:
+        return f"  as if it were full: its parent {item.parent} is still to be assembled"
+    return f"  what is new since {item.parent}" if item.parent else ""
 
 
 def _size(count: int | None) -> str:

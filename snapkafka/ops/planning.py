@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from snapkafka.assembly.facts import DEFAULT_ISOLATION
+from snapkafka.assembly.parents import Base, find_base
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import log_bounds, log_sizes
 from snapkafka.kafka.reading import Opened, find_captured, opened
+from snapkafka.manifest import LedgerEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import open_store
 
 __all__ = ["Reading", "TopicReading", "plan_assembly"]
 
@@ -31,11 +35,17 @@ class TopicReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What would be read for a snapshot."""
+    """What would be read for a snapshot.
+
+    `parent`: what it builds on; empty: all of its state is read. `as_full`: where its delta begins is known when the
+    parent is assembled, which is asked for with it; what is said is what a full one would read, and more than that.
+    """
 
     id: str
     epoch: int
     topics: tuple[TopicReading, ...]
+    parent: str = ""
+    as_full: bool = False
 
     @property
     def records(self) -> int:
@@ -49,31 +59,70 @@ class Reading:
 
 
 async def plan_assembly(
-    where: Connection | Cluster, namespace: str, names: Sequence[str]
+    where: Connection | Cluster,
+    namespace: str,
+    names: Sequence[str],
+    *,
+    storage: str = "",
+    isolation: str = "",
 ) -> tuple[Reading, ...]:
-    """What `assemble` would read now, of each snapshot, with all of its state.
+    """What `assemble` would read now of the log, of each snapshot; of an incremental one its delta.
 
     Args:
-        names: as for `assemble`.
+        names, storage, isolation: as for `assemble`. A storage is only looked at, and only where a parent has to be.
 
     Raises:
-        UnknownSnapshotError, SnapshotFailedError, TimedOutError, OffsetsGoneError: as `assemble`.
+        UnknownSnapshotError, SnapshotFailedError, TimedOutError, OffsetsGoneError, BadInputError, StorageError: as
+            `assemble`.
     """
     if not names:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
     async with opened(where, namespace) as work:
         found = {find_captured(work.reading.state, name) for name in names}
-        return tuple([await _reading(work, item) for item in sorted(found, key=lambda item: item.epoch)])
+        readings, to_come = [], set[tuple[str, str]]()
+        for item in sorted(found, key=lambda item: item.epoch):
+            place = storage or item.storage
+            base = None
+            if item.type == "incremental":
+                base = await _base(
+                    work, item, place, isolation, parent_is_to_come=(item.parent, place) in to_come
+                )
+            readings.append(await _reading(work, item, base))
+            to_come.add((item.id, place))
+        return tuple(readings)
 
 
-async def _reading(work: Opened, snapshot: Captured) -> Reading:
+async def _base(
+    work: Opened, snapshot: Captured, place: str, isolation: str, *, parent_is_to_come: bool
+) -> Base | None:
+    """What an incremental snapshot builds on, as far as that is assembled."""
+    topic = work.ledger.topic
+    known = (await work.admin.describe_topics([topic])).get(topic)
+    ledger = LedgerEntry(topic=topic, topic_id=known.topic_id if known is not None else "")
+    store = open_store(place)
+    try:
+        return find_base(store, snapshot, ledger, isolation=isolation or DEFAULT_ISOLATION)
+    except SnapkafkaError:
+        if parent_is_to_come:
+            return None
+        raise
+
+
+async def _reading(work: Opened, snapshot: Captured, base: Base | None) -> Reading:
     unbound = CutView(snapshot)
     bounds = await log_bounds(work.admin, {*unbound.inputs, *unbound.changelogs})
-    view = CutView(snapshot, bounds)
-    require_offsets(view)
-    of_topics = groupby(reading_ranges(view), key=lambda item: item.topic)
+    starts = base.starts if base is not None else None
+    view = CutView(snapshot, bounds, starts)
+    require_offsets(view, starts=starts)
+    of_topics = groupby(reading_ranges(view, starts=starts), key=lambda item: item.topic)
     topics = [await _of_topic(work, view, topic, list(ranges)) for topic, ranges in of_topics]
-    return Reading(id=snapshot.id, epoch=snapshot.epoch, topics=tuple(topics))
+    return Reading(
+        id=snapshot.id,
+        epoch=snapshot.epoch,
+        topics=tuple(topics),
+        parent=snapshot.parent if snapshot.type == "incremental" else "",
+        as_full=snapshot.type == "incremental" and base is None,
+    )
 
 
 async def _of_topic(work: Opened, view: CutView, topic: str, ranges: list[ReadRange]) -> TopicReading:

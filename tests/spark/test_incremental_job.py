@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
+from snapkafka import ops
 from snapkafka.assembly import job
 from snapkafka.assembly.command import main
 from snapkafka.assembly.desk import Desk
@@ -107,6 +109,24 @@ def test_a_delta_has_what_changed_and_nothing_else(chain: Chain) -> None:
         ("red", "1", False),
         ("x", "999", False),
     ]
+
+
+def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.CaptureFixture[str]) -> None:
+    """As many records as the job then says that it has read: all offsets that are read here hold one."""
+    connection = Connection(bootstrap=chain.stage.bootstrap)
+    (plan,) = asyncio.run(
+        ops.plan_assembly(
+            connection, chain.stage.namespace, [chain.name("next")], storage=str(chain.store.root)
+        )
+    )
+    assert (plan.parent, plan.as_full) == (chain.name("snap"), False)
+    capfd.readouterr()
+    assert main(chain.arguments("next")) == 0
+    (told,) = json.loads(capfd.readouterr().out)["snapshots"]
+    assert told["work"]["records_read"] == plan.records
+    (changelog,) = (topic for topic in plan.topics if topic.topic == chain.stage.topic("balances"))
+    (read,) = (part for part in chain.manifest("next").read if part.topic == changelog.topic)
+    assert (read.start, read.end - read.start) == (7, changelog.records), "its parent is settled at 7"
 
 
 def test_assembled_twice_is_the_same(chain: Chain) -> None:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import json
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka import ops
 from snapkafka.cli import app as commands
-from snapkafka.errors import LedgerUnusableError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
+from snapkafka.errors import (
+    BadInputError,
+    LedgerUnusableError,
+    OffsetsGoneError,
+    SnapshotFailedError,
+    TimedOutError,
+    UnknownSnapshotError,
+)
+from snapkafka.kafka.reading import find_captured, read_ledger
+from snapkafka.manifest import LedgerEntry, SettledEntry, dump
 from snapkafka.ops.planning import TopicReading
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import LocalStore
 from tests.fakes import FakeCluster, FakeTopic, Worker
+from tests.unit.on_disk import write_snapshot
 
 
 @pytest.fixture
@@ -86,3 +101,114 @@ def test_the_command_starts_no_spark(cluster: FakeCluster) -> None:
     assert told["topics"] == [{"topic": "orders", "partitions": 2, "records": 120, "bytes": 900_000_000}]
     assert not {name for name in set(sys.modules) - before if name.startswith("pyspark")}
     assert call("nope").exit_code == 5
+
+
+# -- incremental ---------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Chain:
+    """`monday`, assembled, and `tuesday` that builds on it. The changelog has 1,000 records of a thousand bytes: 10
+    below the cut of monday, of which all below 7 was white for it, and 900 below that of tuesday."""
+
+    cluster: FakeCluster
+    folder: Path
+
+    def assembled(self, **other: Any) -> None:
+        """Write what an assembly of monday would."""
+        store = LocalStore(self.folder)
+        before = write_snapshot(store, "monday", 1, state=[{"app": "shop", "table": "t"}])
+        taken = find_captured(asyncio.run(read_ledger(self.cluster, "ns")).state, "monday")
+        settled = (SettledEntry(topic="changes", partition=0, offset=7),)
+        ledger = LedgerEntry(topic="_snapkafka.fake", topic_id="ab" * 16)
+        manifest = dataclasses.replace(
+            before,
+            epoch=taken.epoch,
+            captured=taken,
+            settled=settled,
+            isolation="read_committed",
+            ledger=ledger,
+        )
+        (self.folder / "monday.json").write_text(dump(dataclasses.replace(manifest, **other)))
+
+    def plan(self, *names: str, **more: str) -> tuple[ops.Reading, ...]:
+        return asyncio.run(ops.plan_assembly(self.cluster, "ns", names, storage=str(self.folder), **more))
+
+
+@pytest.fixture
+def chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chain:
+    made = FakeCluster()
+    worker = Worker(made.the_ledger, "shop", "orders", changelog="changes")
+    made.the_admin.topics = {
+        "orders": FakeTopic(1),
+        "changes": FakeTopic(1),
+        "_snapkafka.fake": FakeTopic(1, topic_id="ab" * 16),
+    }
+    made.the_admin.ends = {TopicPartition("orders", 0): 12, TopicPartition("changes", 0): 1_000}
+    made.the_admin.sizes = {"orders": (12_000, 0), "changes": (1_000_000, 0)}
+    monkeypatch.setattr(commands, "connect", lambda bootstrap: made)
+
+    async def take() -> None:
+        await ops.trigger(made, "ns", snapshot_id="monday", wait=True)
+        worker.written = 900
+        await ops.trigger(made, "ns", snapshot_id="tuesday", type="incremental", parent="monday", wait=True)
+
+    asyncio.run(take())
+    return Chain(made, tmp_path)
+
+
+def read_of(reading: ops.Reading, topic: str) -> tuple[int, int | None]:
+    (found,) = (item for item in reading.topics if item.topic == topic)
+    return found.records, found.bytes
+
+
+def test_of_an_incremental_one_its_delta_counts(chain: Chain) -> None:
+    """From where its parent was settled; of the full one all of the changelog. Inputs are read alike."""
+    chain.assembled()
+    monday, tuesday = chain.plan("monday", "tuesday")
+    assert read_of(monday, "changes") == (1_000, 1_000_000)
+    assert read_of(tuesday, "changes") == (993, 993_000)
+    assert read_of(monday, "orders") == read_of(tuesday, "orders")
+    assert [(item.parent, item.as_full) for item in (monday, tuesday)] == [("", False), ("monday", False)]
+    chain.assembled(settled=(SettledEntry(topic="changes", partition=0, offset=900),))
+    (tuesday,) = chain.plan("tuesday")
+    assert read_of(tuesday, "changes") == (100, 100_000), "only what stands behind the cut"
+
+
+def test_where_the_delta_begins_is_not_known_before_its_parent_is_assembled(chain: Chain) -> None:
+    """Asked for together they can be assembled; what is said then is the most that it can be."""
+    with pytest.raises(UnknownSnapshotError, match="builds on monday"):
+        chain.plan("tuesday")
+    monday, tuesday = chain.plan("tuesday", "monday")
+    assert read_of(tuesday, "changes") == read_of(monday, "changes")
+    assert (tuesday.parent, tuesday.as_full) == ("monday", True)
+
+
+def test_a_parent_on_which_assembly_would_not_build_is_refused(chain: Chain) -> None:
+    chain.assembled(verdict="INCONSISTENT")
+    with pytest.raises(BadInputError, match="it is INCONSISTENT"):
+        chain.plan("tuesday")
+    chain.assembled(ledger=LedgerEntry(topic="_snapkafka.fake", topic_id="cd" * 16))
+    with pytest.raises(BadInputError, match="it is of another ledger"):
+        chain.plan("tuesday")
+    chain.assembled()
+    with pytest.raises(BadInputError, match="it was read with read_committed"):
+        chain.plan("tuesday", isolation="read_uncommitted")
+    chain.cluster.the_admin.starts = {TopicPartition("changes", 0): 8}
+    with pytest.raises(OffsetsGoneError, match="builds on its parent"):
+        chain.plan("tuesday")
+
+
+def test_the_command_says_what_is_new_and_touches_nothing(chain: Chain) -> None:
+    chain.assembled(settled=(SettledEntry(topic="changes", partition=0, offset=900),))
+    before = {path: path.stat().st_mtime_ns for path in chain.folder.rglob("*")}
+    shown = call("tuesday", "--storage", str(chain.folder))
+    assert shown.exit_code == 0, shown.output
+    assert "what is new since monday" in shown.stdout
+    assert "100.0 kB" in shown.stdout
+    (told,) = json.loads(call("tuesday", "--storage", str(chain.folder), "--json").stdout)["snapshots"]
+    assert (told["parent"], told["as_full"]) == ("monday", False)
+    assert {path: path.stat().st_mtime_ns for path in chain.folder.rglob("*")} == before
+    assert "as if it were full" in " ".join(
+        call("monday", "tuesday", "--storage", str(chain.folder / "new")).stdout.split()
+    )
