@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,13 +19,13 @@ from snapkafka.assembly import job, meter, source
 from snapkafka.assembly.desk import Desk
 from snapkafka.assembly.meter import Meter, step
 from snapkafka.assembly.progress import Work, Working
-from snapkafka.checks import ReadRange
+from snapkafka.checks import ReadRange, reading_ranges
 from snapkafka.checks.invariants import Invariant
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
-from tests.spark.scene import Stage, play
+from tests.spark.scene import Sender, Stage, play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -135,6 +138,61 @@ def test_meanwhile_it_tells_how_far_it_is(done: Done) -> None:
     assert running
     assert {item.name for item in running} <= NAMES
     assert all(0 <= item.done <= item.tasks for item in running)
+
+
+# -- a damaged log -------------------------------------------------------------------------------------------
+
+
+Places = dict[str, tuple[str, int, int]]
+
+
+@pytest.fixture(scope="module")
+def damaged(kafka: Broker) -> list[tuple[Stage, Places]]:
+    """Logs, and what is wrong with them, by check."""
+    one = play(kafka.bootstrap, f"m{os.getpid()}-red", red_received=True)
+    forger = Sender(one, 2, "beta")  # in the name of beta's process, behind its marker, in white
+    assert forger.send(one.tp("orders"), b"forged", b"{}", seq=77) == 11
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    for deleted in admin.delete_records([KafkaPartition(*one.tp("credits"), 1)]).values():
+        assert deleted.result().low_watermark == 1
+    other = play(kafka.bootstrap, f"m{os.getpid()}-cause", later_cause=True)
+    return [
+        (
+            one,
+            {
+                "V1": (*one.tp("orders"), 11),
+                "V2": (*one.tp("orders"), 8),
+                "V4": (*one.tp("credits"), 0),
+            },
+        ),
+        (other, {"V5": (*other.tp("balances"), 2)}),
+    ]
+
+
+@pytest.mark.parametrize("wanted", [(), (FEW,)], ids=["stamps alone", "with tables"])
+def test_what_is_damaged_is_found_with_the_meter_on_as_without(
+    spark: SparkSession,
+    damaged: list[tuple[Stage, Places]],
+    wanted: tuple[Invariant, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It counts on the very plan that the checks read by, again and again, while they look for what is wrong."""
+    monkeypatch.setattr(meter, "EVERY_S", 0.001)
+    for stage, places in damaged:
+        told: list[Working] = []
+        with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
+            captured = desk.captured(f"{stage.namespace}-snap")
+            view = desk.look(captured, "read_uncommitted")
+            settings = job.Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
+        metered = Meter(spark, captured.id, told.append)
+        seen = job.verify(spark, view, settings, wanted=wanted, meter=metered)
+        assert seen == job.verify(spark, view, settings, wanted=wanted)
+        failed = {one.check: one.witnesses[0] for one in seen if one.status == "failed"}
+        found = {check: (first.topic, first.partition, first.offset) for check, first in failed.items()}
+        assert found == places
+        assert told
+        rows = source.read_ranges(spark, reading_ranges(view), bootstrap=stage.bootstrap).count()
+        assert metered.work(()).records_read == rows, "each record counts once, however often it is looked at"
 
 
 def test_where_spark_has_died_its_own_error_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
