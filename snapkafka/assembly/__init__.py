@@ -4,7 +4,8 @@
 |---|---|
 | `session` | the one place where a Spark session is made |
 | `source` | exact offset ranges of topics as a DataFrame |
-| `decode` | our header; keys and values as texts |
+| `decode` | our header |
+| `codecs` | keys and values as texts; `numbered`: by the schemas of a registry, which `registry` asks |
 | `lookups` | the captured snapshot as small DataFrames, to be joined with |
 | `tables` | state, channels, messages, processes, positions |
 | `parents` | what an incremental snapshot builds on, and whether it can; `deltas`: its state |

@@ -1,13 +1,13 @@
 """Keys and values as people wrote them: bytes to text, by the codec that their table has.
 
-JSON, text, base64 of either and Avro are Spark expressions. Any other codec is the app's own: it is loaded where the
-data is, by a function over batches (Arrow), and only if the user names the module that registers it. What cannot be
-decoded stays bytes, with the reason; nothing undecodable ends a job.
+JSON, text, base64 of either and Avro are Spark expressions; schemas are given, or a registry is asked for them
+(`numbered`). Any other codec is the app's own: it is loaded where the data is, by a function over batches (Arrow), and
+only if the user names the module that registers it. What cannot be decoded stays bytes, with the reason; nothing
+undecodable ends a job.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,7 +15,10 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
-from pyspark.sql.avro.functions import from_avro
+
+from .avro_values import as_json, quoted
+from .numbered import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
+from .registry import Registry
 
 __all__ = [
     "JSON_CODECS",
@@ -37,9 +40,6 @@ PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
 REFUSED: Final = " is not decoded: pickles execute what they hold"
 #: Strings without escapes, as most keys are: valid JSON, and their content is what stands between the quotes.
 PLAIN_STRING: Final = r'\A"[^"\\\x00-\x1f]*"\z'
-#: Before the number of a schema in a registry (4 bytes) and the Avro that it describes.
-REGISTRY_MAGIC: Final = b"\x00"
-REGISTRY_PREFIX: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +51,13 @@ class Decoding:
         unpickle: whether pickles are loaded, which executes whatever they hold.
         avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number that a schema registry gave it: of
             these the bytes begin with a zero byte and that number.
+        registry: is asked for the schemas of other numbers that bytes begin with.
     """
 
     codecs: tuple[str, ...] = ()
     unpickle: bool = False
     avro: Mapping[str, str] = field(default_factory=dict)
+    registry: Registry | None = None
 
 
 PLAIN: Final = Decoding()
@@ -70,18 +72,20 @@ def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
     """Adds `_key` and `_value`, of type `struct<json string, text string, why string>`, for binary `key` and `value`.
 
     `json` is the content as JSON, `text` the same with a JSON string as its content and other text as it is; both are
-    null where there is nothing or it cannot be decoded, and then `why` says the reason.
+    null where there is nothing or it cannot be decoded, and then `why` says the reason. With a registry the table is
+    read, now, for the numbers of schemas in it.
 
     Args:
         table: with the `topic`, that Avro schemas go by, and `key_codec` and `value_codec`, null where nobody knows
             it: then text that may be JSON.
     """
     sides = ("key", "value")
+    numbered = _looked_up(table, sides, decoding)
     # Step by step: what several expressions need is worked out once.
     return (
         table.withColumns({f"_{name}_utf8": _utf8(_data(name)) for name in sides})
         .withColumns({f"_{name}_json": _json_of(name) for name in sides})
-        .withColumns({f"_{name}": _form(name, decoding) for name in sides})
+        .withColumns({f"_{name}": _form(name, decoding, numbered) for name in sides})
         .drop(*(f"_{name}_{step}" for name in sides for step in ("utf8", "json")))
     )
 
@@ -140,18 +144,20 @@ def _json_of(name: str) -> Column:
     return fn.when(_is_plain_string(utf8) | fn.try_parse_json(utf8).isNotNull(), utf8)
 
 
-def _form(name: str, decoding: Decoding) -> Column:
+def _form(name: str, decoding: Decoding, numbered: Numbered | None) -> Column:
     raw, codec, inner = fn.col(name), fn.col(f"{name}_codec"), _inner(name)
     is_json, is_text = inner.isin(*JSON_CODECS), inner.isin(*TEXT_CODECS)
     by_the_app = _by_the_app(raw, codec, ~is_json & ~is_text, decoding)
     found = fn.when(codec.isNull() | is_json | is_text, _plain(name, is_json, is_text)).otherwise(by_the_app)
+    if numbered is not None:
+        found = numbered.decoded(name, _number(name), found, _of_json)
     return fn.when(raw.isNotNull(), _by_schema(found, name, decoding)).otherwise(_struct())
 
 
 def _plain(name: str, is_json: Column, is_text: Column) -> Column:
     """JSON, text, or where it is neither of them what looks like JSON and otherwise text."""
     utf8, parsed = fn.col(f"_{name}_utf8"), fn.col(f"_{name}_json")
-    content = fn.when(is_text, _quoted(utf8)).otherwise(parsed)
+    content = fn.when(is_text, quoted(utf8)).otherwise(parsed)
     text = (
         fn.when(is_text, utf8).when(parsed.isNotNull(), _text_of(parsed)).when(is_json, None).otherwise(utf8)
     )
@@ -186,38 +192,50 @@ def _utf8(data: Column) -> Column:
     return fn.try_validate_utf8(data.cast("string"))
 
 
-def _quoted(text: Column) -> Column:
-    """Anything as JSON."""
-    wrapped = fn.to_json(fn.struct(text.alias("v")), {"ignoreNullFields": "false"})
-    return wrapped.substr(fn.lit(len('{"v":') + 1), fn.length(wrapped) - len('{"v":}'))
-
-
 # --- Avro -----------------------------------------------------------------------------------------------------------
 
 
 def _by_schema(found: Column, name: str, decoding: Decoding) -> Column:
-    """`found`, but Avro where a schema is known by the topic, or by the number in front of what is no text."""
-    raw, codec = fn.col(name), fn.col(f"{name}_codec")
+    """`found`, but Avro where a schema is given for the topic, or for the number in front of what is no text."""
+    raw = fn.col(name)
     for known, schema in sorted(decoding.avro.items()):
         if known.isdecimal():
-            prefix = REGISTRY_MAGIC + int(known).to_bytes(REGISTRY_PREFIX - 1, "big")
-            of_number = fn.substring(raw, 1, REGISTRY_PREFIX) == fn.lit(prefix)
-            applies = of_number & (codec.isNull() | ~codec.isin(*TEXT_CODECS))
-            data = raw.substr(fn.lit(REGISTRY_PREFIX + 1), fn.length(raw))
+            prefix = MAGIC + int(known).to_bytes(PREFIX_BYTES - 1, "big")
+            applies = (fn.substring(raw, 1, PREFIX_BYTES) == fn.lit(prefix)) & _no_text(name)
+            data = raw.substr(fn.lit(PREFIX_BYTES + 1), fn.length(raw))
         elif known.endswith(f"-{name}"):
             applies, data = fn.col("topic") == known.removesuffix(f"-{name}"), raw
         else:
             continue
-        found = fn.when(applies, _avro(data, schema, f"not Avro by the schema {known}")).otherwise(found)
+        content = as_json(data, schema)
+        why = fn.when(content.isNull(), f"not Avro by the schema {known}")
+        found = fn.when(applies, _of_json(content, why)).otherwise(found)
     return found
 
 
-def _avro(data: Column, schema: str, reason: str) -> Column:
-    # A record of one field is encoded as the field: around any schema it tells what cannot be read from empty values.
-    around = {"type": "record", "name": "Around", "fields": [{"name": "v", "type": json.loads(schema)}]}
-    value = from_avro(data, json.dumps(around), {"mode": "PERMISSIVE"})["v"]
-    content = fn.when(value.isNotNull(), _quoted(value))
-    return _struct(content, _text_of(content), fn.when(content.isNull(), reason))
+def _looked_up(table: DataFrame, sides: tuple[str, ...], decoding: Decoding) -> Numbered | None:
+    """What the registry knows of the table, where one is to be asked. What is given needs no asking."""
+    if decoding.registry is None:
+        return None
+    asked = {
+        side: fn.when(~fn.concat("topic", fn.lit(f"-{side}")).isin(list(decoding.avro)), _number(side))
+        for side in sides
+    }
+    return look_up(table, asked, decoding.registry, decoding.avro)
+
+
+def _number(name: str) -> Column:
+    """The number of a schema that stands before what is no text."""
+    return fn.when(_no_text(name), number_in(fn.col(name)))
+
+
+def _no_text(name: str) -> Column:
+    codec = fn.col(f"{name}_codec")
+    return codec.isNull() | ~codec.isin(*TEXT_CODECS)
+
+
+def _of_json(content: Column, why: Column) -> Column:
+    return _struct(content, _text_of(content), why)
 
 
 # --- Codecs of the app ----------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from .manifests import check_entries
 from .options import parser
 from .parents import Base, find_base
 from .progress import Working, as_line, in_words, now_and_then
+from .registry import Registry
 from .report import assembled, report, verified
 
 __all__ = ["main"]
@@ -97,7 +98,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
     given_sql, connection = _invariants(options), _connection(options.bootstrap)
     wanted, asked = ((), given_sql) if options.ask else (given_sql, ())
-    schemas = _schemas(options)
+    schemas, registry = _schemas(options), _registry(options)
     given = _store(options.storage) if options.storage else None
     with Desk(connection, options.namespace) as desk:
         # What can be refused is refused before Spark takes its seconds to start.
@@ -123,7 +124,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
 
             invariants.require_valid(spark, asked)
             for captured, store in work:
-                settings = _settings(options, desk.ledger(captured), schemas, spared)
+                settings = _settings(options, desk.ledger(captured), schemas, registry, spared)
                 view = desk.look(captured, options.isolation)  # as it is by now
                 base, meter = _base(store, captured, desk, options), Meter(spark, captured.id, options.tell)
                 manifest = job.assemble(
@@ -161,7 +162,8 @@ def _base(store: Store, captured: Captured, desk: Desk, options: argparse.Namesp
 def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     if not options.manifest:
         raise BadInputError("no manifest is named", hint="add --manifest PATH")
-    connection, given, schemas = _connection(options.bootstrap), _invariants(options), _schemas(options)
+    connection, given = _connection(options.bootstrap), _invariants(options)
+    schemas, registry = _schemas(options), _registry(options)
     work = []
     for path in options.manifest:
         _, manifest = read_manifest(path)
@@ -179,7 +181,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
         for path, manifest, view in work:
             # Without others named, the invariants are those of the manifest, as they were run then.
             wanted = given or tuple(Invariant(name=item.name, sql=item.sql) for item in manifest.invariants)
-            settings = _settings(options, manifest.ledger, schemas, spared)
+            settings = _settings(options, manifest.ledger, schemas, registry, spared)
             meter = Meter(spark, manifest.id, options.tell)
             outcomes = job.verify(spark, view, settings, wanted=wanted, meter=meter, say=options.say)
             cut = manifest.captured
@@ -231,6 +233,12 @@ def _schemas(options: argparse.Namespace) -> dict[str, str]:
     return schemas
 
 
+def _registry(options: argparse.Namespace) -> Registry | None:
+    if not options.schema_registry:
+        return None
+    return Registry.from_environment(options.schema_registry, os.environ, options.say)
+
+
 def _store(uri: str) -> Store:
     store = open_store(uri)
     store.check_writable()
@@ -238,7 +246,11 @@ def _store(uri: str) -> Store:
 
 
 def _settings(
-    options: argparse.Namespace, ledger: LedgerEntry, schemas: dict[str, str], spared: dict[str, str]
+    options: argparse.Namespace,
+    ledger: LedgerEntry,
+    schemas: dict[str, str],
+    registry: Registry | None,
+    spared: dict[str, str],
 ) -> Any:
     from .codecs import Decoding
     from .job import Settings
@@ -249,7 +261,9 @@ def _settings(
         isolation=options.isolation,
         tail_max=options.tail_max,
         options={**kafka_options(os.environ), **spared},
-        decoding=Decoding(codecs=tuple(options.codecs), unpickle=options.unpickle, avro=schemas),
+        decoding=Decoding(
+            codecs=tuple(options.codecs), unpickle=options.unpickle, avro=schemas, registry=registry
+        ),
     )
 
 

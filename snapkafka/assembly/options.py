@@ -68,6 +68,12 @@ def parser() -> argparse.ArgumentParser:
         help="a schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it",
     )
     add(
+        "--schema-registry",
+        default=environ.get("SNAPKAFKA_SCHEMA_REGISTRY", ""),
+        metavar="URL",
+        help="ask it for the schemas whose numbers keys and values begin with",
+    )
+    add(
         "--tail-max",
         type=int,
         default=TAIL_MAX,

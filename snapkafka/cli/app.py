@@ -27,6 +27,7 @@ from .options import (
     MaxMbS,
     Namespace,
     Parameters,
+    SchemaRegistry,
     Storage,
     Unpickle,
     moment_ms,
@@ -176,6 +177,7 @@ def assemble(
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
+    schema_registry: SchemaRegistry = "",
     max_mb_s: MaxMbS = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say how much would be read; starts no Spark, writes nothing.")
@@ -206,6 +208,7 @@ def assemble(
                 codecs=codecs or (),
                 unpickle=unpickle,
                 avro=avro or (),
+                schema_registry=schema_registry,
                 max_mb_s=max_mb_s,
                 say=log.say,
                 progress=log.progress,
@@ -235,6 +238,7 @@ def verify(
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
+    schema_registry: SchemaRegistry = "",
     max_mb_s: MaxMbS = None,
     record: Annotated[bool, typer.Option("--record", help="Write the verdict to the ledger.")] = False,
     offline: Annotated[
@@ -262,6 +266,7 @@ def verify(
                 codecs=codecs or (),
                 unpickle=unpickle,
                 avro=avro or (),
+                schema_registry=schema_registry,
                 record=record,
                 max_mb_s=max_mb_s,
                 say=log.say,

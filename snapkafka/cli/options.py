@@ -19,6 +19,7 @@ __all__ = [
     "MaxMbS",
     "Namespace",
     "Parameters",
+    "SchemaRegistry",
     "Storage",
     "Unpickle",
     "moment_ms",
@@ -71,6 +72,16 @@ Avro = Annotated[
         "--avro",
         metavar="NAME=FILE",
         help="A schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it.",
+    ),
+]
+SchemaRegistry = Annotated[
+    str,
+    typer.Option(
+        "--schema-registry",
+        metavar="URL",
+        envvar="SNAPKAFKA_SCHEMA_REGISTRY",
+        show_envvar=True,
+        help="Ask it for the schemas whose numbers keys and values begin with.",
     ),
 ]
 MaxMbS = Annotated[

@@ -22,6 +22,7 @@ from .options import (
     Isolation,
     Namespace,
     Parameters,
+    SchemaRegistry,
     Unpickle,
 )
 from .progress import say
@@ -73,6 +74,7 @@ def watch(
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
+    schema_registry: SchemaRegistry = "",
     as_json: AsJson = False,
 ) -> None:
     """Take snapshots until a stable predicate holds: the computation has ended, some wait in a circle."""
@@ -92,6 +94,7 @@ def watch(
             codecs=codecs or (),
             unpickle=unpickle,
             avro=avro or (),
+            schema_registry=schema_registry,
             told=_tell_as_json if as_json else _tell,
             say=None if as_json else say,
         ),

@@ -64,6 +64,7 @@ async def assemble(
     codecs: Sequence[str] = (),
     unpickle: bool = False,
     avro: Sequence[str] = (),
+    schema_registry: str = "",
     max_mb_s: float | None = None,
     say: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
@@ -81,6 +82,8 @@ async def assemble(
         codecs: modules to import where the data is, for the codecs that they register with Faust.
         unpickle: load pickles, which executes whatever they hold.
         avro: `name=file`: schemas by `TOPIC-key`, `TOPIC-value`, or their number in a schema registry.
+        schema_registry: the URL of one that is asked for others; the job gets it by its environment, as it may hold a
+            password.
         max_mb_s: no broker sends more megabytes a second; takes the right to set quotas.
         say: hears each line of the job's log.
         progress: hears how far it is.
@@ -102,6 +105,7 @@ async def assemble(
         ],
         say,
         progress,
+        schema_registry,
     )
 
 
@@ -118,6 +122,7 @@ async def verify(
     codecs: Sequence[str] = (),
     unpickle: bool = False,
     avro: Sequence[str] = (),
+    schema_registry: str = "",
     max_mb_s: float | None = None,
     record: bool = False,
     say: Callable[[str], None] | None = None,
@@ -130,7 +135,7 @@ async def verify(
             manifest lies.
         manifest: the manifest itself: then neither namespace nor ledger is needed.
         record: write the verdict to the ledger.
-        codecs, unpickle, avro: as for `assemble`, where invariants look at what they decode.
+        codecs, unpickle, avro, schema_registry: as for `assemble`, where invariants look at what they decode.
         max_mb_s, say, progress: as for `assemble`.
 
     Raises:
@@ -149,6 +154,7 @@ async def verify(
         ],
         say,
         progress,
+        schema_registry,
     )
 
 
@@ -173,6 +179,7 @@ async def _job(
     arguments: list[str],
     say: Callable[[str], None] | None,
     progress: Callable[[Working], None] | None,
+    schema_registry: str,
 ) -> tuple[Assembled, ...]:
     """Run it; credentials go the way of the environment. It ends with us, whatever happens."""
     if find_spec("pyspark") is None:
@@ -185,7 +192,7 @@ async def _job(
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=os.environ,
+        env={**os.environ, "SNAPKAFKA_SCHEMA_REGISTRY": schema_registry} if schema_registry else os.environ,
         limit=LINE_BYTES_MAX,
     )
     last = ""

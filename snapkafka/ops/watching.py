@@ -100,6 +100,7 @@ async def watch(
     codecs: Sequence[str] = (),
     unpickle: bool = False,
     avro: Sequence[str] = (),
+    schema_registry: str = "",
     told: Callable[[Round], None] = lambda item: None,
     say: Callable[[str], None] | None = None,
 ) -> Round:
@@ -113,7 +114,7 @@ async def watch(
         every_ms: from one trigger to the next; where a round takes longer, the next one begins when it ends.
         timeout_ms: for all of it; None: for ever.
         keep_last: remove the snapshots that were taken here, all but those that `prune` would keep with this number.
-        isolation, codecs, unpickle, avro: as for `assemble`.
+        isolation, codecs, unpickle, avro, schema_registry: as for `assemble`.
         told: hears of each round.
         say: hears each line of an assembly's progress.
 
@@ -143,6 +144,7 @@ async def watch(
             codecs=codecs,
             unpickle=unpickle,
             avro=avro,
+            schema_registry=schema_registry,
             say=say,
         )
         return found

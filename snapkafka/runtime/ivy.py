@@ -21,27 +21,34 @@ if TYPE_CHECKING:
 __all__ = ["S3_JARS", "SPARK_JARS", "JarSet", "cached_jars", "jars", "spark_jars"]
 
 
+#: What makes Ivy know Maven's classifiers.
+MAVEN: Final = ' xmlns:m="http://ant.apache.org/ivy/maven"'
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JarSet:
     """Jars that belong together: Ivy modules, as `organisation:name:revision`.
 
-    With `transitive` unset exactly these are fetched, nothing that they name in turn.
+    With `transitive` unset exactly these are fetched, nothing that they name in turn. With `application` set there is
+    one module, and what it has is a program with all that it needs, packed into a zip (`...-all.zip`), and unpacked
+    here; its first jar is the one to run.
     """
 
     name: str
     modules: tuple[str, ...]
     transitive: bool
+    application: bool = False
 
     def ivy_xml(self) -> str:
         """What Ivy is told to fetch. Its text also names the set's place in the cache: another set, another place."""
         lines = [
             f'    <dependency org="{org}" name="{name}" rev="{rev}" transitive="{str(self.transitive).lower()}"'
-            ' conf="default->default"/>'
+            f' conf="default->default"{self._packed(name)}'
             for org, name, rev in (module.split(":") for module in self.modules)
         ]
         return "\n".join(
             (
-                '<ivy-module version="2.0">',
+                f'<ivy-module version="2.0"{MAVEN if self.application else ""}>',
                 f'  <info organisation="snapkafka" module="{self.name}"/>',
                 '  <configurations><conf name="default"/></configurations>',
                 "  <dependencies>",
@@ -51,13 +58,18 @@ class JarSet:
             )
         )
 
+    def _packed(self, name: str) -> str:
+        if not self.application:
+            return "/>"
+        return f'><artifact name="{name}" type="zip" ext="zip" m:classifier="all"/></dependency>'
+
     def place(self) -> Path:
         return cache_dir() / "jars" / f"{self.name}-{sha256(self.ivy_xml().encode()).hexdigest()[:12]}"
 
     def first_jar(self) -> str:
         """The file name of the first module's jar: the one without which the set is not whole."""
         _, name, revision = self.modules[0].split(":")
-        return f"{name}-{revision}.jar"
+        return f"{name}-{revision}{'-runner' if self.application else ''}.jar"
 
 
 #: Spark's own Kafka source and Avro functions, in the versions that were run together with pyspark 4.1.
@@ -144,11 +156,15 @@ def _fetch_jars(wanted: JarSet, runtime: Java) -> None:
         run_fetch(
             [str(runtime.executable), *proxy_flags(os.environ), "-jar", str(_ivy_jar())]
             + (["-settings", settings] if settings else [])
-            + ["-cache", str(ivy_cache), "-ivy", str(ivy_xml), "-confs", "default", "-types", "jar", "bundle"]
+            + ["-cache", str(ivy_cache), "-ivy", str(ivy_xml), "-confs", "default"]
+            + ["-types", *(("zip",) if wanted.application else ("jar", "bundle"))]
             + ["-retrieve", str(new / "[artifact]-[revision].[ext]")],
             what=f"the {wanted.name} jars",
             hint="check the network, or name a repository that can be reached in SNAPKAFKA_IVY_SETTINGS",
         )
+        for packed in new.glob("*.zip"):
+            shutil.unpack_archive(packed, new)
+            packed.unlink()
     shutil.rmtree(ivy_cache, ignore_errors=True)
 
 

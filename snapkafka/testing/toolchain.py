@@ -1,7 +1,7 @@
 """What the tests need beyond `snapkafka.runtime`: the jars of a whole Kafka broker, and of an S3 server.
 
-Standard library only. `python -m snapkafka.testing.toolchain [java] [kafka] [spark] [s3] [s3proxy]` fetches what is
-missing and says where it is.
+Standard library only. `python -m snapkafka.testing.toolchain [java] [kafka] [spark] [s3] [s3proxy] [registry]`
+fetches what is missing and says where it is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["KAFKA_JARS", "S3_SERVER_JARS", "kafka_jars"]
+__all__ = ["KAFKA_JARS", "REGISTRY_JARS", "S3_SERVER_JARS", "kafka_jars"]
 
 #: The broker, and slf4j's simplest logger, so that a broker which does not start can say why.
 KAFKA_JARS: Final = JarSet(
@@ -64,6 +64,16 @@ S3_SERVER_JARS: Final = JarSet(
 )
 
 
+#: Apicurio Registry, which keeps what it is told in memory: 140 MB, fetched when first asked for. The last release that
+#: is published as a program.
+REGISTRY_JARS: Final = JarSet(
+    name="registry",
+    modules=("io.apicurio:apicurio-registry-app:2.6.13.Final",),
+    transitive=False,
+    application=True,
+)
+
+
 def kafka_jars() -> list[Path]:
     """The class path of a Kafka 4.1 broker, fetched where it is missing.
 
@@ -79,6 +89,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "kafka": lambda: f"Kafka: {len(kafka_jars())} jars in {KAFKA_JARS.place()}",
     "spark": lambda: f"Spark: {len(spark_jars())} jars in {SPARK_JARS.place()}",
     "s3": lambda: f"S3: {len(jars(S3_JARS))} jars in {S3_JARS.place()}",
+    "registry": lambda: f"schema registry: {len(jars(REGISTRY_JARS))} jar to run in {REGISTRY_JARS.place()}",
     "s3proxy": lambda: f"S3 server: {len(jars(S3_SERVER_JARS))} jars in {S3_SERVER_JARS.place()}",
 }
 

@@ -74,12 +74,14 @@ class Job:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._program, self._called = folder / "job.py", folder / "called.json"
+        self._registry = folder / "registry"
         monkeypatch.setattr(assembling, "JOB", (sys.executable, str(self._program)))
 
     def says(self, told: object, *, status: int = 0, lines: tuple[str, ...] = ()) -> None:
         self._program.write_text(
-            "import json, pathlib, sys\n"
+            "import json, os, pathlib, sys\n"
             f"pathlib.Path({str(self._called)!r}).write_text(json.dumps(sys.argv[1:]))\n"
+            f"pathlib.Path({str(self._registry)!r}).write_text(os.environ.get('SNAPKAFKA_SCHEMA_REGISTRY', ''))\n"
             f"for line in {lines!r}: print(line, file=sys.stderr)\n"
             f"print({told if isinstance(told, str) else json.dumps(told)!r})\n"
             f"sys.exit({status})\n"
@@ -89,6 +91,11 @@ class Job:
     def arguments(self) -> list[str]:
         found: list[str] = json.loads(self._called.read_text())
         return found
+
+    @property
+    def registry(self) -> str:
+        """The URL that its environment has."""
+        return self._registry.read_text()
 
 
 @pytest.fixture
@@ -275,3 +282,23 @@ def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
         result = RUNNER.invoke(app, [*command, *decoding])
         assert result.exit_code == 0, result.output
         assert job.arguments[-6:] == [*decoding, "--json"]
+
+
+def test_the_url_of_a_schema_registry_is_on_no_command_line(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hold a password, and everybody may look at command lines."""
+    from snapkafka.cli.app import app
+
+    job.says({"snapshots": [RESULT]})
+    url = "https://me:secret@registry:8081"
+    for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
+        result = RUNNER.invoke(app, [*command, "--schema-registry", url])
+        assert result.exit_code == 0, result.output
+        assert job.registry == url
+        assert not [argument for argument in job.arguments if "secret" in argument]
+    RUNNER.invoke(app, ["assemble", "mine"])
+    assert job.registry == ""
+    monkeypatch.setenv("SNAPKAFKA_SCHEMA_REGISTRY", url)
+    RUNNER.invoke(app, ["assemble", "mine"])
+    assert job.registry == url

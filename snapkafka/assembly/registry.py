@@ -1,0 +1,267 @@
+"""A schema registry, asked by its URL: what speaks as Confluent's does (`GET /schemas/ids/{id}`), Apicurio among them.
+
+Nothing that it says or does not say ends a job: a schema that cannot be had is a reason, in words that are the same
+each time. Whatever may pass (no connection, 429, 5xx) is asked again, after pauses and within a bound for the whole
+job. Credentials go to the registry itself and nowhere else: no redirect takes them to another place, and no text that
+comes from here holds them. Standard library only: it runs on the driver, a few times per job.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from snapkafka.errors import BadInputError
+
+__all__ = ["AVRO", "AWAY", "JSON", "Missing", "Registry", "Schema"]
+
+#: Types of schemas, as registries call them; an answer without one is Avro.
+AVRO: Final = "AVRO"
+JSON: Final = "JSON"
+#: Pauses before a question is asked again.
+PAUSES_S: Final = (0.2, 0.4, 0.8, 1.6)
+#: No answer takes longer.
+ANSWER_S: Final = 10.0
+#: So long a job waits for a registry that fails, in all.
+LOST_MAX_S: Final = 30.0
+#: No schema is larger.
+ANSWER_BYTES_MAX: Final = 8_000_000
+#: A schema refers to no more others.
+REFERENCES_MAX: Final = 200
+ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
+
+AWAY: Final = "the registry does not answer"
+REFUSES: Final = "the registry refuses to answer"
+FAILS: Final = "the registry fails"
+GARBAGE: Final = "the registry's answer cannot be read"
+UNKNOWN: Final = "it is not in the registry"
+#: There is no such question in an older registry.
+NO_SUCH: Final = (404, 405, 501)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """A schema as its registry has it.
+
+    Args:
+        kind: `AVRO`, `JSON`, or whatever else the registry calls it.
+        text: as it was registered.
+        needs: the schemas that it refers to, each after those that it needs itself.
+    """
+
+    kind: str
+    text: str
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What cannot be had, and why. `absent`: the registry says that there is no such thing."""
+
+    why: str
+    absent: bool = False
+
+
+class Registry:
+    """The registry at a URL. What it has said once, also that it says nothing, stands for the length of a job.
+
+    Args:
+        url: `http://host:port/path` or `https://...`, also with `user:password@` in it.
+        user, password: Basic authentication, where the URL has none.
+        say: hears, once, what is wrong with it.
+        clock, sleep: for tests.
+
+    Raises:
+        BadInputError: that is no URL of a registry.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        user: str = "",
+        password: str = "",
+        say: Callable[[str], None] = lambda text: None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        parts, place = _parts(url)
+        self.place = f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
+        user, password = (
+            (urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or ""))
+            if parts.username
+            else (user, password)
+        )
+        self._headers = {"Accept": ACCEPT}
+        if user:
+            pair = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
+            self._headers["Authorization"] = f"Basic {pair}"
+        self._say, self._clock, self._sleep = say, clock, sleep
+        self._open = urllib.request.build_opener(_StayThere).open
+        self._answers: dict[str, Any] = {}
+        self._lost_s = 0.0
+        self._given_up = ""
+        self._one_at_a_time = threading.RLock()
+
+    @classmethod
+    def from_environment(
+        cls, url: str, environ: Mapping[str, str], say: Callable[[str], None] = lambda text: None
+    ) -> Registry:
+        """With the credentials that the environment has (`SNAPKAFKA_SCHEMA_REGISTRY_USERNAME`, `..._PASSWORD`)."""
+        user, password = (
+            environ.get(f"SNAPKAFKA_SCHEMA_REGISTRY_{name}", "") for name in ("USERNAME", "PASSWORD")
+        )
+        return cls(url, user=user, password=password, say=say)
+
+    def schema(self, number: int) -> Schema | Missing:
+        """The schema of a number, with those that it refers to."""
+        with self._one_at_a_time:
+            told = self._told(f"/schemas/ids/{number}")
+            if isinstance(told, Missing):
+                return told
+            needs: dict[tuple[str, str], str] = {}
+            found = _schema(told)
+            if isinstance(found, Missing):
+                return found
+            why = self._gather(told, needs, ())
+            return (
+                Missing(why) if why else Schema(kind=found.kind, text=found.text, needs=tuple(needs.values()))
+            )
+
+    def versions(self, number: int) -> Mapping[str, int] | Missing:
+        """Where a schema is registered: its version, by subject; empty where the registry knows no such question."""
+        with self._one_at_a_time:
+            told = self._told(f"/schemas/ids/{number}/versions")
+        if isinstance(told, Missing):
+            return {} if told.absent else told
+        try:
+            return {str(item["subject"]): int(item["version"]) for item in told}
+        except (TypeError, KeyError, ValueError):
+            return Missing(GARBAGE)
+
+    def _gather(
+        self, told: Any, needs: dict[tuple[str, str], str], above: tuple[tuple[str, str], ...]
+    ) -> str:
+        """Adds what a schema refers to to `needs`, deepest first; why that cannot be done, if it cannot."""
+        references = told.get("references") or ()
+        try:
+            named = [(str(item["subject"]), str(int(item["version"]))) for item in references]
+        except (TypeError, KeyError, ValueError):
+            return GARBAGE
+        for name in named:
+            if name in needs:
+                continue
+            if name in above or len(above) + len(needs) > REFERENCES_MAX:
+                return "what it refers to has no end"
+            subject, version = name
+            other = self._told(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}")
+            found = other if isinstance(other, Missing) else _schema(other)
+            if isinstance(found, Missing):
+                return f"of what it refers to (subject {subject}, version {version}): {found.why}"
+            if why := self._gather(other, needs, (*above, name)):
+                return why
+            needs[name] = found.text
+        return ""
+
+    # -- asking -----------------------------------------------------------------------------------------------
+
+    def _told(self, path: str) -> Any:
+        """What the registry answers, as JSON, or `Missing`; the same each time."""
+        if path not in self._answers:
+            self._answers[path] = Missing(self._given_up) if self._given_up else self._asked(path)
+        return self._answers[path]
+
+    def _asked(self, path: str) -> Any:
+        for pause_s in (*PAUSES_S, None):
+            began = self._clock()
+            answer, detail, may_pass = self._once(path)
+            if not isinstance(answer, Missing) or answer.absent:
+                return answer
+            if may_pass and pause_s is not None and self._lost_s < LOST_MAX_S:
+                self._sleep(pause_s)
+                self._lost_s += self._clock() - began
+                continue
+            self._lost_s += self._clock() - began
+            break
+        # One schema at which it fails says nothing of others; no connection does.
+        if answer.why in (AWAY, REFUSES) or self._lost_s >= LOST_MAX_S:
+            self._given_up = answer.why
+        self._say(f"schema registry {self.place}: {answer.why} ({detail})")
+        return answer
+
+    def _once(self, path: str) -> tuple[Any, str, bool]:
+        """An answer, what is wrong with it, and whether that may pass."""
+        try:
+            content = self._read(path)
+        except urllib.error.HTTPError as error:
+            with error:
+                status = error.code
+            detail = f"HTTP status {status}"
+            if status in NO_SUCH:
+                return Missing(UNKNOWN, absent=True), detail, False
+            if status in (401, 403, 407) or 300 <= status < 400:
+                return Missing(REFUSES), detail, False
+            return Missing(FAILS), detail, status in (408, 429) or status >= 500
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            return Missing(AWAY), type(reason).__name__, True
+        try:
+            return json.loads(content), "", False
+        except (ValueError, RecursionError):
+            return Missing(GARBAGE), f"{len(content)} bytes that are no JSON", False
+
+    def _read(self, path: str) -> bytes:
+        until, content = time.monotonic() + ANSWER_S, b""
+        request = urllib.request.Request(self.place + path, headers=self._headers)
+        with self._open(request, timeout=ANSWER_S / 2) as response:
+            while part := response.read1(65_536):
+                content += part
+                if time.monotonic() > until:
+                    raise TimeoutError("it takes too long")
+                if len(content) > ANSWER_BYTES_MAX:
+                    break  # what is cut off is no JSON
+        return content
+
+
+class _StayThere(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect to another place: credentials would go with it."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        there = (urllib.parse.urlsplit(url)[:2] for url in (req.full_url, newurl))
+        if len(set(there)) > 1:
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _parts(url: str) -> tuple[urllib.parse.SplitResult, str]:
+    """A URL in its parts, and host and port."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host = parts.hostname or ""
+        place = f"[{host}]" if ":" in host else host
+        if parts.port is not None:
+            place += f":{parts.port}"
+        if parts.scheme in ("http", "https") and host and not parts.query and not parts.fragment:
+            return parts, place
+    except ValueError:
+        pass
+    # The URL may hold a password: it is not repeated.
+    raise BadInputError(
+        "the URL of the schema registry is none", hint="write http://host:port or https://host/path"
+    )
+
+
+def _schema(told: Any) -> Schema | Missing:
+    """What the registry says of one schema, without what it refers to."""
+    if not isinstance(told, dict) or not isinstance(told.get("schema"), str):
+        return Missing(GARBAGE)
+    return Schema(kind=str(told.get("schemaType") or AVRO).upper(), text=told["schema"])
