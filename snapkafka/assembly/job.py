@@ -114,7 +114,7 @@ def assemble(
     """
     captured, wanted = view.captured, tuple(wanted)
     starts = base.starts if base is not None else None
-    view = CutView(captured, view.bounds, starts)
+    view = CutView(captured, view.bounds, starts, base.seams if base is not None else None)
     require_offsets(view, starts=starts)
     if base is not None:
         deltas.require_columns(base.parts)

@@ -69,10 +69,11 @@ CHANNELS: Final = (
 #: Per partition: below which offset everything white lies, and what of it a process that left before the trigger can
 #: have sent; whether it is a changelog and no input. Some input's reader has started what lies below `reach` or is in
 #: `above`; past `log_end` what was sent by a process that left counts as red. Of a changelog what lies in
-#: `[state_start, state_end)` is its state. `place` is a number for it.
+#: `[state_start, state_end)` is its state, and the parent's state ends with the record at `seam`. `place` is a number
+#: for it.
 PLACES: Final = (
     "topic string, partition int, place bigint, closed_end bigint, left_end bigint, only_state boolean, reach bigint, "
-    "above array<bigint>, log_end bigint, state_start bigint, state_end bigint"
+    "above array<bigint>, log_end bigint, state_start bigint, state_end bigint, seam bigint"
 )
 #: Last white records that have to be there.
 LAST: Final = "topic string, partition int, offset bigint, process bigint, seq bigint, app string"
@@ -309,6 +310,7 @@ class Lookups:
                     "log_end": min((source.log_end for source in sources), default=None),
                     "state_start": view.state_start(tp),
                     "state_end": view.state_end(tp),
+                    "seam": view.seam(tp),
                 }
             )
         return self._readable(PLACES, rows)

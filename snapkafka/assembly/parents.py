@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
-from snapkafka.protocol.captured import Captured, ChangelogCut
+from snapkafka.protocol.captured import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, state_parts
 
@@ -25,11 +25,13 @@ class Base:
 
     `parts`: the snapshots that make up its parent's state, oldest first; the last is the parent. `starts`: where in
     each changelog its delta begins. Below that everything was white for the parent already; from there on, up to the
-    parent's end, its white and its red lie side by side, and what was red for it can be white for its child.
+    parent's end, its white and its red lie side by side, and what was red for it can be white for its child. `seams`:
+    whose record the parent's state ends with, where one of a living process is known.
     """
 
     parts: tuple[Manifest, ...]
     starts: Mapping[TopicPartition, int]
+    seams: Mapping[TopicPartition, SenderEnd] = field(default_factory=dict)
 
     @property
     def parent(self) -> Manifest:
@@ -69,7 +71,8 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
         raise BadInputError(
             f"snapshot {captured.id} cannot build on {parent.id}: {why}", hint=f"{FULL}, and build on that"
         )
-    return Base(parts=state_parts(store, parent), starts=_starts(captured, parent))
+    starts = _starts(captured, parent)
+    return Base(parts=state_parts(store, parent), starts=starts, seams=_seams(parent, starts))
 
 
 def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolation: str) -> Iterator[str]:
@@ -83,7 +86,7 @@ def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolat
         yield "it was assembled by a release that knew no incremental snapshots; assemble it again"
     if parent.isolation != isolation:
         yield f"it was read with {parent.isolation or 'no isolation that is known'}, and not with {isolation}"
-    ours = _by_place(captured)
+    ours, settled = _by_place(captured), _settled(parent)
     for place, theirs in _by_place(parent.captured).items():
         what = f"table {theirs.table} of app {theirs.app} (changelog {theirs.topic}[{theirs.partition}])"
         mine = ours.get(place)
@@ -95,6 +98,8 @@ def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolat
             yield f"{what} has other codecs by now, or is another kind of table"
         elif mine.end < theirs.end:
             yield f"{what} ends at offset {mine.end}, and at {theirs.end} in the parent"
+        elif (offset := settled.get(TopicPartition(theirs.topic, theirs.partition), 0)) > theirs.end:
+            yield f"{what} ends at offset {theirs.end}, and what is new is said to begin at {offset} only"
 
 
 def _by_place(captured: Captured) -> dict[_Place, ChangelogCut]:
@@ -110,8 +115,23 @@ def _form(cut: ChangelogCut) -> tuple[str, str, bool, bool]:
 
 def _starts(captured: Captured, parent: Manifest) -> dict[TopicPartition, int]:
     """Where the delta begins; a changelog of sets, and one that is new to some table, is read as a whole."""
-    settled = {TopicPartition(entry.topic, entry.partition): entry.offset for entry in parent.settled}
+    settled = _settled(parent)
     new = _by_place(captured).keys() - _by_place(parent.captured).keys()
     whole = {TopicPartition(topic, partition) for _, _, topic, partition in new}
     sets = {TopicPartition(cut.topic, cut.partition) for cut in captured.changelogs if cut.sets}
     return {tp: 0 if tp in whole else offset for tp, offset in settled.items() if tp not in sets}
+
+
+def _settled(parent: Manifest) -> dict[TopicPartition, int]:
+    return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in parent.settled}
+
+
+def _seams(parent: Manifest, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, SenderEnd]:
+    """The last white record below the end of each changelog that is built on."""
+    ends = {TopicPartition(cut.topic, cut.partition): cut.end for cut in _by_place(parent.captured).values()}
+    found: dict[TopicPartition, SenderEnd] = {}
+    for sender in sorted(parent.captured.senders, key=lambda sender: sender.white_end):
+        tp = TopicPartition(sender.topic, sender.partition)
+        if tp in starts and sender.last_seq >= 0 and sender.white_end <= ends[tp]:
+            found[tp] = sender
+    return found

@@ -20,6 +20,7 @@ from pyspark.sql import functions as fn
 
 from snapkafka.checks import CutView
 from snapkafka.checks.state_checks import StateFacts
+from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.records import TopicPartition
 
 from .lookups import Lookups, cause_of, local_frame
@@ -101,6 +102,14 @@ def _facts(runs: list[Row]) -> StateFacts:
         held=sum(run.held for run in runs),
         last_white=max((run.last_white for run in runs if run.last_white is not None), default=-1),
         first_later=min((run.first_later for run in runs if run.first_later is not None), default=None),
+        at_seam=next(
+            (
+                (EXTERNAL, -1) if run.process is None else (run.process, run.seq_at_seam)
+                for run in runs
+                if run.at_seam
+            ),
+            None,
+        ),
     )
 
 
@@ -164,6 +173,8 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
             _count((offset >= fn.col("state_start")) & (offset < fn.col("state_end"))).alias("held"),
             fn.max(fn.when(in_state, offset)).alias("last_white"),
             fn.min(fn.when(~marker & ~in_state, offset)).alias("first_later"),
+            _count(offset == fn.col("seam")).alias("at_seam"),
+            fn.max(fn.when(offset == fn.col("seam"), fn.col("seq"))).alias("seq_at_seam"),
         )
         .collect()
     )

@@ -1,9 +1,10 @@
 """Which offsets have to be read, and what follows from the bounds of the log alone.
 
 Of an input only the ranges that matter are read: from the lower of its position and the bound of R1 (below which no
-red record can lie) to the highest end that the snapshot names; of a changelog everything below its end. Then a *tail*
-more: a white record that entered the log after all ends were closed lies there. The tail ends where the log ends now,
-or after `tail_max` records, whichever comes first; the manifest says how far it went.
+red record can lie) to the highest end that the snapshot names; of a changelog everything below its end, or what is new
+since the parent and the record that the parent's state ends with (the seam). Then a *tail* more: a white record that
+entered the log after all ends were closed lies there. The tail ends where the log ends now, or after `tail_max`
+records, whichever comes first; the manifest says how far it went.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ def reading_ranges(
         if tp in view.recreated:
             continue
         now = view.bounds[tp]
-        needed = [starts_at.get(tp, now.start) for _ in view.changelogs.get(tp, ())]
+        begins = starts_at.get(tp, now.start)
+        if (seam := view.seam(tp)) is not None:
+            begins = min(begins, seam)
+        needed = [begins for _ in view.changelogs.get(tp, ())]
         needed += [min(source.position, source.low) for source in view.inputs.get(tp, ())]
         start, end = max(min(needed), now.start), min(view.closed_end(tp) + tail_max, now.end)
         if start < end:

@@ -16,7 +16,11 @@ supersede and then go themselves. Or the topic's settings tell: what is younger 
 nothing, so a cut younger than that is safe. Else it is unverifiable: compaction does what it is there for, and accuses
 nobody.
 
-Where a snapshot builds on a parent, all this is asked of its delta alone: the parent's state was proven before.
+Where a snapshot builds on a parent, all this is asked of its delta alone: the parent's state was proven before. Then
+there is a *seam* more: where the parent's state ended there still has to stand the record that it ended with. If
+another one stands there, the log was cut short and written on since (an election of a leader that lagged behind, a
+disk that was set back), and rows of the parent are of records that never were. That it goes on from there without
+a gap, V1 sees: the last record of the parent is read with the delta, so seqs have to follow on it.
 
 The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.state_checks` in Spark; what follows from
 them is decided here, once.
@@ -44,12 +48,13 @@ class StateFacts(NamedTuple):
 
     `held`: records below the end that no parent stands for. `last_white`: the highest offset of the state; -1: there
     is none. `first_later`: the lowest offset of what was written after the cut (red, or past the end); None: there is
-    nothing.
+    nothing. `at_seam`: process and seq of the record at the parent's end; None: there is none, or no parent.
     """
 
     held: int = 0
     last_white: int = -1
     first_later: int | None = None
+    at_seam: tuple[int, int] | None = None
 
 
 class KeyFacts(NamedTuple):
@@ -79,6 +84,9 @@ def judge(
     asked: list[TopicPartition] = []
     for tp in sorted(view.changelogs.keys() - view.recreated):
         fact = facts.get(tp, StateFacts())
+        if (other := _other_at_seam(view, tp, fact)) is not None:
+            findings.append(other)
+            continue
         if (missing := _last_missing(view, tp, fact)) is not None:
             findings.append(missing)
             continue
@@ -104,6 +112,13 @@ def doubtful(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts
     if keys.overtaken:
         return [Finding("state-overtaken", *tp, offset, a=holes) for offset in keys.overtaken]
     return [] if keys.to_the_end else [Finding("state-unproven", *tp, view.state_end(tp), a=holes)]
+
+
+def _other_at_seam(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
+    last = view.seams.get(tp)
+    if last is None or fact.at_seam in (None, (last.process, last.last_seq)):
+        return None  # compaction may have taken it, and accuses nobody
+    return Finding("state-seam", *tp, last.white_end - 1, *fact.at_seam, a=last.process, b=last.last_seq)
 
 
 def _last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
@@ -159,6 +174,7 @@ def facts_of(view: CutView, lines: list[LogRecord]) -> StateFacts:
         held=sum(view.state_start(r.tp) <= r.offset < view.state_end(r.tp) for r in lines),
         last_white=max((record.offset for record in lines if view.in_state(record)), default=-1),
         first_later=min((record.offset for record in lines if _later(view, record)), default=None),
+        at_seam=next(((r.process, r.seq) for r in lines if r.offset == view.seam(r.tp)), None),
     )
 
 

@@ -83,6 +83,7 @@ class CutView:
         captured: the snapshot.
         bounds: what the log holds now. Without, the log is taken to hold everything (a simulator's does).
         starts: where a parent stands for the state of a changelog, up to where it does.
+        seams: of such a changelog, whose record its parent's state ends with.
     """
 
     def __init__(
@@ -90,9 +91,11 @@ class CutView:
         captured: Captured,
         bounds: dict[TopicPartition, LogBounds] | None = None,
         starts: Mapping[TopicPartition, int] | None = None,
+        seams: Mapping[TopicPartition, SenderEnd] | None = None,
     ) -> None:
         self.captured = captured
         self.starts = starts or {}
+        self.seams = seams or {}
         self.epoch = captured.epoch
         self.bounds = bounds
         self.processes: dict[int, ProcessCut] = {cut.process: cut for cut in captured.processes}
@@ -122,6 +125,11 @@ class CutView:
     def state_start(self, tp: TopicPartition) -> int:
         """What counts for the state of a changelog partition below this is in the state of the parent; 0: nothing."""
         return self.starts.get(tp, 0)
+
+    def seam(self, tp: TopicPartition) -> int | None:
+        """The offset of the record that the parent's state of a changelog partition ends with; None: none is known."""
+        last = self.seams.get(tp)
+        return None if last is None else last.white_end - 1
 
     def state_end(self, tp: TopicPartition) -> int:
         """The state of a changelog partition is the fold of its white records below this."""

@@ -146,6 +146,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "the last white record of this changelog (process {process}, seq {seq}) should be here, and nothing white "
         "supersedes it: it was compacted past the cut, or deleted",
     ),
+    "state-seam": Kind(
+        "V3",
+        Weight.FAILS,
+        "the state of the parent ends with this record, seq {b} of process {a}; another one stands here now (process "
+        "{process}, seq {seq}): the log was cut short and written on since, and rows of the parent are of no record",
+    ),
     "state-overtaken": Kind(
         "V3",
         Weight.UNVERIFIABLE,

@@ -72,8 +72,10 @@ class Stage:
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]] = (),
+        *,
+        at_ms: int = 0,
     ) -> int:
-        """Append a record and wait; its offset."""
+        """Append a record and wait; its offset. `at_ms`: its time; 0: now."""
         landed: list[int] = []
 
         def delivered(error: object, message: Any) -> None:
@@ -86,6 +88,7 @@ class Stage:
             key=key,
             value=value,
             headers=list(headers),
+            timestamp=at_ms,
             on_delivery=delivered,
         )
         self.producer.flush(10)
@@ -123,11 +126,12 @@ class Sender:
         more: list[tuple[str, bytes | None]] | None = None,
         seq: int | None = None,
         cause: tuple[TopicPartition, int] | None = None,
+        at_ms: int = 0,
     ) -> int:
         """A stamped record; white ones move the white end. `seq`: another than the next one (a forgery)."""
         number = self.seqs[tp] if seq is None else seq
         header = self.header(tp, epoch, number, cause)
-        offset = self.stage.send(tp, key, value, [*(more or []), (wire.HEADER, header)])
+        offset = self.stage.send(tp, key, value, [*(more or []), (wire.HEADER, header)], at_ms=at_ms)
         if seq is None:
             self.seqs[tp] += 1
             self.reached[tp] = SentEnd(
@@ -158,17 +162,29 @@ class Sender:
         return await self.stage.append(kind(process=self.process, n=self.n, **fields))
 
 
-def play(bootstrap: str, namespace: str, *, red_received: bool = False, later_cause: bool = False) -> Stage:
+def play(
+    bootstrap: str,
+    namespace: str,
+    *,
+    red_received: bool = False,
+    later_cause: bool = False,
+    calm: bool = False,
+    lost: int = 0,
+) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it.
 
     Args:
         red_received: let alpha take in a red record (orders[0] offset 8) before it cuts: what must never be.
         later_cause: let alpha write its table (balances[0] offset 2) for an event that it has yet to take in.
+        calm: let no event of alpha run at its cut: the state of balances[0] ends with offset 6, red begins at 7.
+        lost: let so many of alpha's records to balances[0] be lost, the first of them behind its cut.
     """
-    return asyncio.run(_play(bootstrap, namespace, red_received, later_cause))
+    return asyncio.run(_play(bootstrap, namespace, red_received, later_cause, calm, lost))
 
 
-async def _play(bootstrap: str, namespace: str, red_received: bool, later_cause: bool) -> Stage:
+async def _play(
+    bootstrap: str, namespace: str, red_received: bool, later_cause: bool, calm: bool, lost: int
+) -> Stage:
     connection = Connection(bootstrap=bootstrap)
     ledger, admin = KafkaLedger(connection, namespace), KafkaTopicAdmin(connection)
     await ledger.open()
@@ -185,7 +201,7 @@ async def _play(bootstrap: str, namespace: str, red_received: bool, later_cause:
         old, a, b = await _join(stage, ids)
         stage.players = (a, b)
         _white(stage, old, a, b, later_cause)
-        await _cut(stage, a, b, red_received)
+        await _cut(stage, a, b, red_received, calm, lost)
         stage.captured = stage.state.captured(stage.epoch)
         return stage
     finally:
@@ -236,7 +252,7 @@ def _white(stage: Stage, old: Sender, a: Sender, b: Sender, later_cause: bool) -
     a.send(balances, b'"late"', b'{"n": 1.50}')  # 6
 
 
-async def _cut(stage: Stage, a: Sender, b: Sender, red_received: bool) -> None:
+async def _cut(stage: Stage, a: Sender, b: Sender, red_received: bool, calm: bool, lost: int) -> None:
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
     for sender, topic in ((a, "orders"), (b, "credits")):
         inputs = (stage.tp(topic, 0), stage.tp(topic, 1))
@@ -252,9 +268,10 @@ async def _cut(stage: Stage, a: Sender, b: Sender, red_received: bool) -> None:
     marker = b.mark(orders)  # orders 8
     a.mark(back)  # credits 3
     a.mark(stage.tp("credits", 1))
-    # An event of a that ran at the cut writes once more in white, behind a red write.
-    a.send(balances, b'"x"', b"999", epoch=stage.epoch)  # balances 7: red
-    a.send(balances, b'"late"', b"2")  # balances 8: white
+    if not calm:  # an event of a that ran at the cut writes once more in white, behind a red write
+        a.send(balances, b'"x"', b"999", epoch=stage.epoch)  # balances 7: red
+        a.send(balances, b'"late"', b"2")  # balances 8: white
+    a.seqs[balances] += lost
     report_b = await _report(stage, b, "credits", {0: (0, (1,)), 1: (1, ())})
     b.send(orders, b'"red"', b"{}", epoch=stage.epoch)  # orders 9: red
     a.send(back, b'"red"', b"{}", epoch=stage.epoch)  # credits 4: red
@@ -270,7 +287,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, red_received: bool) -> None:
         sent=tuple(a.ends.values()),
         changelogs=tuple(
             ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
-            for partition, end in ((0, 9), (1, 0))
+            for partition, end in ((0, 7 if calm else 9), (1, 0))
         ),
         input_ends=(ends[orders], ends[stage.tp("orders", 1)]),
         recorded=(

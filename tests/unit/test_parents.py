@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from snapkafka.assembly.parents import Base, find_base
-from snapkafka.checks import CutView, LogBounds, LogRecord, ReadRange, reading_ranges, require_offsets
+from snapkafka.checks import (
+    CutView,
+    Finding,
+    LogBounds,
+    LogRecord,
+    ReadRange,
+    reading_ranges,
+    require_offsets,
+)
 from snapkafka.checks.state_checks import v3
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest, SettledEntry, dump
@@ -111,6 +119,11 @@ def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
         ({}, {"changelogs": (cut(8, topic_id="ef"),)}, "the topic was deleted and made anew"),
         ({}, {"changelogs": (cut(8, value_codec="raw"),)}, "has other codecs by now"),
         ({}, {"changelogs": (cut(4),)}, "ends at offset 4, and at 5 in the parent"),
+        (
+            {"settled": (SettledEntry(topic="c", partition=0, offset=6),)},
+            {},
+            "ends at offset 5, and what is new is said to begin at 6 only",
+        ),
     ],
 )
 def test_a_parent_that_does_not_fit_is_refused(
@@ -121,6 +134,28 @@ def test_a_parent_that_does_not_fit_is_refused(
     tuesday = dataclasses.replace(captured("tuesday", 7, cut(8), parent="monday"), **child)
     with pytest.raises(BadInputError, match=f"snapshot tuesday cannot build on monday: .*{said}"):
         find(store, tuesday)
+
+
+def test_the_seam_is_the_last_white_record_that_the_parent_counts(tmp_path: Path) -> None:
+    """Of a living process, below the end; of a table of sets, which is read as a whole, there is none."""
+
+    def sent(process: int, white_end: int, last_seq: int, **other: Any) -> SenderEnd:
+        of = SenderEnd(process=process, topic="c", partition=0, white_end=white_end, last_seq=last_seq)
+        return dataclasses.replace(of, **other)
+
+    senders = (sent(2, 5, 7), sent(3, 4, 9), sent(4, 6, 9), sent(5, 0, -1), sent(6, 5, 1, topic="other"))
+    store = LocalStore(tmp_path)
+    monday = dataclasses.replace(captured("monday", 1, cut(5)), senders=senders)
+    publish(store, monday, settled=(SettledEntry(topic="c", partition=0, offset=5),))
+    base = find(store, captured("tuesday", 2, cut(8), parent="monday"))
+    assert base is not None
+    assert (base.starts, base.seams) == ({HERE: 5}, {HERE: senders[0]})
+
+    monday = dataclasses.replace(monday, changelogs=(cut(5, sets=True),))
+    publish(store, monday, settled=(SettledEntry(topic="c", partition=0, offset=5),))
+    base = find(store, captured("tuesday", 2, cut(8, sets=True), parent="monday"))
+    assert base is not None
+    assert (base.starts, base.seams) == ({}, {})
 
 
 def test_a_parent_of_another_ledger_is_refused(tmp_path: Path) -> None:
@@ -203,6 +238,32 @@ def view(log_start: int) -> CutView:
 def test_only_the_delta_is_read() -> None:
     assert reading_ranges(view(0)) == [ReadRange("c", 0, 0, 20)]
     assert reading_ranges(view(0), starts={HERE: 3}) == [ReadRange("c", 0, 3, 20)]
+
+
+def test_the_seam_is_read_with_the_delta() -> None:
+    """The record that the parent's state ends with; where the log has lost it, the delta all the same."""
+    seam = {HERE: SenderEnd(process=2, topic="c", partition=0, white_end=3, last_seq=7)}
+    for log_start, begins in ((0, 2), (2, 2), (3, 3)):
+        bounds = view(log_start).bounds
+        seen = CutView(view(log_start).captured, bounds, {HERE: 3}, seam)
+        require_offsets(seen, starts=seen.starts)
+        assert reading_ranges(seen, starts=seen.starts) == [ReadRange("c", 0, begins, 20)]
+    later = {HERE: dataclasses.replace(seam[HERE], white_end=7)}
+    inside = CutView(view(0).captured, view(0).bounds, {HERE: 3}, later)
+    assert reading_ranges(inside, starts={HERE: 3}) == [ReadRange("c", 0, 3, 20)]
+
+
+def test_v3_another_record_at_the_seam_fails_and_none_does_not() -> None:
+    seam = {HERE: SenderEnd(process=2, topic="c", partition=0, white_end=3, last_seq=7)}
+    bounds = {HERE: LogBounds(start=0, end=9)}
+    seen = CutView(captured("tuesday", 2, cut(8), parent="monday"), bounds, {HERE: 3}, seam)
+    delta = [LogRecord("c", 0, offset, 1, 0, offset + 5, key_hash=offset) for offset in range(3, 9)]
+    own = LogRecord("c", 0, 2, 2, 0, 7)
+    assert v3(seen, [own, *delta]) == v3(seen, delta) == []
+    for other in (own._replace(seq=8), own._replace(process=1), LogRecord("c", 0, 2)):
+        assert v3(seen, [other, *delta]) == [
+            Finding("state-seam", "c", 0, 2, other.process, other.seq, a=2, b=7)
+        ]
 
 
 def test_a_log_that_begins_inside_the_delta_is_refused() -> None:
