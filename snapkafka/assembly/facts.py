@@ -15,7 +15,7 @@ from snapkafka.checks import CutView, Keeping
 from snapkafka.checks.lasting import keeping
 from snapkafka.errors import LedgerUnusableError, TimedOutError
 from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection, translated
+from snapkafka.kafka.connection import Connection, hear_of, translated
 from snapkafka.kafka.lasting import log_bounds
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
@@ -84,6 +84,7 @@ async def _stable_ends(
     with translated(connection, "read the last stable offsets"):
         try:
             await consumer.start()
+            hear_of(consumer, (tp.topic for tp in needed))
             while True:
                 found = await consumer.end_offsets([KafkaPartition(*tp) for tp in needed])
                 ends = {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}

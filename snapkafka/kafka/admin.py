@@ -17,7 +17,7 @@ from aiokafka.structs import OffsetAndMetadata
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
 
-from .connection import Connection, translated
+from .connection import Connection, hear_of, translated
 from .groups import ConsumerGroup, list_groups
 from .metadata import (
     Access,
@@ -241,6 +241,7 @@ class KafkaTopicAdmin:
         with translated(
             self.connection, "read the ends of " + ", ".join(sorted({tp.topic for tp in wanted}))
         ):
+            hear_of(consumer, (tp.topic for tp in wanted))
             found = await getattr(consumer, which)(wanted)
         return {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from aiokafka import errors
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 
-__all__ = ["Connection", "translated"]
+__all__ = ["Connection", "hear_of", "translated"]
 
 #: A broker that says nothing for this long is taken for absent: a person waits about ten seconds, not forty.
 REQUEST_TIMEOUT_MS: Final = 8_000
@@ -135,6 +135,13 @@ def translated(connection: Connection, what: str) -> Iterator[None]:
     except ValueError as error:
         # The client library's word on settings that do not go together.
         raise BadInputError(f"could not {what}: {error}", hint="check the security settings") from error
+
+
+def hear_of(consumer: Any, topics: Iterable[str]) -> None:
+    """Let an aiokafka consumer ask for the leaders of topics all at once, before it is asked for their ends: else it
+    learns of one topic after the other, 0.1 s each, and has given up before it knows a hundred."""
+    for topic in set(topics):
+        consumer._client.add_topic(topic)
 
 
 def _one_line(error: Exception) -> str:

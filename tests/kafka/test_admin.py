@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from snapkafka.kafka.groups import ConsumerGroup
 from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
+from snapkafka.testing import create_topics
 from tests.kafka.waiting import until
 
 if TYPE_CHECKING:
@@ -45,6 +47,17 @@ async def test_a_topic_has_an_id_that_tells_it_from_the_next_of_its_name(
     await until(partial(is_gone, admin, topic))
     await admin.create_topic(topic, partitions=3)
     assert (await admin.describe_topics([topic]))[topic].topic_id != first.topic_id
+
+
+async def test_ends_of_many_topics_are_asked_for_at_once(
+    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
+    """One after the other they would take longer than anybody waits for a broker."""
+    tps = [TopicPartition(f"{topic_prefix}{n}", 0) for n in range(150)]
+    create_topics(kafka.bootstrap, *(tp.topic for tp in tps), timeout_s=60)
+    began = time.monotonic()
+    assert await admin.log_ends(tps) == dict.fromkeys(tps, 0)
+    assert time.monotonic() - began < len(tps) * 0.1 / 2
 
 
 async def is_gone(admin: KafkaTopicAdmin, topic: str) -> bool:
