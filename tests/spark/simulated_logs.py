@@ -1,8 +1,8 @@
 """What runs of the simulator leave: consistent snapshots with everything that happens to honest systems.
 
 Retries, failed sends, transactions, rebalances, replays, torn events, processes that left and zombies are the
-simulator's; a cleaner that goes over the changelogs is put on top. Each snapshot comes as one of the small worlds of
-`small_logs`, with topics, processes and epochs of its own, so that many are looked at in one go.
+simulator's; deletions in the changelogs, and a cleaner that goes over them, are put on top. Each snapshot comes as one
+of the small worlds of `small_logs`, with topics, processes and epochs of its own, so that many are looked at in one go.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from snapkafka.checks import CutView, LogBounds, LogRecord
+from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.sim.log import Broker
+from snapkafka.protocol.records import NOBODY, TopicPartition
+from snapkafka.sim.log import ABORTED, Broker
 from snapkafka.sim.run import judge, played
+from snapkafka.sim.world import World as Simulated
 
 from .small_logs import EPOCH, World
 
-__all__ = ["APART", "consistent"]
+__all__ = ["APART", "PARTS", "Names", "consistent", "kinds"]
 
 #: Between the processes of one world and those of the next; no ledger of a run is as long.
 APART = 10_000
+#: So many of the values that go into a changelog are deletions.
+DELETED = 0.25
+#: What a captured snapshot is made of.
+PARTS = ("processes", "inputs", "senders", "changelogs", "recorded")
 _NAMES = {"topic", "changelog", "app"}
 _PROCESSES = {"process", "receiver", "sender"}
 _EPOCHS = {"was", "met"}
@@ -47,47 +53,85 @@ def consistent(seed: int, n: int, counts: Counter[str]) -> Iterator[World]:
         yield _small(captured, records, world.broker, n)
         n += 1
         counts["snapshots"] += 1
-        counts["torn"] += any(source.torn for source in captured.inputs)
-        counts["replays"] += bool(captured.replays)
-        counts["left"] += any(cut.left for cut in captured.processes)
-        counts["transactions"] += world.plan.exactly_once
-        for name in ("rebalances", "duplicates", "failed_sends", "zombies", "crashes"):
-            counts[name] += world.counts[name] > 0
+        counts.update(kinds(world, captured))
+
+
+def kinds(world: Simulated, captured: Captured) -> set[str]:
+    """What happened to the system of a run, as far as this snapshot can tell of it."""
+    view = CutView(captured)
+    logs = {tp: log for tp, log in world.broker.logs.items() if tp in view.inputs or tp in view.changelogs}
+    seqs = Counter(
+        (tp, record.process, record.seq)
+        for tp, log in logs.items()
+        for record in log
+        if record.process != EXTERNAL and record.ledger == world.broker.ledger_id
+    )
+    facts = {
+        "torn events": any(cut.torn for cut in captured.processes),
+        "replays": captured.replays > 0,
+        "left": any(cut.left for cut in captured.processes),
+        "retries": any(n > 1 for n in seqs.values()),
+        "asked for again": captured.attempt > 1,
+        # Who reads an input now is not who read it first; that everybody is given inputs at the start is none.
+        "rebalances": any(
+            process not in (NOBODY, source.receiver)
+            for source in captured.inputs
+            for process in source.earlier
+        ),
+        # What an event writes to a table is part of a transaction.
+        "transactions": world.plan.exactly_once and any(logs.get(tp) for tp in view.changelogs),
+        "aborted transactions": any(r.state == ABORTED for log in logs.values() for r in log),
+        "in flight": any(
+            view.in_channel(record, source)
+            for record in world.broker.records(world.fold)
+            for source in view.inputs.get(record.tp, ())
+        ),
+        "failed sends": world.counts["failed_sends"] > 0,
+        "zombies": world.counts["zombies"] > 0,
+        "crashes": world.counts["crashes"] > 0,
+        "partitions added": world.counts["partitions_added"] > 0,
+    }
+    return {name for name, is_so in facts.items() if is_so}
 
 
 def _cleaned(
     rng: random.Random, broker: Broker, view: CutView, records: list[LogRecord], counts: Counter[str]
 ) -> list[LogRecord]:
-    """Without some records of changelogs for which there is a later one of their key below the end of the state."""
+    """Without some records of changelogs for which there is a later one of their key below the end of the state, and
+    without some deletions there, which go in the end though nothing follows on them."""
     latest: dict[tuple[TopicPartition, str], int] = {}
     tables = view.changelogs.keys() - view.inputs.keys()
     for tp in tables:
         for offset, stored in enumerate(broker.logs.get(tp, [])[: view.state_end(tp)]):
             latest[tp, stored.key] = offset
-    kept = []
+    kept, seen = [], set[str]()
     for record in records:
         tp, offset = record.tp, record.offset
-        old = tp in tables and offset < latest.get((tp, broker.logs[tp][offset].key), -1)
-        if old and rng.random() < 0.5:
-            counts["cleaned"] += 1
+        last = latest.get((tp, broker.logs[tp][offset].key), -1) if tp in tables else -1
+        deletes = offset <= last and rng.random() < DELETED
+        if deletes:
+            seen.add("tombstones")
+        if (offset < last or deletes) and rng.random() < 0.5:
+            seen.add("cleaned" if offset < last else "tombstones cleaned")
         else:
             kept.append(record)
+    counts.update(seen)
     return kept
 
 
 def _small(captured: Captured, records: list[LogRecord], broker: Broker, n: int) -> World:
-    names = _Names(captured.epoch, n)
-    parts = ("processes", "inputs", "senders", "changelogs", "recorded")
+    names = Names(captured.epoch, n)
     whole = World(
         records=[names.record(record) for record in records],
         bounds={names.tp(tp): LogBounds(start=0, end=len(log)) for tp, log in broker.logs.items()},
     )
-    for part in parts:
-        setattr(whole, part, [names.given("", value) for value in getattr(captured, part)])
+    here = names.captured(captured)
+    for part in PARTS:
+        setattr(whole, part, list(getattr(here, part)))
     return whole
 
 
-class _Names:
+class Names:
     """Names and numbers of a world that no other has. Who was born before the snapshot's epoch still was."""
 
     def __init__(self, epoch: int, n: int) -> None:
@@ -116,6 +160,11 @@ class _Names:
             epoch=self.epoch(record.epoch),
             cause=(self.tp(record.cause[0]), record.cause[1]) if record.cause is not None else None,
         )
+
+    def captured(self, captured: Captured) -> Captured:
+        """A captured snapshot; all are of one epoch then."""
+        parts = {part: self.given("", getattr(captured, part)) for part in PARTS}
+        return replace(captured, epoch=EPOCH, **parts)
 
     def given(self, field: str, value: Any) -> Any:
         """A part of a captured snapshot: the value of a field of that name, and all that is in it."""

@@ -28,16 +28,21 @@ EVERY_KIND = 1986
 AT_ONCE = 150
 #: What has to be in some of them, else they show nothing.
 HAPPENS = {
-    "torn",
+    "torn events",
     "replays",
     "left",
+    "retries",
+    "asked for again",
     "transactions",
+    "aborted transactions",
     "rebalances",
-    "duplicates",
-    "failed_sends",
+    "failed sends",
     "zombies",
     "crashes",
+    "tombstones",
+    "tombstones cleaned",
     "cleaned",
+    "in flight",
     "found: replayed",
     "found: duplicate",
 }

@@ -1,0 +1,165 @@
+"""Never a false accusation: runs of the simulator on a real broker, in which everything happens that happens to honest
+systems, and nothing is held against any of them. And runs that are broken, which the same job does accuse."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly import facts, job
+from snapkafka.checks import KINDS, CheckOutcome, CutView, LogBounds, Status, Weight, Witness, reading_ranges
+from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
+from snapkafka.kafka.connection import Connection
+from snapkafka.testing import EmbeddedKafka
+
+from . import real_logs
+from .real_logs import HOUR, Written
+from .simulated_logs import PARTS
+from .simulated_runs import BROKEN, broken, healthy, recoloured
+from .small_logs import World, captured, together
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+#: What has to be in some runs, else that nobody accuses them shows nothing.
+HAPPENS = (
+    "retries",
+    "asked for again",
+    "transactions",
+    "aborted transactions",
+    "compaction",
+    "rebalances",
+    "tombstones",
+    "torn events",
+    "replays",
+    "left",
+    "in flight",
+)
+
+
+@dataclass
+class Played:
+    """What was written, and what became of it."""
+
+    bootstrap: str
+    sound: list[Written]
+    broken: list[Written]
+    counts: Counter[str]
+    began_ms: int
+
+
+@pytest.fixture(
+    scope="module",
+    params=[24, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1800)])],
+    ids=lambda runs: f"{runs}-runs",
+)
+def runs(request: pytest.FixtureRequest) -> Iterator[Played]:
+    count: int = request.param
+    made = healthy(count + 1)
+    damaged = next(run for run in reversed(made) if recoloured(run))
+    made.remove(damaged)
+    wrong = [damaged, *(broken(name, count + n) for n, name in enumerate(BROKEN, 2))]
+    properties = {"log.cleaner.backoff.ms": "200", "log.index.size.max.bytes": "65536"}
+    with EmbeddedKafka(properties=properties) as broker:
+        began_ms = time.time_ns() // 1_000_000 - HOUR
+        written = real_logs.write(
+            broker.bootstrap, [*made, *wrong], lambda run: run.n % 2 == 0 and run in made
+        )
+        sound, not_sound = written[:count], written[count:]
+        real_logs.await_cleaner(broker, sound)
+        yield Played(broker.bootstrap, sound, not_sound, _counted(broker.bootstrap, sound), began_ms)
+
+
+def _counted(bootstrap: str, sound: list[Written]) -> Counter[str]:
+    """In how many runs there is what."""
+    counts = Counter(kind for one in sound for kind in one.run.kinds)
+    kept = real_logs.there(bootstrap, (tp for one in sound for tp in one.leaps))
+    for one in sound:
+        of_tables = {(r.tp, r.offset) for r in one.records if r.tp in one.leaps}
+        one.taken = of_tables - kept
+        counts["compaction"] += bool(one.taken)
+        counts["records compacted"] += len(one.taken)
+        counts["tombstones"] += one.deletions > 0
+        counts["records"] += sum(map(len, one.offsets.values()))
+    return counts
+
+
+def _whole(runs: list[Written]) -> World:
+    return together(
+        [
+            World(
+                records=one.records,
+                bounds={
+                    tp: LogBounds(start=0, end=offsets[-1] + 1)
+                    for tp, offsets in one.offsets.items()
+                    if offsets
+                },
+                **{part: list(getattr(one.captured, part)) for part in PARTS},
+            )
+            for one in runs
+        ]
+    )
+
+
+def _verified(spark: SparkSession, played: Played, runs: list[Written]) -> dict[str, CheckOutcome]:
+    """As `snapkafka verify` does, all of them as if they were one system."""
+    connection = Connection(bootstrap=played.bootstrap)
+    looked = facts.look(
+        connection, captured(_whole(runs)), isolation="read_committed", triggered_ms=played.began_ms
+    )
+    settings = job.Settings(bootstrap=played.bootstrap, ledger=real_logs.LEDGER, isolation="read_committed")
+    return {found.check: found for found in job.verify(spark, asyncio.run(looked), settings)}
+
+
+@pytest.fixture(autouse=True)
+def everything_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only the first twenty."""
+    for module in ("assembly.checks", "checks.witness"):
+        monkeypatch.setattr(f"snapkafka.{module}.WITNESSES_MAX", 10**6)
+
+
+def test_nothing_is_held_against_what_is_sound(spark: SparkSession, runs: Played) -> None:
+    outcomes = _verified(spark, runs, runs.sound)
+    told = {name: found.witnesses for name, found in outcomes.items()}
+    assert {name: found.status for name, found in outcomes.items() if name != "V3"} == dict.fromkeys(
+        ("V1", "V2", "V4", "V5"), Status.PASSED
+    ), told
+    assert outcomes["V3"].status is not Status.FAILED
+    cleaned = {tp.topic for one in runs.sound for tp in one.leaps}
+    assert {witness.topic for witness in told["V3"]} <= cleaned, "who was left alone is not even doubted"
+    assert {_place(w) for w in outcomes["V1"].notes + outcomes["V5"].notes} == _in_lists(
+        runs.sound, Weight.NOTE
+    )
+    few = len(runs.sound) // 75
+    assert all(runs.counts[name] > few for name in HAPPENS), runs.counts
+
+
+def test_what_is_broken_is_accused(spark: SparkSession, runs: Played) -> None:
+    outcomes = _verified(spark, runs, runs.broken)
+    accused = {
+        _place(w) for found in outcomes.values() if found.status is Status.FAILED for w in found.witnesses
+    }
+    assert accused == _in_lists(runs.broken, Weight.FAILS)
+    for one in runs.broken:
+        assert any(place[1] in {tp.topic for tp in one.offsets} for place in accused), one.run.what
+
+
+def _place(witness: Witness) -> tuple[str, str, int, int]:
+    return witness.check, witness.topic, witness.partition, witness.offset
+
+
+def _in_lists(runs: list[Written], weight: Weight) -> set[tuple[str, str, int, int]]:
+    """What the checks on lists find."""
+    whole = _whole(runs)
+    view = CutView(captured(whole), whole.bounds)
+    ranges = {item[:2]: item for item in reading_ranges(view)}
+    records = [
+        r for r in whole.records if r[:2] in ranges and ranges[r[:2]].start <= r.offset < ranges[r[:2]].end
+    ]
+    found = [finding for check in (v1, left_late, v2, v4, v5) for finding in check(view, records)]
+    return {(KINDS[f.kind].check, *f[1:4]) for f in found if KINDS[f.kind].weight is weight}
