@@ -1,0 +1,266 @@
+"""Assembled from a real broker whose logs are not as they were at the cut, or never were as one would have them:
+partitions that came later, topics that were made anew, records deleted, times that are none, open transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly import facts, job
+from snapkafka.assembly.desk import Desk
+from snapkafka.checks import CheckOutcome, Status
+from snapkafka.demo.system import wait_until
+from snapkafka.errors import OffsetsGoneError, TimedOutError
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.store import LocalStore
+from snapkafka.testing import Broker
+from tests.spark.scene import Stage, play, play_on
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+#: Past what readers of the tables can hold, and of the year 1970.
+PAST_ALL_MS, LONG_AGO_MS = 253_402_300_800_000, 1
+
+
+@pytest.fixture
+def stage(kafka: Broker, request: pytest.FixtureRequest) -> Stage:
+    return play(kafka.bootstrap, f"odd{os.getpid()}-{abs(hash(request.node.name)) % 10**6}")
+
+
+def admin_of(stage: Stage) -> AdminClient:
+    return AdminClient({"bootstrap.servers": stage.bootstrap, "log_level": 0})
+
+
+@contextmanager
+def topics_of(stage: Stage) -> Iterator[tuple[asyncio.Runner, KafkaTopicAdmin]]:
+    with asyncio.Runner() as runner:
+
+        async def opened() -> KafkaTopicAdmin:
+            return KafkaTopicAdmin(Connection(bootstrap=stage.bootstrap))
+
+        admin = runner.run(opened())
+        try:
+            yield runner, admin
+        finally:
+            runner.run(admin.close())
+
+
+def assembled(
+    spark: SparkSession,
+    stage: Stage,
+    folder: Path,
+    name: str = "snap",
+    isolation: str = "read_committed",
+) -> Manifest:
+    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
+        captured = desk.captured(f"{stage.namespace}-{name}")
+        view = desk.look(captured, isolation)
+        settings = job.Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured), isolation=isolation)
+        return job.assemble(spark, view, settings, LocalStore(folder), namespace=stage.namespace)
+
+
+def verified(spark: SparkSession, stage: Stage) -> dict[str, CheckOutcome]:
+    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
+        captured = desk.captured(f"{stage.namespace}-snap")
+        view = desk.look(captured, "read_committed")
+        settings = job.Settings(
+            bootstrap=stage.bootstrap, ledger=desk.ledger(captured), isolation="read_committed"
+        )
+        return {found.check: found for found in job.verify(spark, view, settings)}
+
+
+def rows(manifest: Manifest, folder: Path, table: str) -> list[dict[str, Any]]:
+    return list(pq.read_table(folder / manifest.id / table, partitioning=None).to_pylist())
+
+
+def delete_before(stage: Stage, name: str, partition: int, offset: int) -> None:
+    place = KafkaPartition(*stage.tp(name, partition), offset)
+    admin = admin_of(stage)  # it has to stay while it is waited for
+    for done in admin.delete_records([place]).values():
+        assert done.result(30).low_watermark == offset
+
+
+def test_partitions_that_were_added_later_are_none_of_it(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+) -> None:
+    """Though somebody writes to them: the very same rows as before."""
+    before = assembled(spark, stage, tmp_path / "before")
+    names = ("orders", "credits", "balances")
+    admin = admin_of(stage)
+    wanted = [NewPartitions(stage.topic(name), 4) for name in names]
+    for done in admin.create_partitions(wanted).values():
+        done.result(30)
+    alpha, beta = stage.players
+    for name in names:
+        wait_until("the partition to be there", lambda name=name: _has(stage, name, 3), timeout_s=20)  # type: ignore[misc]
+        assert alpha.send(stage.tp(name, 3), b'"x"', b"1", epoch=stage.epoch) == 0
+        assert beta.send(stage.tp(name, 3), b'"y"', b"2", epoch=stage.epoch) == 1
+    after = assembled(spark, stage, tmp_path / "after")
+    assert (after.verdict, after.content) == ("VERIFIED", before.content)
+    assert [table.digest for table in after.tables] == [table.digest for table in before.tables]
+    assert {item.partition for item in after.read} == {0, 1}
+    assert {row["partition"] for row in rows(after, tmp_path / "after", "positions")} == {0, 1}
+
+
+def _has(stage: Stage, name: str, partition: int) -> bool:
+    topic = stage.topic(name)
+    return partition in stage.producer.list_topics(topic, timeout=5).topics[topic].partitions
+
+
+@pytest.mark.parametrize("name", ["orders", "balances"])
+def test_a_topic_that_was_made_anew_is_told_by_its_id(
+    spark: SparkSession, stage: Stage, tmp_path: Path, name: str
+) -> None:
+    """It has as many records as the snapshot needs: no offset gives it away."""
+    with topics_of(stage) as (runner, admin):
+        topic = stage.topic(name)
+        runner.run(admin.delete_topics(topic))
+        wait_until(
+            "the topic to be gone", lambda: topic not in runner.run(admin.describe_topics()), timeout_s=20
+        )
+        runner.run(admin.create_topic(topic, partitions=2, settings={}))
+    for _ in range(12):
+        stage.send(stage.tp(name), b'"x"', b"1")
+    with pytest.raises(OffsetsGoneError, match=rf"topic {topic} was deleted and made anew"):
+        assembled(spark, stage, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    outcomes = verified(spark, stage)
+    doubted = {check for check, found in outcomes.items() if found.status is Status.UNVERIFIABLE}
+    assert doubted == {"V1", "V2", "V4", *(["V3"] if name == "balances" else [])}
+    for check in doubted:
+        assert topic in {witness.topic for witness in outcomes[check].witnesses}
+
+
+def test_times_that_are_nonsense(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
+    """Records come through with everything else; a time that no reader could hold is null."""
+    with topics_of(stage) as (runner, admin):
+        for name in ("orders", "balances"):
+            settings = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
+            runner.run(admin.alter_settings(stage.topic(name), settings))
+    alpha, beta = stage.players
+    sent = {
+        at_ms: beta.send(stage.tp("orders"), b'"odd"', b"%d" % at_ms, epoch=stage.epoch, at_ms=at_ms)
+        for at_ms in (PAST_ALL_MS, LONG_AGO_MS)
+    }
+    alpha.send(stage.tp("balances"), b'"odd"', b"1", epoch=stage.epoch, at_ms=PAST_ALL_MS)
+    play_on(stage, f"{stage.namespace}-next", parent=f"{stage.namespace}-snap", written=[])
+    manifest = assembled(spark, stage, tmp_path, "next")
+    assert manifest.verdict == "VERIFIED"
+    found = {row["offset"]: row for row in rows(manifest, tmp_path, "messages") if row["key"] == "odd"}
+    assert {offset: row["value"] for offset, row in found.items()} == {
+        offset: str(at_ms) for at_ms, offset in sent.items()
+    }
+    assert found[sent[PAST_ALL_MS]]["timestamp"] is None
+    assert found[sent[LONG_AGO_MS]]["timestamp"].timestamp() == LONG_AGO_MS / 1000
+    assert "odd" in {row["key"] for row in rows(manifest, tmp_path, "state")}
+
+
+def test_transactions_that_are_open_across_the_cut(
+    spark: SparkSession, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are waited for: what is committed in the end is there, what is aborted is not; who waits in vain says so."""
+    producers = [_transactional(stage, n) for n in range(2)]
+    plain, orders = stage.producer, stage.tp("orders")
+    _, beta = stage.players
+    stage.producer = producers[0]
+    committed = beta.send(orders, b'"committed"', b"1", epoch=stage.epoch)
+    stage.producer = producers[1]
+    aborted = stage.send(stage.tp("balances"), b'"aborted"', b"1")
+    stage.producer = plain
+    last = beta.send(orders, b'"after"', b"1", epoch=stage.epoch)
+    play_on(stage, f"{stage.namespace}-next", parent=f"{stage.namespace}-snap", written=[(b'"more"', b"1")])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(facts, "STABLE_TIMEOUT_S", 0.5)
+        with pytest.raises(TimedOutError, match="has been open for"):
+            assembled(spark, stage, tmp_path, "next")
+    ends = [producers[0].commit_transaction, producers[1].abort_transaction]
+    timers = [threading.Timer(2, end, (20,)) for end in ends]
+    for timer in timers:
+        timer.start()
+    manifest = assembled(spark, stage, tmp_path, "next")
+    assert all(timer.finished.is_set() for timer in timers), "it has not waited"
+    assert manifest.verdict == "VERIFIED"
+    messages = {
+        row["offset"]: row["key"]
+        for row in rows(manifest, tmp_path, "messages")
+        if row["topic"] == orders.topic
+    }
+    assert (messages[committed], messages[last]) == ("committed", "after")
+    state = {row["key"]: row["changelog_offset"] for row in rows(manifest, tmp_path, "state")}
+    assert "more" in state
+    assert aborted not in state.values()
+    assert "aborted" not in state
+    raw = assembled(spark, stage, tmp_path / "raw", "next", isolation="read_uncommitted")
+    assert "aborted" in {row["key"] for row in rows(raw, tmp_path / "raw", "state")}, "or nothing was shown"
+
+
+def _transactional(stage: Stage, n: int) -> Producer:
+    name = f"{stage.namespace}-{n}"
+    producer = Producer({"bootstrap.servers": stage.bootstrap, "transactional.id": name, "log_level": 0})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    return producer
+
+
+def test_empty_and_never_written_partitions_and_a_log_that_was_trimmed_below_what_is_needed(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+) -> None:
+    """Partition 1 of `orders` and `balances` has never been written to. Of `orders` goes what was done at the cut."""
+    before = assembled(spark, stage, tmp_path / "before")
+    delete_before(stage, "orders", 0, 2)
+    after = assembled(spark, stage, tmp_path / "after")
+    assert (after.verdict, after.content) == ("VERIFIED", before.content)
+    assert len(rows(after, tmp_path / "after", "messages")) == 6
+    topic = stage.topic("orders")
+    (never,) = (
+        row
+        for row in rows(after, tmp_path / "after", "positions")
+        if (row["topic"], row["partition"]) == (topic, 1)
+    )
+    assert never["position"] == 0
+    read = {(item.topic, item.partition) for item in after.read}
+    assert read == {stage.tp("orders"), stage.tp("credits"), stage.tp("credits", 1), stage.tp("balances")}
+
+
+def test_a_log_that_was_trimmed_further_is_doubted_and_by_whom(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+) -> None:
+    """A partition all of which was read at the cut, and is empty by now; the first record of a changelog."""
+    with topics_of(stage) as (runner, admin):  # of what is only compacted nothing may be deleted
+        settings = {"cleanup.policy": "compact,delete"}
+        runner.run(admin.alter_settings(stage.topic("balances"), settings))
+    delete_before(stage, "credits", 1, 2)
+    delete_before(stage, "balances", 0, 1)
+    manifest = assembled(spark, stage, tmp_path)
+    assert manifest.verdict == "UNVERIFIABLE"
+    checks = {check.name: check for check in manifest.checks}
+    statuses = {name: check.status for name, check in checks.items() if check.run}
+    assert statuses == {
+        "V1": "passed",
+        "V2": "unverifiable",
+        "V3": "unverifiable",
+        "V4": "passed",
+        "V5": "passed",
+    }
+    places = {
+        name: [(w.topic, w.partition, w.offset) for w in checks[name].witnesses] for name in ("V2", "V3")
+    }
+    assert places == {"V2": [(*stage.tp("credits", 1), 0)], "V3": [(*stage.tp("balances"), 1)]}
+    assert {row["key"] for row in rows(manifest, tmp_path, "state")} == {"late", "poison", "x"}, (
+        "`old` is gone"
+    )
