@@ -132,6 +132,7 @@ def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.Capture
 def test_assembled_twice_is_the_same(chain: Chain) -> None:
     before = {path: path.stat().st_mtime_ns for path in chain.store.root.glob("*/*/*.parquet")}
     content = chain.manifest("next").content
+    assert {path.parts[-3] for path in before} == {chain.name(which) for which in ("snap", "next", "last")}
     assert main(chain.arguments("next")) == 0
     assert chain.manifest("next").content == content
     assert {path: path.stat().st_mtime_ns for path in chain.store.root.glob("*/*/*.parquet")} == before
