@@ -185,6 +185,18 @@ class Work(ABC):
         Colours.withdraw(effect)
         return self._advance() if self.open.cuts else _NOTHING
 
+    def send_given_up(self, effect: Effect, why: str, *, culprit: str) -> Sequence[Action]:
+        """R7: a send that entered will not leave as what it entered as; nothing of it is in the log."""
+        Colours.withdraw(effect)
+        if not self.open.cuts:
+            return _NOTHING
+        return [
+            *self._abort_open(
+                effect.epoch, self.colours.epoch, "send-failed", f"a white send {why}", culprit
+            ),
+            *self._advance(),
+        ]
+
     def marker_stamped(self, tp: TopicPartition) -> int:
         """The seq of a marker."""
         return self.colours.stamp(tp)

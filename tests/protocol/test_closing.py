@@ -212,6 +212,33 @@ def test_r7_a_send_that_is_given_up_keeps_nobody_from_closing(
     assert not p.machine.send_withdrawn(p.machine.send_entered(None))
 
 
+def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R7: A failed white send means no `Closed`. So does one that waited for a commit which never came (Faust's
+    `stream_publish_on_commit`); the next snapshot does not wait for it."""
+    p, q = pair
+    white = p.machine.send_entered(p.start(A, 0))
+    epoch = world.trigger()
+    settle(p, q)
+    red = p.machine.send_entered(p.start(A, 1))
+    p.do(p.machine.send_given_up(red, "waited", culprit="a[0]"))
+    assert world.snapshot(epoch).open, "a red one harms nobody"
+    p.do(p.machine.send_given_up(white, "was to leave with a commit", culprit="a[0]"))
+    settle(p, q)
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("send-failed", "a[0]")
+    assert "was to leave with a commit" in failure.reason
+    for event in list(p.machine.colours.running):
+        p.end(event)
+    late = p.machine.send_entered(None)
+    assert not p.machine.send_given_up(late, "waited", culprit="a[0]"), "no cut is open"
+    next_one = world.trigger("next")
+    settle(p, q)
+    assert world.snapshot(next_one).status is Status.CAPTURED
+
+
 def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, pair: tuple[Process, Process]) -> None:
     """Design, section 4: `seq` counts per (process, topic-partition), so that a gap can accuse (V1)."""
     p, _ = pair

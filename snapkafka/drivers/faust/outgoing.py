@@ -25,6 +25,7 @@ from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
+from .attached import Attached
 from .transactions import Transactions, in_transactions
 
 if TYPE_CHECKING:
@@ -92,8 +93,7 @@ class Outgoing:
         producer.buffer.put = self.put
         if producer.threaded_producer is not None:
             self._leave_the_thread(producer.buffer)
-        self._attach: Callable[..., Any] = driver.app._attachments.put
-        driver.app._attachments.put = self.attach
+        self.attached = Attached(driver, self._enter, _leave)
 
     def _leave_the_thread(self, buffer: Any) -> None:
         """`producer_threaded`: two producers cannot keep the order of seqs in one partition, so what the thread's own
@@ -128,20 +128,12 @@ class Outgoing:
         self._enter(fut)
         self._put(fut)
 
-    def attach(self, message: Any, channel: Any, *args: Any, **options: Any) -> Any:
-        """`Attachments.put` (`stream_publish_on_commit`): likewise, though it leaves with the commit."""
-        fut = self._attach(message, channel, *args, **options)
-        if hasattr(fut.message.channel, "topics"):
-            self._enter(fut)
-        return fut
-
     def _enter(self, fut: Any) -> None:
         """The effect rides along until the message gets to `send`."""
         if self._machine.process is not None:
             effect = self._machine.send_entered(self._driver.events.cause())
             message = fut.message
-            before, headers, after = message[:HEADERS], message[HEADERS], message[HEADERS + 1 :]
-            fut.message = message._make((*before, [*_as_list(headers), (wire.HEADER, effect)], *after))
+            fut.message = _with_headers(message, [*_as_list(message[HEADERS]), (wire.HEADER, effect)])
 
     async def send(
         self,
@@ -329,6 +321,18 @@ class Outgoing:
                 await self._driver.changed()
             future = await self._append(way, effect, others, record)
         return await future
+
+
+def _with_headers(message: Any, headers: list[tuple[str, Any]]) -> Any:
+    return message._make((*message[:HEADERS], headers, *message[HEADERS + 1 :]))
+
+
+def _leave(fut: Any) -> Effect | None:
+    """Take the effect that rides along off a message that waits."""
+    effect, others = _take_effect(fut.message[HEADERS])
+    if effect is not None:
+        fut.message = _with_headers(fut.message, others)
+    return effect
 
 
 def _as_list(headers: Any) -> list[Any]:

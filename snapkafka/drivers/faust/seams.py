@@ -3,6 +3,7 @@
 | seam | for |
 |---|---|
 | `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outgoing`) |
+| `app._attachments.put` | what leaves with a commit (`attached`) |
 | `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`transactions`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`incoming`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
@@ -181,7 +182,9 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
     async def announce(*args: Any, **kwargs: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go."""
         with _failing_open(driver, "to announce its inputs"):
-            driver.feed(await inputs_of(driver, consumer))
+            inputs = await inputs_of(driver, consumer)
+            driver.outgoing.attached.given([given.tp for given in inputs.inputs])
+            driver.feed(inputs)
             await driver.wait_for_inputs()
             if driver.outgoing.transactions is not None:
                 driver.outgoing.transactions.kept(consumer)
@@ -207,7 +210,12 @@ def _report_uncaptured(driver: FaustDriver) -> None:
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     async def revoked(*args: Any, **kwargs: Any) -> None:
-        for queues in (driver.events, driver.replies, driver.tables):
+        for queues in (
+            driver.events,
+            driver.replies,
+            driver.tables,
+            driver.outgoing.attached,
+        ):
             queues.taken_away()
         driver.feed(InputsTaken())
 
