@@ -78,6 +78,14 @@ class Positions:
             return True
         return False
 
+    def started(self) -> dict[TopicPartition, int]:
+        """One past the last event that was ever started here, per input, whoever has it now; or the position that it
+        was given at since, where that lies behind it."""
+        started = dict(self._replay_until)
+        for (_, tp), offset in self._next.items():
+            started[tp] = max(offset, started.get(tp, 0))
+        return started
+
     def remember(self, previous: int, epoch: int, noted: tuple[Position, ...]) -> None:
         """A cut for the epochs in (previous, epoch] has noted these."""
         self._noted.append((previous, epoch, noted))

@@ -48,6 +48,7 @@ class Incoming:
         tables = driver.tables if tp.topic in driver.tables.topics else None
 
         async def on_message(message: Any) -> None:
+            stamp = None
             if message.headers:
                 raw = wire.find(message.headers)
                 if raw is not None:
@@ -62,8 +63,8 @@ class Incoming:
                         await asyncio.shield(driver.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
                     if stamp is not None and replies is not None:
                         replies.met(tp, message.offset, stamp.epoch)
-                    if stamp is not None and tables is not None:
-                        tables.met(tp, message.offset, stamp)
+            if tables is not None:
+                tables.met(tp, message.offset, stamp)
             await take_in(message)
 
         return on_message

@@ -124,6 +124,8 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def stop() -> None:
         await on_stop()
+        with _failing_open(driver, "to note what its tables hold"):
+            driver.tables.leave()
         with _failing_open(driver, "to leave"):
             await driver.stop()
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
+from .disk import Disk, Place, store_of
+
 if TYPE_CHECKING:
     from .driver import FaustDriver
 
@@ -31,15 +33,21 @@ class Tables:
         self._colours: dict[
             tuple[Any, int], int
         ] = {}  # of records in Faust's queue, while an event could be torn
-        self._effects: dict[
-            tuple[int, int], int
-        ] = {}  # (topic check, partition) of an input -> one past its causes
-        self._held: dict[Any, bool] = {}  # changelog partition -> did its store hold any, when first asked?
+        self._effects: dict[Place, int] = {}  # one past the causes that were met, or noted on the disk
+        self._vague = False  # was there a record without a cause?
+        self._disk: Disk | None = None
+        self._asked: set[Any] = set()  # changelog partitions of which a store was asked what it holds
+        self._holds_known = self._holds_unknown = False  # did one hold anything, and is it known of what?
         self._bounds: dict[TopicPartition, int] = {}  # input -> where its log ended, when first given
 
     def attach(self) -> None:
-        """All tables are defined by now."""
-        for table in self._driver.app.tables.values():
+        """All tables are defined by now, and no store is open."""
+        found = list(self._driver.app.tables.values())
+        disk = None
+        if any(store_of(table, 0) is not None for table in found):
+            disk = Disk(self._driver.app.conf.tabledir)
+            self._effects.update(disk.effects)
+        for table in found:
             self._hear_changelog(table)
             self._hear_store(table)
             of_sets = hasattr(table.data, "send_changelog_event")
@@ -47,6 +55,7 @@ class Tables:
                 self._hear_sets(table)
             table.told = self._driver.sensor
             table.__class__ = _telling(table.__class__, of_sets=of_sets)
+        self._disk = disk
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -55,28 +64,49 @@ class Tables:
         """The changelogs."""
         return set(self._driver.app.tables.changelog_topics)
 
-    def met(self, tp: Any, offset: int, stamp: wire.Stamp) -> None:
-        """A record of a changelog came in; its epoch was met."""
-        if stamp.cause is not None:
+    def met(self, tp: Any, offset: int, stamp: wire.Stamp | None) -> None:
+        """A record of a changelog came in; its epoch was met. None: of somebody without snapkafka."""
+        if stamp is None or stamp.cause is None:
+            self._vague = True
+        else:
             topic, partition, cause = stamp.cause
             self._effects[topic, partition] = max(cause + 1, self._effects.get((topic, partition), 0))
-        if self._driver.machine.colours.tearing:
+        if stamp is not None and self._driver.machine.colours.tearing:
             self._colours[tp, offset] = stamp.epoch
 
     def effects_until(self, tp: TopicPartition) -> int:
         """One past the last event of an input that may have had effects in the tables; 0: none had."""
-        met = self._effects.get((wire.topic_check(tp.topic), tp.partition), 0)
+        met = self._effects.get(_place(tp), 0)
         return max(met, self._bounds.get(tp, 0))
 
     def to_bound(self, inputs: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of which a store may hold effects that were never met here: of these the log's end is wanted."""
-        if not any(self._held.values()):
+        known = self._disk.known if self._disk is not None else None
+        if self._holds_unknown:
+            known = frozenset()
+        elif not self._holds_known or known is None:
             return []
-        return [tp for tp in inputs if tp not in self._bounds]
+        return [tp for tp in inputs if tp not in self._bounds and _place(tp) not in known]
 
     def bound(self, ends: Mapping[TopicPartition, int]) -> None:
         """Effects that were never met are of events below these ends. What others do later will be met."""
         self._bounds.update(ends)
+
+    def leave(self) -> None:
+        """The worker has stopped in order: note what the tables on its disk hold effects of, if that is known."""
+        if self._disk is None:
+            return
+        if self._vague:
+            self._disk.leave_nothing()
+            return
+        effects = dict(self._effects)
+        for tp, until in (*self._bounds.items(), *self._driver.machine.positions.started().items()):
+            effects[_place(tp)] = max(until, effects.get(_place(tp), 0))
+        known = self._disk.known
+        if self._holds_unknown or known is not None:
+            bounded = frozenset(map(_place, self._bounds))
+            known = bounded if self._holds_unknown or known is None else known | bounded
+        self._disk.leave(effects, known)
 
     def taken_away(self) -> None:
         """A rebalance empties the queues."""
@@ -101,7 +131,14 @@ class Tables:
 
         def persisted_offset(tp: Any) -> int | None:
             offset: int | None = ask(tp)
-            self._held.setdefault(tp, offset is not None)
+            if tp not in self._asked:
+                self._asked.add(tp)
+                if offset is None:
+                    pass
+                elif self._disk is not None and self._disk.is_noted(table, tp.partition):
+                    self._holds_known = True
+                else:
+                    self._holds_unknown = True
             return offset
 
         table.persisted_offset = persisted_offset
@@ -164,6 +201,10 @@ def _telling(cls: Hashable, *, of_sets: bool) -> Any:
         base.__module__,
     )
     return Telling
+
+
+def _place(tp: TopicPartition) -> Place:
+    return wire.topic_check(tp.topic), tp.partition
 
 
 def _key(table: Any, key: Any) -> Any:

@@ -1,0 +1,113 @@
+"""What the tables on a worker's disk hold effects of, noted beside them when the worker stops in order.
+
+Of a store that has all of its changelog Faust reads nothing, so whoever starts on it meets no causes, and would have to
+say that any event of the inputs may have had effects. So a worker that stops notes up to where events had any, as far
+as it ever knew, and how the files of its stores look then. Whoever opens a store changes its files, with snapkafka or
+without, and so does whoever writes to it: the note counts as long as nobody has been there since.
+
+While a worker runs, a mark of its own stands in the place of the note. Who finds somebody's mark was preceded by a
+crash, or shares the disk with somebody: it leaves no note then, as does who finds its own mark gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["Disk", "Place", "store_of"]
+
+#: (topic check, partition) of an input.
+Place = tuple[int, int]
+
+NAME: Final = "snapkafka-tables.json"
+VERSION: Final = 1
+
+
+class Disk:
+    """The tables on the disk, from before any store is opened.
+
+    Attributes:
+        noted: is there a note that counts?
+        effects: one past the last event of an input that had effects in the stores, where any had.
+        known: the inputs of which `effects` says all; None: of every input.
+
+    Args:
+        tables: the folder where Faust keeps them.
+    """
+
+    def __init__(self, tables: Path) -> None:
+        self._tables, self._note = tables, tables.parent / NAME
+        self._mine = uuid.uuid4().hex
+        self.noted = False
+        self.effects: dict[Place, int] = {}
+        self.known: frozenset[Place] | None = frozenset()
+        found, files = _read(self._note), _files(tables)
+        self._alone = "mark" not in found
+        if files is None and self._alone:
+            self.known = None  # a fresh disk
+        elif found.get("version") == VERSION and found.get("files") == files:
+            self.effects = {(check, partition): until for check, partition, until in found["effects"]}
+            only = found["only"]
+            self.known = None if only is None else frozenset((check, partition) for check, partition in only)
+            self.noted = True
+        self._write({"mark": self._mine})
+
+    def leave(self, effects: Mapping[Place, int], known: Collection[Place] | None) -> None:
+        """Write the note; all stores are closed by now."""
+        if not self._give_up():
+            return
+        files = _files(self._tables)
+        if self._alone and files is not None:
+            rows = [[*place, until] for place, until in sorted(effects.items())]
+            only = None if known is None else sorted(known)
+            self._write({"version": VERSION, "files": files, "effects": rows, "only": only})
+
+    def leave_nothing(self) -> None:
+        """What the stores hold effects of is not known."""
+        self._give_up()
+
+    def _give_up(self) -> bool:
+        """Take the mark away; False: it is gone, and somebody else is here."""
+        mine = _read(self._note).get("mark") == self._mine
+        if mine:
+            self._note.unlink()
+        return mine
+
+    def _write(self, said: dict[str, Any]) -> None:
+        fresh = self._note.with_suffix(f".{self._mine}")
+        fresh.write_text(json.dumps(said), "utf-8")
+        fresh.replace(self._note)
+
+    def is_noted(self, table: Any, partition: int) -> bool:
+        """Is it known what the store of this partition held at the start?"""
+        store = store_of(table, partition)
+        return self.noted and store is not None and store.is_relative_to(self._tables)
+
+
+def store_of(table: Any, partition: int) -> Path | None:
+    """Where a table on the disk keeps a partition; None: it lies in memory, or nobody knows where."""
+    store = getattr(table.data, "storage", table.data)
+    path = getattr(store, "partition_path", None)
+    return None if path is None else Path(path(partition))
+
+
+def _read(note: Path) -> dict[str, Any]:
+    try:
+        said = json.loads(note.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _files(tables: Path) -> str | None:
+    """How all files below a folder look from outside; None: there are none."""
+    looks = []
+    for path in sorted(tables.rglob("*")):
+        if path.is_file():
+            status = path.stat()
+            looks.append((str(path.relative_to(tables)), status.st_size, status.st_mtime_ns))
+    return hashlib.sha256(repr(looks).encode()).hexdigest() if looks else None
