@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiokafka
@@ -85,14 +87,11 @@ async def test_after_a_recovery_a_seek_in_the_middle_of_a_batch_takes_events_for
 
     async def one_batch(**_: float) -> AsyncIterator[tuple[TP, Any]]:
         for offset in range(10, 13):
-            yield tp, message_at(offset)
+            yield tp, message_at(tp, offset)
         if sought:
             await consumer.perform_seek()
-        yield tp, message_at(13)
+        yield tp, message_at(tp, 13)
         consumer._stopped.set()
-
-    def message_at(offset: int) -> Any:
-        return ConsumerMessage(tp.topic, tp.partition, offset, 0.0, 0, [], None, b"", None, 0, 0, tp)
 
     consumer.seek_to_committed, consumer.getmany = seek_to_committed, one_batch
     await consumer._drain_messages(consumer)
@@ -100,3 +99,45 @@ async def test_after_a_recovery_a_seek_in_the_middle_of_a_batch_takes_events_for
     for done in (0, 3):
         consumer.ack(handed_out[done])
     assert consumer._new_offset(tp) == committed, "11 and 12 are not done"
+
+
+async def test_after_a_recovery_what_was_handed_out_before_the_seek_is_handed_out_again(app: Any) -> None:
+    """An app with tables again: what was fetched of an input while tables were recovered waits, and the flow is on. So
+    it is handed out as soon as the input is resumed, while Faust asks for the committed positions that it will seek to;
+    and once more after that. For an agent a record comes after later ones."""
+    tp, handed_out, position = TP("requests", 0), list[int](), 10
+    recovery, consumer = app.tables.recovery, app.consumer
+    two = asyncio.Event()
+
+    async def hand_out(message: Any) -> None:
+        handed_out.append(message.offset)
+        if len(handed_out) == 2:
+            two.set()
+        if message.offset == 13:
+            consumer._stopped.set()
+
+    async def seek_to_committed() -> dict[TP, int]:
+        nonlocal position
+        await asyncio.wait_for(two.wait(), timeout=5)  # the broker takes its time
+        position = 10
+        return {tp: position}
+
+    async def one_record(**_: float) -> AsyncIterator[tuple[TP, Any]]:
+        nonlocal position
+        if consumer.flow_active and tp in consumer._get_active_partitions():
+            position += 1
+            yield tp, message_at(tp, position - 1)
+
+    consumer.callback, consumer.getmany = hand_out, one_record
+    consumer.seek_to_committed, consumer.assignment = seek_to_committed, lambda: {tp}
+    app._fetcher = SimpleNamespace(maybe_start=lambda: asyncio.sleep(0))
+    consumer.pause_partitions({tp})
+    consumer.resume_flow()  # as for the recovery
+    draining = asyncio.ensure_future(consumer._drain_messages(consumer))
+    await recovery._resume_streams(app.consumer_generation_id)
+    await asyncio.wait_for(draining, timeout=5)
+    assert handed_out == [10, 11, 10, 11, 12, 13]
+
+
+def message_at(tp: TP, offset: int) -> Any:
+    return ConsumerMessage(tp.topic, tp.partition, offset, 0.0, 0, [], None, b"", None, 0, 0, tp)

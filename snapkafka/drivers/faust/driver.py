@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
     from .outgoing import Outgoing
     from .recorder import Recorder
+    from .resuming import Resuming
 
 __all__ = ["FaustDriver"]
 
@@ -87,6 +88,7 @@ class FaustDriver:
         self.metrics = Metrics()
         self.outgoing: Outgoing
         self.recorder: Recorder
+        self.resuming: Resuming
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
         self.loop: asyncio.AbstractEventLoop

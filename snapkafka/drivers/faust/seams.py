@@ -8,6 +8,7 @@
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`incoming`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, the inputs are not resumed yet |
+| `consumer.resume_partitions`, `consumer.perform_seek` | inputs go on after the seek (`resuming`) |
 | `app.on_partitions_revoked` | inputs are taken away |
 | `app.sensors` | events and tables (`sensor`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |
@@ -44,6 +45,7 @@ from .incoming import Incoming
 from .looking import codec_name, codecs_of, expires_ms, of_sets, uncaptured
 from .outgoing import Outgoing
 from .recorder import Recorder
+from .resuming import Resuming
 from .streams import watch_streams
 from .transactions import in_transactions
 
@@ -171,7 +173,7 @@ def connection_of(app: Any) -> Connection:
 
 
 def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
-    subscribe = consumer.subscribe
+    subscribe, driver.resuming = consumer.subscribe, Resuming(consumer)
 
     async def say_hello_then_subscribe(topics: Any) -> None:
         if driver.machine.process is None:
@@ -190,6 +192,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
             await driver.wait_for_inputs()
             if driver.outgoing.transactions is not None:
                 driver.outgoing.transactions.kept(consumer)
+            driver.resuming.announced()
 
     acknowledge = consumer.ack
 
@@ -217,6 +220,7 @@ def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
             driver.replies,
             driver.tables,
             driver.outgoing.attached,
+            driver.resuming,
         ):
             queues.taken_away()
         driver.feed(InputsTaken())

@@ -14,7 +14,17 @@ import faust
 
 import snapkafka
 
-__all__ = ["ID", "INPUT", "commit_when_told", "end_of_module", "new_app", "saw", "source", "target"]
+__all__ = [
+    "ID",
+    "INPUT",
+    "commit_when_told",
+    "end_of_module",
+    "new_app",
+    "saw",
+    "source",
+    "target",
+    "trace_when_told",
+]
 
 ID = os.environ["FEATURES_ID"]
 INPUT = os.environ["FEATURES_INPUT"]
@@ -77,6 +87,25 @@ def commit_when_told(app: Any) -> None:
     async def commits_when_told() -> None:
         if has_grown():
             await app.consumer.commit()
+
+
+def trace_when_told(app: Any) -> None:
+    """Write into the folder FEATURES_TRACE, a file per worker: which record was handed to a stream, in which order, and
+    when a rebalance was over."""
+    if "FEATURES_TRACE" not in os.environ:
+        return
+    trace = Path(os.environ["FEATURES_TRACE"], f"{ID}.{os.getpid()}").open("a", buffering=1)  # noqa: SIM115
+
+    class Tracing(faust.Sensor):
+        def on_stream_event_in(self, tp: Any, offset: int, stream: Any, event: Any) -> None:
+            print(tp.topic, tp.partition, offset, file=trace)
+
+    app.sensors.add(Tracing())
+
+    async def told(*args: Any, **kwargs: Any) -> None:
+        print("rebalanced", app.consumer_generation_id, file=trace)
+
+    app.on_rebalance_complete.connect(told, weak=False)
 
 
 def source(app: Any, name: str, **options: Any) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Any
 
-from tests.features.apps.common import commit_when_told, new_app, saw, source, target
+from tests.features.apps.common import commit_when_told, new_app, saw, source, target, trace_when_told
 
 app = new_app(
     processing_guarantee="exactly_once",
@@ -39,3 +39,4 @@ async def reads_again(stream: Any) -> None:
 
 
 commit_when_told(app)
+trace_when_told(app)

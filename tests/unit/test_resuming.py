@@ -1,0 +1,123 @@
+"""The end of a rebalance on Faust's own recovery and consumer: nothing is handed out before the inputs are sought."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import faust
+import pytest
+from faust.types import TP, ConsumerMessage
+
+from snapkafka.drivers.faust.resuming import Resuming
+
+INPUT, CHANGELOG = TP("requests", 0), TP("resuming-counts-changelog", 0)
+
+
+class Worker:
+    """A consumer whose flow is on, as for a recovery, and which has records of the input from offset 12 on, though
+    its position is to be 10."""
+
+    def __init__(self) -> None:
+        self.app: Any = faust.App("resuming", broker="kafka://127.0.0.1:1", store="memory://")
+        self.app.Table("counts")
+        self.consumer = self.app.consumer
+        self.handed_out: list[int] = []
+        self.position = 12
+        self.sought = asyncio.Event()
+        self.fails = False
+        self.consumer.callback, self.consumer.getmany = self.hand_out, self.one_record
+        self.consumer.seek_to_committed = self.seek_to_committed
+        self.consumer.assignment = lambda: {INPUT, CHANGELOG}
+        self.app._fetcher = SimpleNamespace(maybe_start=lambda: asyncio.sleep(0))
+        self.resuming = Resuming(self.consumer)
+        self.consumer.pause_partitions({INPUT, CHANGELOG})
+        self.consumer.resume_flow()
+
+    @property
+    def active(self) -> set[TP]:
+        return set(self.consumer._get_active_partitions())
+
+    async def hand_out(self, message: Any) -> None:
+        self.handed_out.append(message.offset)
+
+    async def seek_to_committed(self) -> dict[TP, int]:
+        await asyncio.wait_for(self.sought.wait(), timeout=5)
+        if self.fails:
+            raise ConnectionError
+        self.position = 10
+        return {INPUT: self.position}
+
+    async def one_record(self, **_: float) -> AsyncIterator[tuple[TP, Any]]:
+        if INPUT in self.active and self.position < 14:
+            self.position += 1
+            yield INPUT, ConsumerMessage(*INPUT, self.position - 1, 0.0, 0, [], None, b"", None, 0, 0, INPUT)
+
+    async def turns(self) -> None:
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def worker() -> AsyncIterator[Worker]:
+    made = Worker()
+    draining = asyncio.ensure_future(made.consumer._drain_messages(made.consumer))
+    yield made
+    made.consumer._stopped.set()
+    await asyncio.wait_for(draining, timeout=5)
+
+
+async def test_nothing_is_handed_out_before_the_seek(worker: Worker) -> None:
+    worker.resuming.announced()
+    ending = asyncio.ensure_future(
+        worker.app.tables.recovery._resume_streams(worker.app.consumer_generation_id)
+    )
+    await worker.turns()
+    assert worker.handed_out == []
+    worker.sought.set()
+    await asyncio.wait_for(ending, timeout=5)
+    await worker.turns()
+    assert worker.handed_out == [10, 11, 12, 13]
+
+
+async def test_without_it_faust_hands_out_what_it_has_and_again(worker: Worker) -> None:
+    """Else the test above shows nothing."""
+    ending = asyncio.ensure_future(
+        worker.app.tables.recovery._resume_streams(worker.app.consumer_generation_id)
+    )
+    await worker.turns()
+    worker.sought.set()
+    await asyncio.wait_for(ending, timeout=5)
+    await worker.turns()
+    assert worker.handed_out == [12, 13, 10, 11, 12, 13]
+
+
+async def test_if_the_seek_fails_the_inputs_go_on_all_the_same(worker: Worker) -> None:
+    worker.fails = True
+    worker.sought.set()
+    worker.resuming.announced()
+    worker.consumer.resume_partitions({INPUT})
+    assert worker.active == set()
+    with pytest.raises(ConnectionError):
+        await worker.consumer.perform_seek()
+    assert worker.active == {INPUT}
+
+
+async def test_changelogs_go_on_at_once(worker: Worker) -> None:
+    """Where Faust begins another recovery instead."""
+    worker.resuming.announced()
+    worker.consumer.resume_partitions({CHANGELOG})
+    assert worker.active == {CHANGELOG}
+
+
+async def test_what_is_taken_away_meanwhile_does_not_go_on(worker: Worker) -> None:
+    worker.resuming.announced()
+    worker.consumer.resume_partitions({INPUT})
+    worker.resuming.taken_away()
+    worker.sought.set()
+    await worker.consumer.perform_seek()
+    assert worker.active == set()
+    worker.consumer.resume_partitions({INPUT})
+    assert worker.active == {INPUT}, "nobody has announced anything: not ours to hold"
