@@ -35,9 +35,11 @@ ROWS = [
     Row("channel-in-memory", ("channel",), ("channel-out",)),
     Row("codec-and-raw-keys", ("codec",), ("codec-out", "codec-mid")),
     Row("schema", ("schema",), ("schema-out", "schema-mid")),
+    Row("schema-of-avro", ("avro",), ("avro-out",), inner=("avro-mid",)),
+    Row("polymorphic-models", ("drawn",), ("drawn-out",), tables=("drawings",), inner=("drawn-mid",)),
     Row("null-values", ("null",), ("null-out", "null-mid")),
 ]
-INNER = ("square", "sunk", "told", "reply-out")
+INNER = ("square", "sunk", "told", "reply-out", "avro-mid", "drawn-mid")
 SECONDS = 8.0
 COUNT = 200
 #: Each of these asks another agent, which takes its time.
@@ -61,7 +63,7 @@ def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[J
         "tests.features.apps.calls",
         inputs=sorted({name for row in ROWS for name in row.inputs}),
         outputs=[*(name for row in ROWS for name in row.outputs), *INNER],
-        changelogs=["ticks", "squares"],
+        changelogs=["ticks", "squares", "drawings"],
         web=True,
     ) as pair:
         browsing = threading.Thread(target=_browse, args=(pair,))

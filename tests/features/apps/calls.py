@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from typing import Any
 
 import faust
+from avro.io import BinaryDecoder, BinaryEncoder, DatumReader, DatumWriter
+from avro.schema import parse
 
 from tests.features.apps.common import ID, INPUT, new_app, saw, source, target
 
@@ -277,3 +280,78 @@ async def nothing(stream: Any) -> None:
         arguments = saw("nothing", event)
         arguments["value"]["value"] = repr(event.value)
         await null_out.send(**arguments)
+
+
+class Shape(faust.Record, abstract=True, polymorphic_fields=True):  # type: ignore[call-arg]
+    """What it is stands in the bytes, and is looked up there."""
+
+
+class Circle(Shape):
+    radius: int
+
+
+class Square(Shape):
+    side: int
+    inner: list[Circle]
+
+
+class Drawing(faust.Record):
+    n: int
+    shape: Shape
+
+
+drawn_mid = app.topic(f"{ID}-drawn-mid", key_type=str, value_type=Drawing)
+drawn_out = target(app, "drawn-out")
+drawings = app.Table("drawings", key_type=str, value_type=Drawing)
+
+
+@app.agent(source(app, "drawn"), name="drawn")
+async def draws(stream: Any) -> None:
+    async for event in stream.events():
+        n = event.value["n"]
+        shape = Square(side=n, inner=[Circle(radius=1)]) if n % 2 else Circle(radius=n)
+        await drawn_mid.send(
+            key=event.key, value=Drawing(n=n, shape=shape), partition=event.message.partition
+        )
+
+
+@app.agent(drawn_mid, name="drawing")
+async def looks_at_drawings(stream: Any) -> None:
+    async for event in stream.events():
+        before = drawings.get(event.key)
+        drawings[event.key] = event.value
+        kinds = [type(drawing.shape).__name__ for drawing in (event.value, before) if drawing is not None]
+        await drawn_out.send(**saw("drawing", event, kinds=kinds))
+
+
+class Registered(faust.Schema):
+    """Avro as a registry of schemas has it: a zero, the number of the schema, the bytes."""
+
+    number = (17).to_bytes(4, "big")
+    form = parse('{"type": "record", "name": "Order", "fields": [{"name": "n", "type": "long"}]}')
+
+    def dumps_value(self, app: Any, value: Any, *, serializer: Any = None, headers: Any) -> Any:
+        buffer = io.BytesIO()
+        DatumWriter(self.form).write(value, BinaryEncoder(buffer))
+        return b"\0" + self.number + buffer.getvalue(), headers
+
+    def loads_value(self, app: Any, message: Any, *, loads: Any = None, serializer: Any = None) -> Any:
+        assert message.value[:5] == b"\0" + self.number, "of another schema"
+        return DatumReader(self.form).read(BinaryDecoder(io.BytesIO(message.value[5:])))
+
+
+avro_mid = app.topic(f"{ID}-avro-mid", schema=Registered(key_type=str, value_serializer="raw"))
+avro_out = target(app, "avro-out")
+
+
+@app.agent(source(app, "avro"), name="avro")
+async def writes_avro(stream: Any) -> None:
+    async for event in stream.events():
+        value = {"n": event.value["n"]}
+        await avro_mid.send(key=event.key, value=value, partition=event.message.partition)
+
+
+@app.agent(avro_mid, name="reads-avro")
+async def reads_avro(stream: Any) -> None:
+    async for event in stream.events():
+        await avro_out.send(**saw("reads-avro", event))
