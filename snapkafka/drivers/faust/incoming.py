@@ -46,26 +46,35 @@ class Incoming:
         driver, machine = self._driver, self._machine
         replies = driver.replies if tp.topic in driver.replies.topics else None
         tables = driver.tables if tp.topic in driver.tables.topics else None
+        listens = replies is not None or tables is not None
 
-        async def on_message(message: Any) -> None:
+        def on_message(message: Any) -> Awaitable[Any]:
+            """A coroutine of our own around Faust's is only there where something has to be awaited before."""
+            raw = wire.find(message.headers) if message.headers else None
             stamp = None
-            if message.headers:
-                raw = wire.find(message.headers)
-                if raw is not None:
-                    message.headers = _less_ours(message.headers)
-                    stamp = wire.read(raw, driver.stamps.ledger_id, check)
-                    if stamp is None:
-                        driver.metrics.foreign_headers += 1
-                    elif stamp.marker:
-                        await self._take_marker(message, place, stamp)
-                        return
-                    elif stamp.epoch > machine.colours.epoch:
-                        await asyncio.shield(driver.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
-                    if stamp is not None and replies is not None:
-                        replies.met(tp, message.offset, stamp.epoch)
+            if raw is not None:
+                message.headers = _less_ours(message.headers)
+                stamp = wire.read(raw, driver.stamps.ledger_id, check)
+                if stamp is None:
+                    driver.metrics.foreign_headers += 1
+                elif stamp.marker:
+                    return self._take_marker(message, place, stamp)
+                elif stamp.epoch > machine.colours.epoch:
+                    return red_comes_in(message, stamp)
+            if listens:
+                tell_of(message, stamp)
+            return take_in(message)
+
+        async def red_comes_in(message: Any, stamp: wire.Stamp) -> None:
+            await asyncio.shield(driver.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
+            tell_of(message, stamp)
+            await take_in(message)
+
+        def tell_of(message: Any, stamp: wire.Stamp | None) -> None:
+            if stamp is not None and replies is not None:
+                replies.met(tp, message.offset, stamp.epoch)
             if tables is not None:
                 tables.met(tp, message.offset, stamp)
-            await take_in(message)
 
         return on_message
 

@@ -1,0 +1,93 @@
+"""The way in, with a conductor that only remembers: what is looked at, what is taken off, what waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from faust.types import TP
+
+from snapkafka.drivers.faust.incoming import Incoming
+from snapkafka.wire import headers as wire
+from tests.unit.test_outgoing import Driver
+
+IN = TP("in", 0)
+
+
+class Way:
+    """The callback of one partition, and what came through it."""
+
+    def __init__(self, *, replies: bool = False) -> None:
+        self.driver = cast(Any, Driver())  # and a little more
+        self.came: list[int] = []
+        self.met: list[tuple[int, int]] = []
+        self.driver.metrics = SimpleNamespace(foreign_headers=0, disbelieved=0)
+        self.driver.tell = self.tell
+        self.driver.replies = SimpleNamespace(
+            topics={"in"} if replies else set(),
+            met=lambda tp, offset, epoch: self.met.append((offset, epoch)),
+        )
+        self.driver.tables = SimpleNamespace(topics=set())
+        conductor = SimpleNamespace(_build_handler=lambda tp, channels: self.take_in)
+        Incoming(self.driver, conductor)
+        self.callback: Callable[[Any], Awaitable[Any]] = conductor._build_handler(IN, {"a channel"})
+
+    async def take_in(self, message: Any) -> None:
+        self.came.append(message.offset)
+
+    def tell(self, event: Any) -> None:
+        self.driver.feed(event)
+
+    def stamp(self, epoch: int, *, partition: int = 0) -> bytes:
+        return wire.stamp(7, wire.tp_check("in", partition), epoch, 5, 1)
+
+
+def message(offset: int, headers: Any) -> Any:
+    return SimpleNamespace(topic="in", partition=0, tp=IN, offset=offset, headers=headers)
+
+
+async def test_what_needs_no_wait_goes_to_faust_without_a_detour() -> None:
+    """No header of ours, a stranger's, or one of a colour that was met: Faust's own coroutine takes the record in."""
+    way = Way()
+    given = [
+        message(0, []),
+        message(1, None),
+        message(2, [("mine", b"1")]),
+        message(3, [("mine", b"1"), ("_sk", way.stamp(0))]),
+        message(4, (("_sk", way.stamp(0, partition=9)),)),
+    ]
+    for one in given:
+        taking: Any = way.callback(one)
+        assert taking.cr_code is Way.take_in.__code__
+        await taking
+    assert way.came == [0, 1, 2, 3, 4]
+    assert [one.headers for one in given] == [[], None, [("mine", b"1")], [("mine", b"1")], ()]
+    assert way.driver.metrics.foreign_headers == 1, "it was copied from another partition"
+
+
+async def test_a_reply_is_told_of_before_it_is_taken_in() -> None:
+    """R6: who takes it in must know its colour."""
+    way = Way(replies=True)
+    await way.callback(message(0, [("_sk", way.stamp(0))]))
+    assert (way.met, way.came) == ([(0, 0)], [0])
+    epoch = way.driver.trigger("now")
+    await way.callback(message(1, [("_sk", way.stamp(epoch))]))
+    assert (way.met, way.came) == ([(0, 0), (1, epoch)], [0, 1])
+
+
+async def test_a_red_record_comes_in_after_the_cut() -> None:
+    """R2: also where the callback is cancelled meanwhile, as a rebalance does: the machine hears of it all the same."""
+    way = Way()
+    way.driver.machine.hear = frozenset({"headers"})
+    epoch = way.driver.trigger("now")
+    assert way.driver.machine.colours.epoch == 0
+    taking = asyncio.ensure_future(way.callback(message(0, [("_sk", way.stamp(epoch))])))
+    await asyncio.sleep(0)
+    taking.cancel()
+    await asyncio.wait([taking])
+    await way.driver.settle()
+    assert (way.driver.machine.colours.epoch, way.came) == (epoch, [])
+    await way.callback(message(0, [("_sk", way.stamp(epoch))]))
+    assert way.came == [0]
