@@ -164,14 +164,21 @@ class Work(ABC):
         Colours.append(effect)
         return self._advance() if self.open.cuts else _NOTHING
 
-    def send_acked(self, effect: Effect, tp: TopicPartition, seq: int, offset: int) -> Sequence[Action]:
-        """The send lies at `offset`."""
-        Colours.ack(effect, tp, seq, offset)
+    def send_acked(
+        self, effect: Effect, tp: TopicPartition, seq: int, offset: int, count: int = 1
+    ) -> Sequence[Action]:
+        """The send lies at `offset`. So do `count - 1` of its colour right before it, with the seqs before its own."""
+        Colours.ack(effect, tp, seq, offset, count)
         return self._advance() if self.open.cuts else _NOTHING
 
-    def send_failed(self, effect: Effect, tp: TopicPartition, seq: int, reason: str) -> Sequence[Action]:
-        """R7: a failed white send means no `Closed`, for every open cut that it is white for."""
-        Colours.fail(effect, tp, seq)
+    def send_failed(
+        self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
+    ) -> Sequence[Action]:
+        """R7: a failed white send means no `Closed`, for every open cut that it is white for.
+
+        So have `count - 1` of its colour right before it, with the seqs before its own.
+        """
+        Colours.fail(effect, tp, seq, count)
         if not self.open.cuts:
             return _NOTHING
         what = f"a white send to {tp} failed: {reason}"

@@ -41,7 +41,7 @@ class Producer:
 class Driver:
     """What `Outgoing` needs of a driver, with a ledger that is a list."""
 
-    def __init__(self) -> None:
+    def __init__(self, producer: Any = None) -> None:
         self.machine = WorkerProtocol()
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
@@ -52,7 +52,7 @@ class Driver:
         )
         self.ledger: list[LedgerRecord] = []
         self.tasks: set[asyncio.Task[Any]] = set()
-        self.producer = Producer()
+        self.producer = producer or Producer()
         self.outgoing = Outgoing(self, self.producer)  # type: ignore[arg-type]
         hello = Hello(n=1, app="p")
         self.feed(Joined(hello=hello))

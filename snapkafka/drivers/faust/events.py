@@ -16,7 +16,8 @@ All of this runs in the one thread of the app's loop.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from snapkafka.protocol.colours import Cause
@@ -31,6 +32,9 @@ __all__ = ["Events", "Reading"]
 #: is None inside `take`. Tasks that an event starts inherit it; once the event is over, the machine gives what they
 #: send the colour of the process (R5).
 _cause: ContextVar[Cause | None] = ContextVar("snapkafka_cause", default=None)
+
+#: Makes a `Cause` from its four fields; calling the class costs twice as much.
+_cause_of: Final = partial(tuple.__new__, Cause)
 
 Place = tuple[Any, int]  # topic-partition and offset
 
@@ -203,7 +207,7 @@ class Events:
     # -- both ---------------------------------------------------------------------------------------------------
 
     def _new(self, agent: str, tp: Any, offset: int) -> Cause:
-        cause = Cause(agent, tp, offset)
+        cause = _cause_of((agent, tp, offset, 0))
         running = self._machine.colours.running
         while cause in running:  # a replay begins while the first run still goes on
             cause = cause._replace(run=cause.run + 1)

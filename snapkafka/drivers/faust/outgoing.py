@@ -4,8 +4,11 @@ Faust has two ways out. `producer.send` is called in the context of the event. T
 through `producer.buffer` and leave from a background task later, so their colour is taken at `buffer.put` and rides
 along as a header that is no bytes yet (an `Effect`); `send` takes it off again.
 
-Stamp and append stand under one lock per partition: otherwise, with a full batch, a later seq can get an earlier
-offset. A marker that is due goes out under the same lock before the first red record.
+A seq and its place in the partition must not be parted: otherwise, with a full batch, a later seq can get an earlier
+offset. Mostly stamp and append are one step that nothing can come between (`batches`). Where something has to be waited
+for (a full batch, a marker that is due, a transaction, ...) they stand under one lock per partition, and until all who
+wait there are through nobody takes the short way past them. A marker goes out under that lock before the first red
+record.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from aiokafka.structs import TopicPartition as TheirTopicPartition
 from faust.types.tuples import PendingMessage
 
 from snapkafka.protocol.colours import Effect
@@ -26,6 +30,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 from .attached import Attached
+from .batches import Batches
 from .transactions import Transactions, in_transactions
 
 if TYPE_CHECKING:
@@ -39,6 +44,8 @@ logger = logging.getLogger("snapkafka")
 
 #: Where in a message of Faust's the headers stand; `_replace` takes twice as long.
 HEADERS: Final = PendingMessage._fields.index("headers")
+#: Makes a message from all its fields; calling the class costs twice as much.
+_message_of: Final = partial(tuple.__new__, PendingMessage)
 
 #: What is sent here would leave by the thread of `producer_threaded`, whose producer knows of no transactions.
 _by_thread: ContextVar[bool] = ContextVar("snapkafka_by_thread", default=False)
@@ -46,13 +53,42 @@ _by_thread: ContextVar[bool] = ContextVar("snapkafka_by_thread", default=False)
 Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
 
 
+class _Run:
+    """Records of one colour, one after the other in one batch."""
+
+    __slots__ = ("count", "effect", "first", "place")
+
+    def __init__(self, effect: Effect, first: int, place: int) -> None:
+        self.effect = effect  # of the first one: they are counted together
+        self.first = first  # its seq
+        self.place = place  # its place in the batch
+        self.count = 1
+
+
 class _Way:
     """The way out to one partition: who may append, which markers are due there, what is not acknowledged yet."""
 
-    __slots__ = ("check", "due", "gate", "latest", "lock", "pending", "tp", "within")
+    __slots__ = (
+        "batch",
+        "check",
+        "due",
+        "gate",
+        "latest",
+        "lock",
+        "pending",
+        "runs",
+        "theirs",
+        "tp",
+        "waiting",
+        "within",
+    )
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
+        self.theirs = TheirTopicPartition(*tp)
+        self.waiting = 0  # so many take the long way
+        self.batch: Any = None  # that the latest record went into, on the short way
+        self.runs: list[_Run] = []  # in it
         self.check = wire.tp_check(tp.topic, tp.partition)
         self.lock = asyncio.Lock()
         self.gate = asyncio.Lock()  # in classic mode
@@ -79,9 +115,11 @@ class Outgoing:
     def __init__(self, driver: FaustDriver, producer: Any) -> None:
         self._driver = driver
         self._machine = driver.machine
+        self._stamps = driver.stamps
         self._producer = producer
         self._send: Send = producer.send
-        self._put: Callable[[Any], None] = producer.buffer.put
+        self._batches = Batches(producer)
+        self._put = self._batches.put
         self._ways: dict[tuple[str, int], _Way] = {}
         self.transactions: Transactions | None = None
         if in_transactions(driver.app):
@@ -159,17 +197,79 @@ class Outgoing:
             effect = machine.send_entered(self._driver.events.cause())
         if partition is None:
             try:
-                partition = await self._choose(topic, key)
+                partition = self._batches.partition(topic, key)
+                if partition is None:
+                    partition = await self._choose(topic, key)
             except BaseException:
                 self._driver.do(machine.send_withdrawn(effect))
                 raise
         way = self._ways.get((topic, partition)) or self._way(TopicPartition(topic, partition))
+        if not (way.waiting or way.due or machine.classic or self.transactions):
+            future = self._append_at_once(way, effect, others, key, value, timestamp)
+            if future is not None:
+                return future
         record = (topic, key, value, partition, timestamp)
         if machine.classic and self._queues_up(way, effect):
             return asyncio.ensure_future(self._send_when_allowed(way, effect, others, record))
         return await self._append(way, effect, others, record, transactional_id)
 
-    # -- stamp and append -------------------------------------------------------------------------------------
+    # -- stamp and append: the short way ----------------------------------------------------------------------
+
+    def _append_at_once(
+        self,
+        way: _Way,
+        effect: Effect,
+        others: Sequence[tuple[str, bytes]],
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: float | None,
+    ) -> asyncio.Future[Any] | None:
+        """None: it has to go the long way, and nothing has happened yet."""
+        machine, tp = self._machine, way.tp
+        if effect.sent is not machine.colours.sent:
+            return None
+        seq = machine.send_stamped(effect, tp)
+        headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
+        try:
+            added = self._batches.add(way.theirs, key, value, timestamp, headers)
+        except Exception:  # if it cannot be sent at all, Faust will say so
+            added = None
+        if added is None:
+            machine.send_unstamped(effect, tp, seq)
+            return None
+        batch, future = added
+        if batch is not way.batch:
+            self._begin(way, batch)
+        run = way.runs[-1] if way.runs else None
+        if run is not None and run.effect.tally is effect.tally and run.first + run.count == seq:
+            run.count += 1
+        else:
+            way.runs.append(_Run(effect, seq, batch.record_count - 1))
+        actions = machine.send_appended(effect)
+        if actions:
+            self._driver.do(actions)
+        return future
+
+    def _begin(self, way: _Way, batch: Any) -> None:
+        """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
+        way.batch, way.runs = batch, []
+        batch.future.add_done_callback(partial(self._batch_settled, way, batch, way.runs))
+
+    def _batch_settled(self, way: _Way, batch: Any, runs: list[_Run], future: asyncio.Future[Any]) -> None:
+        if way.batch is batch:
+            way.batch, way.runs = None, []
+        offset, failure = _outcome(future)
+        for run in runs:
+            last = run.count - 1
+            if failure is not None:
+                actions = self._machine.send_failed(run.effect, way.tp, run.first + last, failure, run.count)
+            else:
+                at = offset + run.place + last
+                actions = self._machine.send_acked(run.effect, way.tp, run.first + last, at, run.count)
+            if actions:
+                self._driver.do(actions)
+
+    # -- the long way -----------------------------------------------------------------------------------------
 
     async def _append(
         self,
@@ -181,6 +281,7 @@ class Outgoing:
     ) -> asyncio.Future[Any]:
         machine, tp = self._machine, way.tp
         seq = None
+        way.waiting += 1
         try:
             await way.lock.acquire()
             try:
@@ -194,7 +295,7 @@ class Outgoing:
                     self._driver.do(machine.send_withdrawn(effect))
                     effect = machine.send_entered_again(effect)
                 seq = machine.send_stamped(effect, tp)
-                headers = [*others, (wire.HEADER, self._driver.stamps.of(way.check, effect, seq))]
+                headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
                 if transactional_id is None:
                     future: asyncio.Future[Any] = await self._send(*record, headers=headers)
                 else:
@@ -214,6 +315,8 @@ class Outgoing:
                 machine.send_unstamped(effect, tp, seq)
             self._driver.do(machine.send_withdrawn(effect))
             raise
+        finally:
+            way.waiting -= 1
         actions = machine.send_appended(effect)
         if actions:
             self._driver.do(actions)
@@ -234,17 +337,11 @@ class Outgoing:
     def _settled(
         self, effect: Effect, tp: TopicPartition, seq: int, future: asyncio.Future[Any] | str
     ) -> None:
-        machine = self._machine
-        if isinstance(future, str):
-            actions = machine.send_failed(effect, tp, seq, future)
-        elif future.cancelled():
-            actions = machine.send_failed(effect, tp, seq, "cancelled")
-        elif (error := future.exception()) is not None:
-            actions = machine.send_failed(effect, tp, seq, repr(error))
-        elif (offset := future.result().offset) < 0:
-            actions = machine.send_failed(effect, tp, seq, "the broker told no offset (producer_acks=0?)")
+        offset, failure = (-1, future) if isinstance(future, str) else _outcome(future)
+        if failure is not None:
+            actions = self._machine.send_failed(effect, tp, seq, failure)
         else:
-            actions = machine.send_acked(effect, tp, seq, offset)
+            actions = self._machine.send_acked(effect, tp, seq, offset)
         if actions:
             self._driver.do(actions)
 
@@ -270,16 +367,20 @@ class Outgoing:
     async def _flush_markers(self, action: SendMarkers) -> None:
         for tp in action.tps:
             way = self._way(tp)
-            async with way.lock:
-                while way.due and way.due[0].epoch <= action.epoch:
-                    await self._append_marker(way)
+            way.waiting += 1
+            try:
+                async with way.lock:
+                    while way.due and way.due[0].epoch <= action.epoch:
+                        await self._append_marker(way)
+            finally:
+                way.waiting -= 1
 
     async def _append_marker(self, way: _Way) -> None:
         """The first that is due, under the lock. If the task is cancelled meanwhile, it stays due."""
         machine, tp, action = self._machine, way.tp, way.due[0]
         if machine.process is not None:
             seq = machine.marker_stamped(tp)
-            body = self._driver.stamps.marker(tp, action, seq)
+            body = self._stamps.marker(tp, action, seq)
             try:
                 future = await self._send(
                     tp.topic,
@@ -324,7 +425,7 @@ class Outgoing:
 
 
 def _with_headers(message: Any, headers: list[tuple[str, Any]]) -> Any:
-    return message._make((*message[:HEADERS], headers, *message[HEADERS + 1 :]))
+    return _message_of((*message[:HEADERS], headers, *message[HEADERS + 1 :]))
 
 
 def _leave(fut: Any) -> Effect | None:
@@ -335,6 +436,18 @@ def _leave(fut: Any) -> Effect | None:
     return effect
 
 
+def _outcome(future: asyncio.Future[Any]) -> tuple[int, str | None]:
+    """The offset of what was sent, or why there is none."""
+    if future.cancelled():
+        return -1, "cancelled"
+    if (error := future.exception()) is not None:
+        return -1, repr(error)
+    told = future.result()
+    if told is None or told.offset < 0:
+        return -1, "the broker told no offset (producer_acks=0?)"
+    return told.offset, None
+
+
 def _as_list(headers: Any) -> list[Any]:
     if not headers:
         return []
@@ -343,6 +456,8 @@ def _as_list(headers: Any) -> list[Any]:
 
 def _take_effect(headers: Any) -> tuple[Effect | None, list[tuple[str, bytes]]]:
     """The effect that rides along, if any, and the headers without any `_sk` (ours or a stranger's copy)."""
+    if type(headers) is list and len(headers) == 1 and type(headers[0][1]) is Effect:  # mostly so, of tables
+        return headers[0][1], []
     effect = None
     others = []
     for name, value in _as_list(headers):

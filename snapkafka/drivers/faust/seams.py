@@ -4,6 +4,7 @@
 |---|---|
 | `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outgoing`) |
 | `app._attachments.put` | what leaves with a commit (`attached`) |
+| the batches of aiokafka's producer | what needs no wait is appended in one step (`batches`) |
 | `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`transactions`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`incoming`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |

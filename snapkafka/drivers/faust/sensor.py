@@ -52,11 +52,13 @@ class EventSensor(Sensor):
 
     def on_table_get(self, table: Any, key: Any) -> None:
         """Key is read."""
-        self.touched(table, key, write=False)
+        if self._machine.colours.tearing:  # asked here, too: it hardly ever is so
+            self.touched(table, key, write=False)
 
     def on_table_set(self, table: Any, key: Any, value: Any) -> None:
         """Key is written."""
-        self.touched(table, key, write=True)
+        if self._machine.colours.tearing:
+            self.touched(table, key, write=True)
 
     def on_table_del(self, table: Any, key: Any) -> None:
         """Key is deleted."""
