@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,7 +26,6 @@ from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalErro
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import LedgerEntry
 from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, open_store, read_manifest
 
 from .desk import Desk
@@ -34,7 +33,7 @@ from .facts import kafka_options, look
 from .failures import told_when_it_was_lost, translate
 from .manifests import check_entries
 from .options import parser
-from .parents import Base, find_base
+from .parents import Base, find_base, view_on
 from .progress import Working, as_line, in_words, now_and_then
 from .registry import Registry
 from .report import assembled, report, verified
@@ -110,10 +109,10 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             # A parent that is assembled on the way is looked at when it is there.
             parent_is_there = (captured.parent, store.uri) not in to_come
             base = _base(store, captured, desk, options) if parent_is_there else None
-            starts = base.starts if base is not None else None
+            view = view_on(base, captured, view.bounds)
             with told_when_it_was_lost(store, captured):
-                require_offsets(view, starts=starts)
-            offsets = max(offsets, _offsets(view, options, starts))
+                require_offsets(view, starts=view.starts)
+            offsets = max(offsets, _offsets(view, options))
             work.append((captured, store))
             to_come.add((captured.id, store.uri))
         results = []
@@ -267,10 +266,8 @@ def _settings(
     )
 
 
-def _offsets(
-    view: CutView, options: argparse.Namespace, starts: Mapping[TopicPartition, int] | None = None
-) -> int:
-    ranges = reading_ranges(view, tail_max=options.tail_max, starts=starts)
+def _offsets(view: CutView, options: argparse.Namespace) -> int:
+    ranges = reading_ranges(view, tail_max=options.tail_max, starts=view.starts)
     return sum(item.end - item.start for item in ranges)
 
 

@@ -43,7 +43,7 @@ from .decode import stamped, stamps
 from .lookups import Lookups
 from .manifests import Clock, manifest_of
 from .meter import Meter, observed
-from .parents import Base
+from .parents import Base, view_on
 from .remote import reached
 from .session import sized
 from .source import read_ranges
@@ -113,14 +113,13 @@ def assemble(
         BadInputError: an invariant is no SQL; the state of the base has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
-    starts = base.starts if base is not None else None
-    view = CutView(captured, view.bounds, starts, base.seams if base is not None else None)
-    require_offsets(view, starts=starts)
+    view = view_on(base, captured, view.bounds)
+    require_offsets(view, starts=view.starts)
     if base is not None:
         deltas.require_columns(base.parts)
     invariants.require_valid(spark, wanted)
     clock = Clock()
-    ranges = reading_ranges(view, tail_max=settings.tail_max, starts=starts)
+    ranges = reading_ranges(view, tail_max=settings.tail_max, starts=view.starts)
     say(f"{captured.id}: reading {_amount(ranges)}")
     lookups = Lookups(spark, view)
     with (

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from snapkafka.checks import CutView, LogBounds
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
@@ -13,7 +14,7 @@ from snapkafka.protocol.captured import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, state_parts
 
-__all__ = ["Base", "find_base"]
+__all__ = ["Base", "find_base", "view_on"]
 
 FULL: Final = "take a full snapshot"
 _Place = tuple[str, str, str, int]
@@ -73,6 +74,13 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
         )
     starts = _starts(captured, parent)
     return Base(parts=state_parts(store, parent), starts=starts, seams=_seams(parent, starts))
+
+
+def view_on(base: Base | None, captured: Captured, bounds: dict[TopicPartition, LogBounds] | None) -> CutView:
+    """A snapshot with the bounds of its log, and what of its changelogs `base` stands for."""
+    if base is None:
+        return CutView(captured, bounds)
+    return CutView(captured, bounds, base.starts, base.seams)
 
 
 def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolation: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from snapkafka.assembly.facts import DEFAULT_ISOLATION
-from snapkafka.assembly.parents import Base, find_base
+from snapkafka.assembly.parents import Base, find_base, view_on
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
@@ -111,10 +111,9 @@ async def _base(
 async def _reading(work: Opened, snapshot: Captured, base: Base | None) -> Reading:
     unbound = CutView(snapshot)
     bounds = await log_bounds(work.admin, {*unbound.inputs, *unbound.changelogs})
-    starts = base.starts if base is not None else None
-    view = CutView(snapshot, bounds, starts)
-    require_offsets(view, starts=starts)
-    of_topics = groupby(reading_ranges(view, starts=starts), key=lambda item: item.topic)
+    view = view_on(base, snapshot, bounds)
+    require_offsets(view, starts=view.starts)
+    of_topics = groupby(reading_ranges(view, starts=view.starts), key=lambda item: item.topic)
     topics = [await _of_topic(work, view, topic, list(ranges)) for topic, ranges in of_topics]
     return Reading(
         id=snapshot.id,

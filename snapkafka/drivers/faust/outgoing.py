@@ -124,9 +124,8 @@ class Outgoing:
         self.transactions: Transactions | None = None
         if in_transactions(driver.app):
             self.transactions = Transactions(producer)
-            driver.machine.marks = (
-                False  # see docs/design-notes.md: a marker would open a transaction, or overtake one
-            )
+            # See docs/design-notes.md: a marker would open a transaction, or overtake one.
+            driver.machine.marks = False
         producer.send = self.send
         producer.buffer.put = self.put
         if producer.threaded_producer is not None:
