@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -264,25 +265,27 @@ def test_a_snapshot_of_evolving_avro_by_the_command(
         written=[(b'"first"', first), (b'"second"', second), (b'"unknown"', unknown)],
     )
     where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace]
-    names = ["--snapshot", f"{stage.namespace}-snap", "--snapshot", child]
 
-    def assembled(folder: str, url: str) -> tuple[str, dict[str, tuple[str | None, str | None]]]:
+    def assembled(folder: str, url: str, *which: str) -> tuple[str, dict[str, tuple[str | None, str | None]]]:
         """`content`, and the rows of the delta."""
+        names = [part for one in which for part in ("--snapshot", one)]
         monkeypatch.setenv("SNAPKAFKA_SCHEMA_REGISTRY", url.replace("://", "://me:hidden-word@"))
         assert main([*where, *names, "--storage", str(tmp_path / folder), "--json"]) == 0
         rows = spark.read.parquet(str(tmp_path / folder / child / "state_delta")).collect()
         (_, manifest) = read_manifest(str(tmp_path / folder / f"{child}.json"))
         return manifest.content, {row.key: (row.value, row.why_undecoded) for row in rows}
 
-    content, rows = assembled("one", server.url)
+    content, rows = assembled("one", server.url, f"{stage.namespace}-snap", child)
     assert rows["first"] == ('{"id":"a","n":null}', None)
     assert rows["second"] == ('{"id":"b","n":2}', None)
     assert rows["unknown"] == (None, "value: schema 8888: it is not in the registry")
     server.register(f"{stage.topic('balances')}-value", record("Balance", ID, N, PAID))
-    assert assembled("two", server.url) == (content, rows)
+    for folder in ("two", "without"):
+        shutil.copytree(tmp_path / "one", tmp_path / folder)
+    assert assembled("two", server.url, child) == (content, rows)
 
     (port,) = free_ports(1)
-    other, without = assembled("without", f"http://127.0.0.1:{port}")
+    other, without = assembled("without", f"http://127.0.0.1:{port}", child)
     assert other != content
     assert without["first"] == (None, f"value: schema {one}: the registry does not answer")
     assert without["late"] == rows["late"]

@@ -6,7 +6,8 @@ that partition. Where nothing of this has to be waited for, and nothing goes wro
 batch in one step, which saves more than a stamp costs (docs/performance.md).
 
 Wherever it would have to wait or to raise an error, and whenever Faust and aiokafka are not those that it was written
-after, it says None: then the record goes the long way, as it would without us.
+after, it says None: then the record goes the long way, as it would without us. That is looked at whenever Faust has
+made a producer; who puts something around aiokafka's later than that is not seen.
 """
 
 from __future__ import annotations
