@@ -10,6 +10,9 @@ from typing import Any, cast
 from faust.types import TP
 
 from snapkafka.drivers.faust.incoming import Incoming
+from snapkafka.drivers.faust.replies import Replies
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.records import Closed, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.test_outgoing import Driver
 
@@ -91,3 +94,35 @@ async def test_a_red_record_comes_in_after_the_cut() -> None:
     assert (way.driver.machine.colours.epoch, way.came) == (epoch, [])
     await way.callback(message(0, [("_sk", way.stamp(epoch))]))
     assert way.came == [0]
+
+
+async def test_a_red_reply_tears_who_asked_in_white() -> None:
+    """R6: by way of the driver's own `Replies`; the record that brings the colour is the one that brings the cut."""
+    way = Way(replies=True)
+    machine, asking = way.driver.machine, Cause("ask", TopicPartition("questions", 0), 3)
+    machine.hear = frozenset({"headers"})
+    machine.event_started(asking)
+    way.driver.events = SimpleNamespace(cause=lambda: asking)
+    replies = way.driver.replies = Replies(way.driver)
+    consumer = SimpleNamespace(add=_registered, _fetchers={"in"}, _waiting={"id": [promise := Promise()]})
+    replies.attach(consumer)
+    conductor = SimpleNamespace(_build_handler=lambda tp, channels: way.take_in)
+    Incoming(way.driver, conductor)  # type: ignore[arg-type, unused-ignore]
+    callback = conductor._build_handler(IN, {"a channel"})
+
+    await consumer.add("id", promise)
+    epoch = way.driver.trigger("now")
+    await callback(message(0, [("_sk", way.stamp(epoch))]))
+    assert machine.colours.running == {asking: 0}
+    replies.taken_in(IN, 0, SimpleNamespace(correlation_id="id"))
+    assert machine.colours.running == {asking: epoch}
+    (closed,) = [record for record in way.driver.ledger if isinstance(record, Closed)]
+    assert [(torn.agent, torn.offset, torn.table) for torn in closed.torn] == [("ask", 3, "")]
+
+
+class Promise:
+    """What Faust gives who asks."""
+
+
+async def _registered(correlation_id: str, promise: Any) -> None:
+    pass
