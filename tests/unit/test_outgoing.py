@@ -7,11 +7,13 @@ from collections.abc import Coroutine, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from snapkafka.drivers.faust.outgoing import Outgoing
 from snapkafka.drivers.faust.stamps import Stamps
 from snapkafka.protocol.actions import Action, AppendToLedger, SendMarkers
 from snapkafka.protocol.events import CutTimed, EndsSeen, Event, Joined, LedgerRead
-from snapkafka.protocol.records import Closed, Hello, LedgerRecord, Trigger
+from snapkafka.protocol.records import Closed, Dead, Hello, LedgerRecord, Trigger
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.wire import headers as wire
 
@@ -238,3 +240,39 @@ async def test_acknowledgements_of_a_partition_count_in_its_order_however_they_c
     await driver.settle()
     assert not colours.busy
     assert sent.white(1) == (4, 5)
+
+
+@pytest.mark.parametrize("joins_again", [True, False])
+async def test_r15_who_is_declared_dead_while_a_send_waits_harms_no_send(joins_again: bool) -> None:
+    """It leaves as what its new life sends, or, while there is none, without a stamp; it failed with an assertion."""
+    driver = Driver()
+    stamps: list[wire.Stamp | None] = []
+
+    async def remember(topic: str, *record: Any, **more: Any) -> Any:
+        await driver.producer.hold.wait()
+        headers = more.get("headers", record[4] if len(record) > 4 else None)
+        stamps.append(wire.read(wire.find(headers) or b"", 7, wire.tp_check(topic, 0)))
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(SimpleNamespace(offset=len(stamps) - 1))
+        return done
+
+    async def wait_for_identity() -> bool:
+        if joins_again:
+            hello = Hello(n=2, app="p")
+            driver.feed(Joined(hello=hello))
+            driver.append(hello)
+        return driver.machine.process is not None
+
+    driver.outgoing._send = remember
+    driver.wait_for_identity = wait_for_identity  # type: ignore[attr-defined]
+    old = driver.machine.process
+    driver.producer.hold.clear()  # a full batch
+    first, second = driver.spawn(send(driver)), driver.spawn(send(driver))
+    await asyncio.sleep(0)
+    assert old is not None
+    driver.append(Dead(n=9, dead=old))
+    assert driver.machine.process is None, "else nothing is shown"
+    driver.producer.hold.set()
+    await asyncio.gather(first, second)
+    assert [stamp and stamp.process for stamp in stamps] == [old, driver.machine.process]
+    assert (driver.machine.process is not None) == joins_again

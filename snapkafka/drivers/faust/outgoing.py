@@ -225,7 +225,7 @@ class Outgoing:
     ) -> asyncio.Future[Any] | None:
         """None: it has to go the long way, and nothing has happened yet."""
         machine, tp = self._machine, way.tp
-        if effect.sent is not machine.colours.sent:
+        if effect.sent is not machine.colours.sent or machine.process is None:
             return None
         seq = machine.send_stamped(effect, tp)
         headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
@@ -279,6 +279,7 @@ class Outgoing:
         transactional_id: str | None = None,
     ) -> asyncio.Future[Any]:
         machine, tp = self._machine, way.tp
+        future: asyncio.Future[Any]
         seq = None
         way.waiting += 1
         try:
@@ -290,13 +291,20 @@ class Outgoing:
                     await self._append_marker(way)
                 if self.transactions is not None:
                     await way.led_by(transactional_id)
+                if machine.process is None and not await self._driver.wait_for_identity():
+                    # Declared dead while this waited: it leaves as in `send`, and counts for nothing.
+                    future = await self._send(
+                        *record, headers=others or None, transactional_id=transactional_id
+                    )
+                    self._driver.do(machine.send_withdrawn(effect))
+                    return future
                 if effect.sent is not machine.colours.sent:  # it entered in an earlier life
                     self._driver.do(machine.send_withdrawn(effect))
                     effect = machine.send_entered_again(effect)
                 seq = machine.send_stamped(effect, tp)
                 headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
                 if transactional_id is None:
-                    future: asyncio.Future[Any] = await self._send(*record, headers=headers)
+                    future = await self._send(*record, headers=headers)
                 else:
                     future = await self._send(*record, headers=headers, transactional_id=transactional_id)
                 if transactional_id is not None and self.transactions is not None:
