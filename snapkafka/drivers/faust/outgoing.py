@@ -189,6 +189,8 @@ class Outgoing:
             transactional_id = None
         effect, others = _take_effect(headers) if headers else (None, ())
         if machine.process is None and not await self._driver.wait_for_identity():
+            if effect is not None:  # it entered when there was a process: nobody waits for it any more
+                self._driver.do(machine.send_withdrawn(effect))
             return await self._send(
                 topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
             )
