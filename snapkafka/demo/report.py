@@ -70,7 +70,7 @@ def _times(taken: list[Taken]) -> Table:
 
 def _positions(one: Taken) -> Table:
     table = Table(
-        title=f"\nWhere everybody stood in {one.id}: position + in flight",
+        title=f"\n{one.id}: positions, + what was in flight",
         title_justify="left",
         box=None,
         pad_edge=False,

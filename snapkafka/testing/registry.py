@@ -1,45 +1,27 @@
 """A real schema registry on this machine (Apicurio), in one JVM, for as long as a test needs it.
 
-It keeps schemas in memory and answers as Confluent's does below `url`. Like the embedded broker it listens on a free
-port of 127.0.0.1, and is gone with its owner, whatever ends that (see `watchdog`).
+It keeps schemas in memory and answers as Confluent's does below `url`.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-import time
 import urllib.request
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final
 
-from snapkafka.errors import DependencyMissingError, TimedOutError
-from snapkafka.runtime import jars, java
-from snapkafka.testing.embedded import HOST, free_ports
+from snapkafka.runtime import jars
+from snapkafka.testing.embedded import HOST
+from snapkafka.testing.served import Served
 from snapkafka.testing.toolchain import REGISTRY_JARS
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 __all__ = ["EmbeddedRegistry"]
 
-#: It starts in 10-25 s here.
-START_TIMEOUT_S: Final = 180.0
 
-
-class EmbeddedRegistry:
+class EmbeddedRegistry(Served):
     """One server, started by `with`."""
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="snapkafka-registry-"))
-        (self.port,) = free_ports(1)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._watchdog: subprocess.Popen[bytes] | None = None
+    NAME = "the schema registry"
 
     @property
     def url(self) -> str:
@@ -74,73 +56,17 @@ class EmbeddedRegistry:
         with _OPENER.open(request, timeout=30) as response:
             return int(json.load(response)["id"])
 
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._close()
-
-    def _start(self) -> None:
+    def arguments(self) -> list[str]:
         (program,) = jars(REGISTRY_JARS)
-        command = [
-            str(java().executable),
-            *("-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
-            f"-Djava.io.tmpdir={self.folder}",
-            f"-Dquarkus.http.host={HOST}",
-            f"-Dquarkus.http.port={self.port}",
-            *("-jar", str(program)),
-        ]
-        with (self.folder / "output").open("ab") as output:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                cwd=self.folder,
-            )
-        watchdog = [sys.executable, "-I", str(Path(__file__).with_name("watchdog.py"))]
-        self._watchdog = subprocess.Popen(
-            [*watchdog, str(os.getpid()), str(self._process.pid), str(self.folder)],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self._answers():
-            if self._process.poll() is not None:
-                raise DependencyMissingError(
-                    f"the schema registry ended with status {self._process.returncode}: {self._last_words()}"
-                )
-            if time.monotonic() > deadline:
-                raise TimedOutError(
-                    f"the schema registry did not answer in {START_TIMEOUT_S:g} s: {self._last_words()}",
-                    hint="the machine may be overloaded; run it again",
-                )
-            time.sleep(0.2)
+        settings = {"quarkus.http.host": HOST, "quarkus.http.port": str(self.port)}
+        return ["-Xmx384m", *(f"-D{key}={value}" for key, value in settings.items()), "-jar", str(program)]
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         try:
             with _OPENER.open(f"{self.url}/subjects", timeout=5) as response:
                 return bool(json.load(response) == [])
         except (OSError, ValueError):
             return False
-
-    def _last_words(self) -> str:
-        return (self.folder / "output").read_text("utf-8", errors="replace")[-1_000:]
-
-    def _close(self) -> None:
-        for process in (self._process, self._watchdog):
-            if process is not None:
-                process.kill()
-                process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 #: Whatever proxy the environment names: this is here.

@@ -1,46 +1,31 @@
 """A real S3 server on this machine (S3Proxy), in one JVM, for as long as a test needs it.
 
-It checks signatures, keeps objects in memory and knows conditional writes. Like the embedded
-broker it listens on a free port of 127.0.0.1, and is gone with its owner, whatever ends that (see `watchdog`).
+It checks signatures, keeps objects in memory and knows conditional writes.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
-import subprocess
-import sys
-import tempfile
-import time
 import urllib.error
 import urllib.request
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
 
-from snapkafka.errors import StorageError, TimedOutError
-from snapkafka.runtime import jars, java
-from snapkafka.testing.embedded import HOST, free_ports
+from snapkafka.runtime import jars
+from snapkafka.testing.embedded import HOST
+from snapkafka.testing.served import Served
 from snapkafka.testing.toolchain import S3_SERVER_JARS
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 __all__ = ["EmbeddedS3"]
 
-#: It starts in 2-3 s here.
-START_TIMEOUT_S: Final = 60.0
 
-
-class EmbeddedS3:
+class EmbeddedS3(Served):
     """One server, started by `with`. It knows one user, whose credentials are made up each time."""
 
+    NAME = "S3Proxy"
+
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="snapkafka-s3-"))
-        (self.port,) = free_ports(1)
+        super().__init__()
         self.user, self.secret = "snapkafka", secrets.token_hex(16)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._watchdog: subprocess.Popen[bytes] | None = None
 
     @property
     def endpoint(self) -> str:
@@ -65,21 +50,7 @@ class EmbeddedS3:
         ).call_s3("create_bucket", Bucket=name)
         return f"s3a://{name}"
 
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._close()
-
-    def _start(self) -> None:
-        (self.folder / "tmp").mkdir()
+    def arguments(self) -> list[str]:
         settings = {
             "s3proxy.endpoint": self.endpoint,
             "s3proxy.authorization": "aws-v4",
@@ -93,41 +64,16 @@ class EmbeddedS3:
         }
         config = self.folder / "s3proxy.conf"
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
-        command = [
-            str(java().executable),
-            *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
-            f"-Djava.io.tmpdir={self.folder / 'tmp'}",
+        return [
+            "-Xmx256m",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             # It sends standard error to its logger: one that writes there would go round in a circle.
             f"-Dorg.slf4j.simpleLogger.logFile={self.folder / 'log'}",
             *("-cp", os.pathsep.join(str(jar) for jar in jars(S3_SERVER_JARS))),
             *("org.gaul.s3proxy.Main", "--properties", str(config)),
         ]
-        with (self.folder / "output").open("ab") as output:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
-        watchdog = [sys.executable, "-I", str(Path(__file__).with_name("watchdog.py"))]
-        self._watchdog = subprocess.Popen(
-            [*watchdog, str(os.getpid()), str(self._process.pid), str(self.folder)],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        self._await_ready(self._process)
 
-    def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self._answers():
-            if process.poll() is not None:
-                raise StorageError(f"S3Proxy ended with status {process.returncode}: {self._last_words()}")
-            if time.monotonic() > deadline:
-                raise TimedOutError(
-                    f"S3Proxy did not answer in {START_TIMEOUT_S:g} s: {self._last_words()}",
-                    hint="the machine may be overloaded; run it again",
-                )
-            time.sleep(0.1)
-
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         """It refuses whoever does not sign."""
         try:
             urllib.request.urlopen(self.endpoint, timeout=5).close()
@@ -137,14 +83,3 @@ class EmbeddedS3:
         except OSError:
             pass
         return False
-
-    def _last_words(self) -> str:
-        said = (self.folder / name for name in ("output", "log"))
-        return "\n".join(file.read_text("utf-8", errors="replace") for file in said if file.exists())[-1_000:]
-
-    def _close(self) -> None:
-        for process in (self._process, self._watchdog):
-            if process is not None:
-                process.kill()
-                process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)

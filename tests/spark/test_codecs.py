@@ -84,6 +84,26 @@ def test_texts(spark: SparkSession) -> None:
     assert found == [(text, why) for _, _, text, why in cases]
 
 
+def test_strings_that_look_plain_are_read_as_the_parser_reads_them(spark: SparkSession) -> None:
+    """Those without escapes are not parsed: whatever JSON says of them has to come out all the same."""
+    marks = ["a", "ä", "\U0001f600", "\u2028", "\x7f", " ", '"', "\\", "\\n", "\n", "\t", "\x00", "\x1f"]
+    inside = ["", *marks, *(one + other for one in marks for other in marks)]
+    texts = [
+        f'{before}"{text}"{after}' for text in inside for before, after in (("", ""), ("", "\n"), (" ", ""))
+    ]
+    texts += ['"', '""""', '"a', 'a"', '"a"b', "''"]
+
+    def expected(text: str) -> tuple[str | None, str | None]:
+        try:
+            return json.loads(text), None
+        except ValueError:
+            return None, "value: not JSON"
+
+    wanted = [expected(text) for text in texts]
+    assert len({told for told, _ in wanted}) > 50, "else little is compared"
+    assert read(spark, [(text.encode(), "json") for text in texts]) == wanted
+
+
 def test_texts_of_which_nobody_knows_the_codec(spark: SparkSession) -> None:
     cases: list[tuple[bytes | None, str | None, str | None]] = [
         (b'"a text"', "a text", None),

@@ -12,7 +12,7 @@ from faust.types import TP
 from faust.types.tuples import FutureMessage, PendingMessage
 
 from snapkafka.drivers.faust.attached import Attached
-from snapkafka.drivers.faust.outgoing import _leave, _with_headers
+from snapkafka.drivers.faust.riding import alight, ride
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -58,9 +58,9 @@ def attached(machine: Machine, held: Attachments) -> Attached:
 
     def enter(fut: Any) -> None:
         effect = Effect(0, None, None, {})  # type: ignore[arg-type]
-        fut.message = _with_headers(fut.message, [*fut.message.headers, (wire.HEADER, effect)])
+        ride(fut, effect)
 
-    made = Attached(driver, enter, _leave)
+    made = Attached(driver, enter, alight)
     made.given([TopicPartition(*OURS)])
     return made
 

@@ -147,7 +147,9 @@ def test_it_is_found_among_others_and_taken_out(shape: type) -> None:
     assert headers.without_header(given) == [("a", b"1"), ("b", b"2")]
 
 
-@pytest.mark.parametrize("given", [None, [], (), {}, [("a", b"1")], [(HEADER, None)]])
+@pytest.mark.parametrize(
+    "given", [None, [], (), {}, [("a", b"1")], [(HEADER, None)], [(HEADER, MINE), (HEADER, None)]]
+)
 def test_it_is_not_found_where_it_is_not(given: object) -> None:
     assert headers.find(given) is None
 

@@ -15,14 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
-
-from aiokafka.structs import TopicPartition as TheirTopicPartition
-from faust.types.tuples import PendingMessage
+from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.events import MarkerFailed, MarkerSent
@@ -31,7 +27,9 @@ from snapkafka.wire import headers as wire
 
 from .attached import Attached
 from .batches import Batches
+from .riding import alight, ride, taken_off
 from .transactions import Transactions, in_transactions
+from .ways import Run, Way
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
@@ -42,66 +40,10 @@ __all__ = ["Outgoing"]
 
 logger = logging.getLogger("snapkafka")
 
-#: Where in a message of Faust's the headers stand; `_replace` takes twice as long.
-HEADERS: Final = PendingMessage._fields.index("headers")
-#: Makes a message from all its fields; calling the class costs twice as much.
-_message_of: Final = partial(tuple.__new__, PendingMessage)
-
 #: What is sent here would leave by the thread of `producer_threaded`, whose producer knows of no transactions.
 _by_thread: ContextVar[bool] = ContextVar("snapkafka_by_thread", default=False)
 
 Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
-
-
-class _Run:
-    """Records of one colour, one after the other in one batch."""
-
-    __slots__ = ("count", "effect", "first", "place")
-
-    def __init__(self, effect: Effect, first: int, place: int) -> None:
-        self.effect = effect  # of the first one: they are counted together
-        self.first = first  # its seq
-        self.place = place  # its place in the batch
-        self.count = 1
-
-
-class _Way:
-    """The way out to one partition: who may append, which markers are due there, what is not acknowledged yet."""
-
-    __slots__ = (
-        "batch",
-        "check",
-        "due",
-        "gate",
-        "latest",
-        "lock",
-        "pending",
-        "runs",
-        "theirs",
-        "tp",
-        "waiting",
-        "within",
-    )
-
-    def __init__(self, tp: TopicPartition) -> None:
-        self.tp = tp
-        self.theirs = TheirTopicPartition(*tp)
-        self.waiting = 0  # so many take the long way
-        self.batch: Any = None  # that the latest record went into, on the short way
-        self.runs: list[_Run] = []  # in it
-        self.check = wire.tp_check(tp.topic, tp.partition)
-        self.lock = asyncio.Lock()
-        self.gate = asyncio.Lock()  # in classic mode
-        self.due: list[SendMarkers] = []  # by epoch, the lowest first
-        self.pending: deque[tuple[asyncio.Future[Any], Effect, int]] = deque()  # with their seqs
-        self.latest: asyncio.Future[Any] | None = None  # what was appended last
-        self.within: str | None = None  # the transaction of that, which has a producer of its own
-
-    async def led_by(self, transactional_id: str | None) -> None:
-        """Two producers keep no order in one partition: what one has under way gets there before the other appends."""
-        if self.within != transactional_id and self.latest is not None and not self.latest.done():
-            await asyncio.wait([self.latest])
-        self.within = transactional_id
 
 
 class Outgoing:
@@ -120,7 +62,7 @@ class Outgoing:
         self._send: Send = producer.send
         self._batches = Batches(producer)
         self._put = self._batches.put
-        self._ways: dict[tuple[str, int], _Way] = {}
+        self._ways: dict[tuple[str, int], Way] = {}
         self.transactions: Transactions | None = None
         if in_transactions(driver.app):
             self.transactions = Transactions(producer)
@@ -130,7 +72,7 @@ class Outgoing:
         producer.buffer.put = self.put
         if producer.threaded_producer is not None:
             self._leave_the_thread(producer.buffer)
-        self.attached = Attached(driver, self._enter, _leave)
+        self.attached = Attached(driver, self._enter, alight)
 
     def _leave_the_thread(self, buffer: Any) -> None:
         """`producer_threaded`: two producers cannot keep the order of seqs in one partition, so what the thread's own
@@ -169,8 +111,7 @@ class Outgoing:
         """The effect rides along until the message gets to `send`."""
         if self._machine.process is not None:
             effect = self._machine.send_entered(self._driver.events.cause())
-            message = fut.message
-            fut.message = _with_headers(message, [*_as_list(message[HEADERS]), (wire.HEADER, effect)])
+            ride(fut, effect)
 
     async def send(
         self,
@@ -187,7 +128,7 @@ class Outgoing:
         machine = self._machine
         if transactional_id is not None and _by_thread.get():
             transactional_id = None
-        effect, others = _take_effect(headers) if headers else (None, ())
+        effect, others = taken_off(headers) if headers else (None, ())
         if machine.process is None and not await self._driver.wait_for_identity():
             if effect is not None:  # it entered when there was a process: nobody waits for it any more
                 self._driver.do(machine.send_withdrawn(effect))
@@ -218,7 +159,7 @@ class Outgoing:
 
     def _append_at_once(
         self,
-        way: _Way,
+        way: Way,
         effect: Effect,
         others: Sequence[tuple[str, bytes]],
         key: bytes | None,
@@ -245,18 +186,18 @@ class Outgoing:
         if run is not None and run.effect.tally is effect.tally and run.first + run.count == seq:
             run.count += 1
         else:
-            way.runs.append(_Run(effect, seq, batch.record_count - 1))
+            way.runs.append(Run(effect, seq, batch.record_count - 1))
         actions = machine.send_appended(effect)
         if actions:
             self._driver.do(actions)
         return future
 
-    def _begin(self, way: _Way, batch: Any) -> None:
+    def _begin(self, way: Way, batch: Any) -> None:
         """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
         way.batch, way.runs = batch, []
         batch.future.add_done_callback(partial(self._batch_settled, way, batch, way.runs))
 
-    def _batch_settled(self, way: _Way, batch: Any, runs: list[_Run], future: asyncio.Future[Any]) -> None:
+    def _batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
         if way.batch is batch:
             way.batch, way.runs = None, []
         offset, failure = _outcome(future)
@@ -274,7 +215,7 @@ class Outgoing:
 
     async def _append(
         self,
-        way: _Way,
+        way: Way,
         effect: Effect,
         others: Sequence[tuple[str, bytes]],
         record: tuple[Any, ...],
@@ -305,10 +246,7 @@ class Outgoing:
                     effect = machine.send_entered_again(effect)
                 seq = machine.send_stamped(effect, tp)
                 headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
-                if transactional_id is None:
-                    future = await self._send(*record, headers=headers)
-                else:
-                    future = await self._send(*record, headers=headers, transactional_id=transactional_id)
+                future = await self._send(*record, headers=headers, transactional_id=transactional_id)
                 if transactional_id is not None and self.transactions is not None:
                     settle = partial(self._settled, effect, tp, seq)
                     self.transactions.sent(transactional_id, future, settle)
@@ -316,7 +254,8 @@ class Outgoing:
                     if not way.pending:
                         future.add_done_callback(partial(self._acked, way))
                     way.pending.append((future, effect, seq))
-                way.latest = future
+                if self.transactions is not None:
+                    way.latest = future
             finally:
                 way.lock.release()
         except BaseException:  # also where its caller gives up while it waits here
@@ -331,7 +270,7 @@ class Outgoing:
             self._driver.do(actions)
         return future
 
-    def _acked(self, way: _Way, _: asyncio.Future[Any]) -> None:
+    def _acked(self, way: Way, _: asyncio.Future[Any]) -> None:
         """What was sent to a partition is acknowledged in its order, mostly many records at once: only the first that
         is not has a callback."""
         pending = way.pending
@@ -354,8 +293,8 @@ class Outgoing:
         if actions:
             self._driver.do(actions)
 
-    def _way(self, tp: TopicPartition) -> _Way:
-        return self._ways.setdefault(tp, _Way(tp))
+    def _way(self, tp: TopicPartition) -> Way:
+        return self._ways.setdefault(tp, Way(tp))
 
     async def _choose(self, topic: str, key: bytes | None) -> int:
         """The partition, chosen by the app's own partitioner, before stamping."""
@@ -384,7 +323,7 @@ class Outgoing:
             finally:
                 way.waiting -= 1
 
-    async def _append_marker(self, way: _Way) -> None:
+    async def _append_marker(self, way: Way) -> None:
         """The first that is due, under the lock. If the task is cancelled meanwhile, it stays due."""
         machine, tp, action = self._machine, way.tp, way.due[0]
         if machine.process is not None:
@@ -416,14 +355,14 @@ class Outgoing:
 
     # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
 
-    def _queues_up(self, way: _Way, effect: Effect) -> bool:
+    def _queues_up(self, way: Way, effect: Effect) -> bool:
         """Red sends queue up per partition; a white one that the markers wait for passes them by."""
         if self._machine.must_wait(effect):
             return True
         return way.gate.locked() and not self._machine.is_awaited(effect)
 
     async def _send_when_allowed(
-        self, way: _Way, effect: Effect, others: Sequence[tuple[str, bytes]], record: tuple[Any, ...]
+        self, way: Way, effect: Effect, others: Sequence[tuple[str, bytes]], record: tuple[Any, ...]
     ) -> Any:
         """As in 1985: markers first. In order per partition, and without standing in the way of white sends."""
         async with way.gate:
@@ -431,18 +370,6 @@ class Outgoing:
                 await self._driver.changed()
             future = await self._append(way, effect, others, record)
         return await future
-
-
-def _with_headers(message: Any, headers: list[tuple[str, Any]]) -> Any:
-    return _message_of((*message[:HEADERS], headers, *message[HEADERS + 1 :]))
-
-
-def _leave(fut: Any) -> Effect | None:
-    """Take the effect that rides along off a message that waits."""
-    effect, others = _take_effect(fut.message[HEADERS])
-    if effect is not None:
-        fut.message = _with_headers(fut.message, others)
-    return effect
 
 
 def _outcome(future: asyncio.Future[Any]) -> tuple[int, str | None]:
@@ -455,23 +382,3 @@ def _outcome(future: asyncio.Future[Any]) -> tuple[int, str | None]:
     if told is None or told.offset < 0:
         return -1, "the broker told no offset (producer_acks=0?)"
     return told.offset, None
-
-
-def _as_list(headers: Any) -> list[Any]:
-    if not headers:
-        return []
-    return list(headers.items()) if hasattr(headers, "items") else list(headers)
-
-
-def _take_effect(headers: Any) -> tuple[Effect | None, list[tuple[str, bytes]]]:
-    """The effect that rides along, if any, and the headers without any `_sk` (ours or a stranger's copy)."""
-    if type(headers) is list and len(headers) == 1 and type(headers[0][1]) is Effect:  # mostly so, of tables
-        return headers[0][1], []
-    effect = None
-    others = []
-    for name, value in _as_list(headers):
-        if name != wire.HEADER:
-            others.append((name, value))
-        elif isinstance(value, Effect):
-            effect = value
-    return effect, others

@@ -133,12 +133,10 @@ class Tables:
             offset: int | None = ask(tp)
             if tp not in self._asked:
                 self._asked.add(tp)
-                if offset is None:
-                    pass
-                elif self._disk is not None and self._disk.is_noted(table, tp.partition):
-                    self._holds_known = True
-                else:
-                    self._holds_unknown = True
+                if offset is not None:
+                    noted = self._disk is not None and self._disk.is_noted(table, tp.partition)
+                    self._holds_known |= noted
+                    self._holds_unknown |= not noted
             return offset
 
         table.persisted_offset = persisted_offset
