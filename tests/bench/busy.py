@@ -2,21 +2,26 @@
 
 Of three apps (`busy_app`): one that counts and sends, one that only forwards, one whose events wait for something.
 
-A worker is given a backlog and one partition of each topic, so that one core is the bound; it is measured from outside,
-by how fast its output grows, in the middle of the run. Each run has topics and a group of its own.
+Three workers stand side by side, each with a backlog and one partition of each topic, so that one core is the bound:
+without snapkafka, with it, and with a snapshot every second. One at a time may run, for a short turn (SIGSTOP and
+SIGCONT), and is measured from outside, by how fast its output grows: what the machine does to one, it does to all.
 """
 
 from __future__ import annotations
 
+import signal
+import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import psutil
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer
+from confluent_kafka import Producer
 
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
@@ -27,15 +32,17 @@ from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure
 
-PAIRS: Final = 10
-EVENTS: Final = 30_000
+#: So many times each worker has so many turns of so many seconds. Between two pairs stands much work: Faust takes some
+#: thousand records in and then works them off, so in one turn a worker may do far more than in the next.
+PAIRS, TURNS, TURN_S = 10, 8, 2.0
+EVENTS: Final = 900_000
+#: So many events are worked off before anything is measured.
+WARM: Final = 5_000
 KEYS: Final = 1_000
 #: Events under way at once, of the app whose events wait: it takes so many to fill a core.
 WAITING: Final = 600
 #: Keys that they share, in the one that has its events cross each other.
 SHARED: Final = 100
-#: Of all events, between which the speed is measured: start and end of a run are another matter.
-FROM, TO = 0.2, 0.9
 LIMIT_S: Final = 180.0
 
 
@@ -48,15 +55,16 @@ class Kind:
     keys: int = KEYS
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run: events per second, how much of a core the worker had, snapshots that were captured meanwhile, and how
-    many of the events that ran at their cuts they tore."""
+class Done(NamedTuple):
+    """By one worker, in so many seconds: events, and CPU seconds."""
 
-    per_second: float
-    core: float
-    captured: int
-    torn_share: float
+    seconds: float
+    events: float
+    cpu_s: float
+
+    @property
+    def per_second(self) -> float:
+        return self.events / self.seconds
 
 
 def bench_throughput() -> list[Figure]:
@@ -64,7 +72,7 @@ def bench_throughput() -> list[Figure]:
     found = _pairs(Kind("count"))
     return [
         *found.figures("throughput", bars=(0.98, 0.97)),
-        figure("header_bytes_mean", found.header_bytes, "bytes", bar=26),
+        figure("header_bytes_mean", found.header_bytes, "bytes", of=statistics.mean, bar=26),
     ]
 
 
@@ -79,8 +87,9 @@ def bench_wait() -> list[Figure]:
     shared = _pairs(Kind("wait", at_once=WAITING, keys=SHARED))
     return [
         *apart.figures("wait"),
-        figure("wait_torn_share", apart.torn, "ratio", bar=0.0),  # events that share nothing cross nobody
-        figure("wait_shared_torn_share", shared.torn, "ratio"),
+        # Events that share nothing cross nobody, in any snapshot.
+        figure("wait_torn_share", apart.torn, "ratio", of=max, bar=0.0),
+        figure("wait_shared_torn_share", shared.torn, "ratio", of=statistics.mean),
     ]
 
 
@@ -92,7 +101,7 @@ class Found:
     every_second: list[float] = field(default_factory=list)
     cores: list[float] = field(default_factory=list)
     torn: list[float] = field(default_factory=list)
-    header_bytes: list[float] = field(default_factory=list)
+    header_bytes: list[int] = field(default_factory=list)
 
     def figures(self, name: str, bars: tuple[float | None, float | None] = (None, None)) -> list[Figure]:
         """Events per second by those without snapkafka, and how much of a core the worker had."""
@@ -104,121 +113,166 @@ class Found:
 
 
 def _pairs(kind: Kind) -> Found:
-    all_of_them = Found()
-    with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder:
-        bench = Bench(broker.bootstrap, Path(folder), kind)
-        bench.run(install=True)  # the broker and the caches of the machine get warm
-        for pair in range(PAIRS):
-            order = [("without", False, False), ("idle", True, False), ("every second", True, True)]
-            found = {}
-            for how, install, snapshots in order[pair % 3 :] + order[: pair % 3]:
-                found[how] = bench.run(install=install, snapshots=snapshots)
-            assert found["every second"].captured >= 2, "no snapshots were taken: the figure says nothing"
-            all_of_them.idle.append(found["idle"].per_second / found["without"].per_second)
-            all_of_them.every_second.append(found["every second"].per_second / found["without"].per_second)
-            all_of_them.cores += [run.core for run in found.values()]
-            all_of_them.torn.append(found["every second"].torn_share)
-            all_of_them.header_bytes.append(bench.header_bytes())
-    return all_of_them
+    found = Found()
+    with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        place = broker.bootstrap, Path(folder), kind
+        without, idle, snapshots = arms = [
+            stack.enter_context(arm)
+            for arm in (
+                _Arm(*place, "without", install=False),
+                _Arm(*place, "idle"),
+                _Arm(*place, "snapshots", every_second=True),
+            )
+        ]
+        for _ in range(PAIRS):
+            turns: dict[_Arm, list[Done]] = {arm: [] for arm in arms}
+            for number in range(TURNS):
+                first = number % len(arms)
+                for arm in arms[first:] + arms[:first]:
+                    turns[arm].append(arm.turn())
+            done = {arm: Done(*map(sum, zip(*of_one, strict=True))) for arm, of_one in turns.items()}
+            found.idle.append(done[idle].per_second / done[without].per_second)
+            found.every_second.append(done[snapshots].per_second / done[without].per_second)
+            found.cores += [of_one.cpu_s / of_one.seconds for of_one in done.values()]
+        captured = snapshots.captured()
+        assert len(captured) >= TURN_S * TURNS * PAIRS * 0.8, "too few snapshots: the figure says little"
+        found.torn += _torn_shares(captured)
+        found.header_bytes += idle.header_bytes()
+    return found
 
 
-class Bench:
-    """Runs of one kind of app.
+class _Arm:
+    """A worker that works off its backlog in its turns, and stands still in between.
 
     Args:
         folder: for logs.
+        install: with snapkafka.
+        every_second: with a snapshot every second of its turns.
     """
 
-    def __init__(self, bootstrap: str, folder: Path, kind: Kind) -> None:
-        self.bootstrap, self.folder, self.kind = bootstrap, folder, kind
-        self.runs = 0
-        self.app = self.stamped = ""  # of the last run, and of the last one with snapkafka
+    def __init__(
+        self,
+        bootstrap: str,
+        folder: Path,
+        kind: Kind,
+        name: str,
+        *,
+        install: bool = True,
+        every_second: bool = False,
+    ) -> None:
+        self.name = name
+        self._bootstrap, self._kind = bootstrap, kind
+        self._install, self._every_second = install, every_second
+        self._app = f"busy-{name}"
+        self._out = TopicPartition(f"{self._app}-out", 0)
+        self._system = System(bootstrap=bootstrap, namespace=self._app, folder=folder)
+        self._stack = ExitStack()
+        self._observer: Observer
+        self._worker: psutil.Process
 
-    def run(self, *, install: bool, snapshots: bool = False) -> Run:
-        """A new app works off its backlog."""
-        self.runs += 1
-        self.app = f"busy-{self.runs}"
-        self.stamped = self.app if install else self.stamped
-        create_topics(self.bootstrap, f"{self.app}-in", f"{self.app}-out", partitions=1)
+    def __enter__(self) -> _Arm:
+        with ExitStack() as stack:
+            self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def _start(self, stack: ExitStack) -> None:
+        create_topics(self._bootstrap, f"{self._app}-in", self._out.topic, partitions=1)
         create_topics(
-            self.bootstrap, f"{self.app}-counts-changelog", partitions=1, config={"cleanup.policy": "compact"}
+            self._bootstrap,
+            f"{self._app}-counts-changelog",
+            partitions=1,
+            config={"cleanup.policy": "compact"},
         )
-        system = System(bootstrap=self.bootstrap, namespace=self.app, folder=self.folder)
-        with observing(self.bootstrap, self.app) as observer:
-            observer.call(_backlog(self.bootstrap, f"{self.app}-in", self.kind.keys))
-            try:
-                env = {
-                    "BUSY_APP_ID": self.app,
-                    "BUSY_KIND": self.kind.name,
-                    "BUSY_AT_ONCE": str(self.kind.at_once),
-                    "SNAPKAFKA": "on" if install else "off",
-                }
-                system.start_worker(self.app, env, module="tests.bench.busy_app")
-                return self._measured(system, observer, snapshots=snapshots)
-            finally:
-                for worker in list(system.workers):
-                    system.kill(worker)
-
-    def _measured(self, system: System, observer: Observer, *, snapshots: bool) -> Run:
-        worker = psutil.Process(system.workers[0].pid)
-        out = TopicPartition(f"{self.app}-out", 0)
-        marks: list[tuple[float, int, float]] = []
-        asked = 0
-        began = time.monotonic()
-
-        def look() -> int:
-            done = observer.call(observer.admin.log_ends([out]))[out]
-            used = worker.cpu_times()
-            marks.append((time.monotonic(), done, used.user + used.system))
-            return done
-
-        while (done := look()) < TO * EVENTS:
-            if snapshots and done and marks[-1][0] - began > asked:
-                asked = int(marks[-1][0] - began) + 1
-                observer.call(_trigger(observer))
-            if time.monotonic() - began > LIMIT_S:
-                system.check_alive()
-                raise AssertionError(f"{done} of {EVENTS} events after {LIMIT_S:g} s")
-            time.sleep(0.05)
-        start = next(mark for mark in marks if mark[1] >= FROM * EVENTS)
-        end = marks[-1]
-        seconds = end[0] - start[0]
-        if snapshots:
-            wait_until(
-                "the snapshots to be decided", lambda: not observer.state.open, timeout_s=30, system=system
-            )
-        captured = [view for view in observer.state.snapshots.values() if view.captured_at is not None]
-        return Run(
-            (end[1] - start[1]) / seconds, (end[2] - start[2]) / seconds, len(captured), _torn_share(captured)
+        _backlog(self._bootstrap, f"{self._app}-in", self._kind.keys)
+        self._observer = stack.enter_context(observing(self._bootstrap, self._app))
+        stack.callback(self._kill)
+        env = {
+            "BUSY_APP_ID": self._app,
+            "BUSY_KIND": self._kind.name,
+            "BUSY_AT_ONCE": str(self._kind.at_once),
+            "SNAPKAFKA": "on" if self._install else "off",
+        }
+        # With less to log, as by default, Faust has aiokafka log every record, for its spinner: a sixth of its work.
+        self._system.start_worker(
+            self._app, env, options=("--without-web", "-l", "info"), module="tests.bench.busy_app"
         )
+        self._worker = psutil.Process(self._system.workers[0].pid)
+        wait_until(
+            f"{WARM} events of the worker {self.name}",
+            lambda: self.done() >= WARM,
+            timeout_s=LIMIT_S,
+            system=self._system,
+        )
+        self._worker.send_signal(signal.SIGSTOP)
 
-    def header_bytes(self) -> float:
-        """The mean size in the last run that had headers."""
-        with observing(self.bootstrap, f"{self.stamped}") as observer:
-            return observer.call(_mean_header(self.bootstrap, f"{self.stamped}-out"))
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _kill(self) -> None:
+        for worker in list(self._system.workers):
+            self._system.kill(worker)
+
+    def done(self) -> int:
+        """How many events it has worked off."""
+        return self._observer.call(self._observer.admin.log_ends([self._out]))[self._out]
+
+    def turn(self) -> Done:
+        """Let it run."""
+        self._worker.send_signal(signal.SIGCONT)
+        try:
+            start, began = self._look(), time.monotonic()
+            while (left := began + TURN_S - time.monotonic()) > 0:
+                if self._every_second:
+                    self._observer.call(_trigger(self._observer))
+                time.sleep(min(1.0, left))
+            end = self._look()
+        finally:
+            self._worker.send_signal(signal.SIGSTOP)
+        assert start[1] < end[1] < EVENTS, f"the worker {self.name} had nothing to do in its turn"
+        return Done(*(after - before for before, after in zip(start, end, strict=True)))
+
+    def _look(self) -> tuple[float, int, float]:
+        done, used = self.done(), self._worker.cpu_times()
+        return time.monotonic(), done, used.user + used.system
+
+    def captured(self) -> list[SnapshotView]:
+        """Its snapshots."""
+        views = self._observer.state.snapshots.values()
+        return [view for view in views if view.captured_at is not None]
+
+    def header_bytes(self) -> list[int]:
+        """Sizes of our header on what it has sent."""
+        return self._observer.call(_headers(self._bootstrap, self._out.topic))
 
 
 async def _trigger(observer: Observer) -> None:
     await observer.ledger.append(await compose_trigger(observer.admin, observer.state))
 
 
-def _torn_share(captured: Sequence[SnapshotView]) -> float:
-    """Torn events by those that ran at the cuts."""
-    parts = [part for view in captured for part in view.parts()]
-    return sum(len(part.closed.torn) for part in parts) / max(
-        1, sum(len(part.report.running) for part in parts)
-    )
+def _torn_shares(captured: Sequence[SnapshotView]) -> list[float]:
+    """Of each snapshot: torn events by those that ran at its cuts."""
+    parts = [list(view.parts()) for view in captured]
+    return [
+        sum(len(part.closed.torn) for part in of_one)
+        / max(1, sum(len(part.report.running) for part in of_one))
+        for of_one in parts
+    ]
 
 
-async def _backlog(bootstrap: str, topic: str, keys: int) -> None:
-    async with AIOKafkaProducer(
-        bootstrap_servers=bootstrap, linger_ms=20, max_batch_size=1 << 18
-    ) as producer:
-        for n in range(EVENTS):
-            await producer.send(topic, key=b"key-%d" % (n % keys), value=b'{"n": %d}' % n)
+def _backlog(bootstrap: str, topic: str, keys: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for n in range(EVENTS):
+        while True:
+            try:
+                producer.produce(topic, key=b"key-%d" % (n % keys), value=b'{"n": %d}' % n)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(LIMIT_S) == 0, "the backlog was not written"
 
 
-async def _mean_header(bootstrap: str, topic: str) -> float:
+async def _headers(bootstrap: str, topic: str) -> list[int]:
     consumer = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     sizes: list[int] = []
@@ -230,4 +284,4 @@ async def _mean_header(bootstrap: str, topic: str) -> float:
                 ]
     finally:
         await consumer.stop()
-    return sum(sizes) / len(sizes)
+    return sizes

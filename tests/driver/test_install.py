@@ -122,11 +122,11 @@ def test_switched_off_it_leaves_the_app_as_it_is(how: str, monkeypatch: pytest.M
     import snapkafka
 
     app = faust.App("off", broker="kafka://127.0.0.1:1")
-    before = (dict(vars(app)), len(app.sensors._sensors))
+    before = (dict(vars(app)), dict(vars(app.sensors)))
     if how == "environment":
         monkeypatch.setenv("SNAPKAFKA", "off")
     assert snapkafka.install(app, namespace="n", enabled=how != "setting") is None
-    assert (dict(vars(app)), len(app.sensors._sensors)) == before
+    assert (dict(vars(app)), dict(vars(app.sensors))) == before
 
 
 def test_the_environment_goes_before_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,9 @@ def start(table: Table, folder: Path) -> Callable[[], Tables]:
 
     def start() -> Tables:
         app = SimpleNamespace(tables={"counts": table}, conf=SimpleNamespace(tabledir=folder))
-        made = Tables(SimpleNamespace(app=app, sensor=None, machine=WorkerProtocol()))  # type: ignore[arg-type]
+        sensors = SimpleNamespace(hear_table=lambda table: None)
+        driver: Any = SimpleNamespace(app=app, sensors=sensors, machine=WorkerProtocol())
+        made = Tables(driver)
         made.attach()
         return made
 

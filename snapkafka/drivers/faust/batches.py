@@ -36,7 +36,8 @@ AIOKAFKA: Final = {0x2BA61C46: "0.13.0", 0xDD5C5FC1: "0.14.0"}
 #: each, and encodes all headers for it.
 SURELY_LESS: Final = 1_024
 
-#: aiokafka tells of each record here.
+#: aiokafka tells of each record here; and it is made to, for Faust's worker sets the root logger to DEBUG, for its
+#: spinner, unless it is told to log more than warnings.
 _aiokafka_log: Final = logging.getLogger("aiokafka.producer.producer")
 
 
@@ -100,7 +101,7 @@ class Batches:
         Returns:
             the batch, and what `send` would have returned; None: nothing was done, send it the long way.
         """
-        if not self._opened() or (key is None and value is None) or _aiokafka_log.isEnabledFor(logging.DEBUG):
+        if not self._opened() or (key is None and value is None):
             return None
         listeners = self._listeners
         if listeners._receivers or (
@@ -123,7 +124,10 @@ class Batches:
         future = batch.append(
             key, value, int(timestamp * 1000.0) if timestamp else timestamp, headers=headers
         )
-        return None if future is None else (batch, future)  # None: it is full
+        if future is None:
+            return None  # it is full
+        _aiokafka_log.debug("Sending (key=%s value=%s) to %s", key, value, tp)
+        return batch, future
 
     def _suits(self, client: Any) -> bool:
         """Is everything about aiokafka's producer as it was when this was written? Then keep what `add` needs of it."""

@@ -55,7 +55,7 @@ from .metrics import Metrics
 from .patience import LEDGER_WAIT_S, OPEN_S, Patience
 from .replies import Replies
 from .scribe import Scribe
-from .sensor import EventSensor
+from .sensors import Sensors
 from .stamps import Stamps
 from .stopped import stopped_app
 from .tables import Tables
@@ -104,7 +104,7 @@ class FaustDriver:
         self.events = Events(self)
         self.replies = Replies(self)
         self.tables = Tables(self)
-        self.sensor = EventSensor(self)
+        self.sensors = Sensors(self)
 
     # -- feed, take actions, do them --------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, the inputs are not resumed yet |
 | `consumer.resume_partitions`, `consumer.perform_seek` | inputs go on after the seek (`resuming`) |
 | `app.on_partitions_revoked` | inputs are taken away |
-| `app.sensors` | events and tables (`sensor`) |
+| methods of `app.sensors` | events and tables (`sensors`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |
 | `app._reply_consumer.add` | who asked, for replies (`replies`) |
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables`) |
@@ -65,7 +65,7 @@ LOOK_AGAIN_S: Final = 0.05
 def sew(driver: FaustDriver) -> None:
     """Attach the driver to its app; the app must not be touched in a way that finalises it."""
     app = driver.app
-    app.sensors.add(driver.sensor)
+    driver.sensors.attach(app.sensors)
     watch_streams(driver)
     _wrap_factory(
         app, "_new_producer", lambda producer: _sew_producer(driver, producer), existing=app._producer

@@ -29,6 +29,7 @@ def watch_streams(driver: FaustDriver) -> None:
     for node in list(app.beacon.traverse()):
         if isinstance(node.data, StreamT):
             _watch(driver, node.data)
+            driver.sensors.hear_stream(node.data)
     make: Callable[..., Any] = app.stream
 
     def stream(channel: Any, *args: Any, **options: Any) -> Any:

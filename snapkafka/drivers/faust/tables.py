@@ -53,7 +53,8 @@ class Tables:
             of_sets = hasattr(table.data, "send_changelog_event")
             if of_sets:
                 self._hear_sets(table)
-            table.told = self._driver.sensor
+            table.told = self._driver.sensors
+            table.told.hear_table(table)
             table.__class__ = _telling(table.__class__, of_sets=of_sets)
         self._disk = disk
 
@@ -145,7 +146,7 @@ class Tables:
 
     def _hear_sets(self, table: Any) -> None:
         """A table of sets tells no sensor that a set was changed."""
-        touched = self._driver.sensor.touched
+        touched = self._driver.sensors.touched
         send = table.data.send_changelog_event
 
         def send_changelog_event(key: Any, operation: int, value: Any) -> None:

@@ -1,0 +1,141 @@
+"""Where Faust says that an event starts and ends, and that a table is touched: what it tells its sensors.
+
+`app.sensors` tells every sensor of everything, some ten times per event, of which five are news to us. So ours is not
+one of its sensors, which stay the app's own: five of its methods are led through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from .streams import reading_of
+
+if TYPE_CHECKING:
+    from .driver import FaustDriver
+
+__all__ = ["Sensors"]
+
+OF_STREAMS: Final = ("on_stream_event_in", "on_stream_event_out", "on_message_out")
+OF_TABLES: Final = {
+    "on_table_get": "_sensor_on_get",
+    "on_table_set": "_sensor_on_set",
+    "on_table_del": "_sensor_on_del",
+}
+
+Told = Callable[..., Any]
+
+
+class Sensors:
+    """Hears what an app's sensors are told.
+
+    Args:
+        driver: the driver of this app.
+    """
+
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver = driver
+        self._machine = driver.machine
+        self._events = driver.events
+
+    def attach(self, sensors: Any) -> None:
+        """Lead `app.sensors` through here: streams and tables take its methods when they are made."""
+        for name in (*OF_STREAMS, *OF_TABLES):
+            setattr(sensors, name, getattr(self, name)(getattr(sensors, name)))
+
+    @staticmethod
+    def hear_stream(stream: Any) -> None:
+        """One that was made before."""
+        for name in OF_STREAMS:
+            setattr(stream, f"_{name}", getattr(stream.app.sensors, name))
+
+    @staticmethod
+    def hear_table(table: Any) -> None:
+        """One that may have been made before."""
+        for name, held in OF_TABLES.items():
+            setattr(table, held, getattr(table.app.sensors, name))
+
+    # -- what stands in for the methods of `app.sensors` ------------------------------------------------------
+
+    def on_stream_event_in(self, tell: Told) -> Told:
+        """A stream takes a record out of its queue and is about to hand it to its agent."""
+        taken_in, replies = self._events.taken_in, self._driver.replies
+
+        def event_in(tp: Any, offset: int | None, stream: Any, event: Any) -> Any:
+            state = tell(tp, offset, stream, event)
+            if offset is None or offset < 0:
+                return state  # an in-memory channel: no input of the snapshot
+            reading = reading_of(stream)
+            if reading.replies:
+                replies.taken_in(tp, offset, event.value)
+                return state, None
+            return state, taken_in(reading, tp, offset, event)
+
+        return event_in
+
+    def on_stream_event_out(self, tell: Told) -> Told:
+        """The agent asks for the next record, or acknowledges this one (Faust has no state then)."""
+        through_with = self._events.through_with
+
+        def event_out(tp: Any, offset: int | None, stream: Any, event: Any, state: Any = None) -> None:
+            if offset is None or offset < 0:
+                tell(tp, offset, stream, event, state)
+                return
+            state, cause = state or (None, None)
+            tell(tp, offset, stream, event, state)
+            through_with(reading_of(stream), tp, offset, cause)
+
+        return event_out
+
+    def on_message_out(self, tell: Told) -> Told:
+        """The last agent has acknowledged a record."""
+        acknowledged = self._events.acknowledged
+
+        def message_out(tp: Any, offset: int, message: Any) -> None:
+            tell(tp, offset, message)
+            acknowledged(tp, offset)
+
+        return message_out
+
+    def on_table_get(self, tell: Told) -> Told:
+        """A key is read."""
+        machine = self._machine
+
+        def table_get(table: Any, key: Any) -> None:
+            tell(table, key)
+            if machine.colours.tearing:  # asked here, too: it hardly ever is so
+                self.touched(table, key, write=False)
+
+        return table_get
+
+    def on_table_set(self, tell: Told) -> Told:
+        """A key is written."""
+        machine = self._machine
+
+        def table_set(table: Any, key: Any, value: Any) -> None:
+            tell(table, key, value)
+            if machine.colours.tearing:
+                self.touched(table, key, write=True)
+
+        return table_set
+
+    def on_table_del(self, tell: Told) -> Told:
+        """A key is deleted."""
+
+        def table_del(table: Any, key: Any) -> None:
+            tell(table, key)
+            self.touched(table, key, write=True)
+
+        return table_del
+
+    # -- tables -----------------------------------------------------------------------------------------------
+
+    def touched(self, table: Any, key: Any, *, write: bool) -> None:
+        """What is running here reads or writes a key."""
+        if self._machine.colours.tearing:
+            self._driver.do(self._machine.table_touched(self._events.cause(), table.name, key, write=write))
+
+    def read_whole(self, table: Any) -> None:
+        """What is running here iterates over a table, or counts its keys."""
+        if self._machine.colours.tearing:
+            self._driver.do(self._machine.table_read(self._events.cause(), table.name))
