@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.checks import Verdict
+from snapkafka.demo.system import Worker
 from snapkafka.testing import Broker
 
 from .replaying import capture, counting
@@ -39,6 +40,10 @@ def test_after_a_crash_the_standby_that_takes_over_says_up_to_where_events_run_a
                 told.write(".")
             return run.committed == count
 
+        def has_heard(worker: Worker) -> bool:
+            heard = sign.with_name(f"{sign.name}.{worker.pid}")
+            return heard.exists() and heard.read_text() == str(sign.stat().st_size)
+
         disk = {"SNAPKAFKA_DEMO_DATA": str(tmp_path / "its disk")}
         run.env |= disk
         goes = run.start()
@@ -49,6 +54,7 @@ def test_after_a_crash_the_standby_that_takes_over_says_up_to_where_events_run_a
         run.produce(BEFORE)
         run.wait_for_effects(BEFORE)
         run.wait_until("positions to be committed", lambda: commits(BEFORE))
+        run.wait_until("no commit to be due", lambda: has_heard(goes) and has_heard(stays))
         assert capture(observer, "before the crash").replays == 0
         effects = run.produce(COUNT)
         run.wait_for_effects(BEFORE + COUNT)
