@@ -140,6 +140,10 @@ class Lookups:
         """Those of the snapshot, in order."""
         return sorted({*self.view.inputs, *self.view.changelogs})
 
+    def only_state(self, tp: TopicPartition) -> bool:
+        """Is it a changelog and no input?"""
+        return tp in self.view.changelogs and not self.view.inputs.get(tp)
+
     @cached_property
     def causes(self) -> DataFrame:
         return local_frame(self.spark, CAUSES, self._cause_rows)
@@ -304,7 +308,7 @@ class Lookups:
                     "place": place,
                     "closed_end": view.closed_end(tp),
                     "left_end": view.left_end(tp),
-                    "only_state": tp in view.changelogs and not sources,
+                    "only_state": self.only_state(tp),
                     "reach": max((item["reach"] for item in started), default=0),
                     "above": sorted({offset for item in started for offset in item["above"]}),
                     "log_end": min((source.log_end for source in sources), default=None),

@@ -12,6 +12,7 @@ time, so its seqs run as the offsets do: then their distance is the same through
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -29,8 +30,6 @@ from .tables import is_white, still_to_start
 
 __all__ = ["Look", "Suspicion", "effect_is_missing", "first_look"]
 
-#: Of partitions, to pick them.
-PLACE: Final = "topic string, partition int"
 #: Per sender and partition, as one number (`_by`), what `lookups.SENDERS` has, and: its last white record if that must
 #: be there, and the offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and
 #: `[high_from, high_to)`.
@@ -66,21 +65,39 @@ class Look(NamedTuple):
 
 def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
     """What V1 to V5 have to look at more closely."""
-    placed = stamps.join(fn.broadcast(lookups.places), list(TP))
-    unsorted = {name: fn.lit(None).cast("bigint") for name in ("highest", "high_offset", "holes")}
-    in_order = with_highest(placed.where(~fn.col("only_state")))
-    runs = _runs(in_order.unionByName(placed.where("only_state").withColumns(unsorted)), lookups)
+    runs = _runs(_in_turn(stamps, lookups), lookups)
     by_place = defaultdict(list)
     for run in runs:
-        by_place[TopicPartition(run.topic, run.partition)].append(run)
+        by_place[lookups.partitions[run.place]].append(run)
     counts = {rule: sum(run[rule] for run in runs) for rule in COUNTED}
     if restless := [tp for tp, of_place in by_place.items() if _is_restless(lookups.view, tp, of_place)]:
-        places = local_frame(lookups.spark, PLACE, [tp._asdict() for tp in restless])
-        again = with_highest(placed.join(fn.broadcast(places), list(TP)))
+        again = with_highest(_placed(stamps, lookups, restless))
         counts["out_of_turn"] += sum(run.out_of_turn for run in _runs(again, lookups))
     due = {(tp, end.process) for tp, end, _ in lookups.view.last_in_flight()}
     suspicion = Suspicion(**counts, last_missing=len(due) - sum(run.due for run in runs))
     return Look(suspicion, {tp: _facts(of_place) for tp, of_place in by_place.items()})
+
+
+def _in_turn(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """Records with their places, in inputs sorted by `with_highest`; in the others its columns are null."""
+    state = [tp for tp in lookups.partitions if lookups.only_state(tp)]
+    inputs = [tp for tp in lookups.partitions if not lookups.only_state(tp)]
+    unsorted = {name: fn.lit(None).cast("bigint") for name in ("highest", "high_offset", "holes")}
+    of_state = _placed(stamps, lookups, state).withColumns(unsorted)
+    if not inputs:
+        return of_state
+    in_order = with_highest(_placed(stamps, lookups, inputs))
+    return in_order.unionByName(of_state) if state else in_order
+
+
+def _placed(stamps: DataFrame, lookups: Lookups, tps: Collection[TopicPartition]) -> DataFrame:
+    """The records of these partitions, with what is known of each (`Lookups.places`)."""
+    wanted = set(tps)
+    numbers = [number for number, tp in enumerate(lookups.partitions) if tp in wanted]
+    places = lookups.places.where(fn.col("place").isin(numbers))
+    # The topics are asked for, too: what is kept knows which of them a part of it has.
+    of_topics = stamps.where(fn.col("topic").isin(sorted({tp.topic for tp in wanted})))
+    return of_topics.join(fn.broadcast(places), list(TP))
 
 
 def _is_restless(view: CutView, tp: TopicPartition, runs: list[Row]) -> bool:
@@ -156,7 +173,7 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
         .withColumns({"by": fn.shiftleft("place", 32).bitwiseOR(fn.col("process")), "cause": cause_of()})
         .join(fn.broadcast(_by_sender(lookups)), "by", "left")
         .join(fn.broadcast(lookups.started), "cause", "left")
-        .groupBy(*TP, "process")
+        .groupBy("place", "process")
         .agg(
             _count(after_end).alias("after_end"),
             _count(left_late).alias("left_late"),

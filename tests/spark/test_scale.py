@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -13,6 +16,7 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly import source
 from snapkafka.assembly.codecs import PLAIN
 from snapkafka.assembly.lookups import local_frame
+from snapkafka.assembly.session import JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
 from snapkafka.assembly.state import CHANGES, fold
 from snapkafka.checks import ReadRange
 from snapkafka.testing import Broker, create_topics
@@ -89,3 +93,26 @@ def test_more_offsets_than_can_be_sent_to_everybody_are_folded_alike(spark: Spar
     )
     assert [row.changelog_offset for row in few] == [9]
     assert few == many
+
+
+#: What Java was started with.
+STARTED = """
+import sys
+from snapkafka.assembly.session import session
+with session(offsets=int(sys.argv[1])) as spark:
+    management = spark._jvm.java.lang.management.ManagementFactory
+    print(spark._jvm.java.lang.Runtime.getRuntime().maxMemory(), *management.getRuntimeMXBean().getInputArguments())
+"""
+
+
+def test_a_session_for_much_data_has_memory_for_it_and_a_small_one_takes_none() -> None:
+    memory, options = {}, {}
+    for offsets in (SMALL_MAX, SMALL_MAX + 1):
+        command = [sys.executable, "-c", STARTED, str(offsets)]
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.split()
+        memory[offsets], options[offsets] = int(told[0]), told[1:]
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert memory[SMALL_MAX] <= MEMORY_MIN
+    assert memory[SMALL_MAX + 1] > 0.9 * min(max(machine // 4, MEMORY_MIN), MEMORY_MAX)
+    assert JAVA_LARGE in options[SMALL_MAX + 1]
+    assert JAVA_LARGE not in options[SMALL_MAX]
