@@ -59,12 +59,13 @@ ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 #: With more than that a local session may have a quarter of the machine's memory, within these bounds. Records are kept
-#: there while they are looked at; with the gigabyte that Spark takes by itself, half of the time goes into clearing up.
+#: there while they are looked at; with the gigabyte that Spark takes by itself, a quarter of all CPU time went into
+#: clearing up.
 MEMORY_MIN, MEMORY_MAX = 1 << 30, 4 << 30
 #: Java's second compiler makes code faster that runs for long, and halves the speed of what does not, on two cores.
 JAVA_SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-#: Java leaves methods beyond a certain size to its interpreter; what Spark makes of decoding is one, and ten times
-#: slower there.
+#: Java leaves methods beyond a certain size to its interpreter; what Spark makes of decoding is one, and
+#: a tenth of the CPU time went into that.
 JAVA_LARGE: Final = "-XX:-DontCompileHugeMethods"
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -122,11 +123,11 @@ def test_switched_off_it_leaves_the_app_as_it_is(how: str, monkeypatch: pytest.M
     import snapkafka
 
     app = faust.App("off", broker="kafka://127.0.0.1:1")
-    before = (dict(vars(app)), dict(vars(app.sensors)))
+    before = (dict(vars(app)), dict(vars(app.sensors)), set(app.sensors))
     if how == "environment":
         monkeypatch.setenv("SNAPKAFKA", "off")
     assert snapkafka.install(app, namespace="n", enabled=how != "setting") is None
-    assert (dict(vars(app)), dict(vars(app.sensors))) == before
+    assert (dict(vars(app)), dict(vars(app.sensors)), set(app.sensors)) == before
 
 
 def test_the_environment_goes_before_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,3 +194,62 @@ def test_a_service_imports_no_heavy_library_and_is_quick(tmp_path: Path) -> None
         ours.append(float(took))
         hosts.append(float(host))
     assert min(ours) < max(100, min(hosts) / 5), f"{ours} ms; Faust itself {hosts} ms"
+
+
+def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> None:
+    """Also one that is added later, and though what ran is handed along beside it."""
+    import faust
+    from faust.types import TP
+
+    import snapkafka
+    from snapkafka.drivers.faust.events import Reading
+
+    told: list[object] = []
+
+    class Own(faust.Sensor):
+        def on_stream_event_in(self, *_: object) -> str:
+            return "mine"
+
+        def on_stream_event_out(self, *args: object) -> None:
+            told.append(args[4])
+
+    app = faust.App("sensed", broker="kafka://127.0.0.1:1")
+    before = set(app.sensors)
+    snapkafka.install(app, namespace="n")
+    assert set(app.sensors) == before
+    app.sensors.add(Own())
+    running = app.snapkafka.machine.colours.running
+    stream, event = SimpleNamespace(reading=Reading("agent")), SimpleNamespace(message=None)
+    for offset in (7, -1):  # of a topic, and of a channel in memory
+        state = app.sensors.on_stream_event_in(TP("t", 0), offset, stream, event)
+        assert [cause.offset for cause in running] == ([7] if offset == 7 else [])
+        app.sensors.on_stream_event_out(TP("t", 0), offset, stream, event, state)
+        assert not running
+    app.sensors.on_stream_event_out(TP("t", 0), 8, stream, event)  # acknowledged by hand
+    assert told == ["mine", "mine", None]
+
+
+async def test_streams_and_tables_that_were_made_before_are_heard() -> None:
+    import faust
+    from faust.types import TP
+
+    import snapkafka
+
+    app = faust.App("before", broker="kafka://127.0.0.1:1", store="memory://")
+    stream = app.stream(app.topic("t"))
+    table = app.Table("counts", default=int)
+    snapkafka.install(app, namespace="n")
+    app.snapkafka.tables.attach()  # as when the app starts
+    running = app.snapkafka.machine.colours.running
+    event = SimpleNamespace(message=None)
+    state = stream._on_stream_event_in(TP("t", 0), 7, stream, event)
+    assert [cause.offset for cause in running] == [7]
+    stream._on_stream_event_out(TP("t", 0), 7, stream, event, state)
+    assert not running
+    sensors = app.sensors
+    assert (table._sensor_on_get, table._sensor_on_set, table._sensor_on_del) == (
+        sensors.on_table_get,
+        sensors.on_table_set,
+        sensors.on_table_del,
+    )
+    assert stream._on_message_out == sensors.on_message_out

@@ -1,7 +1,7 @@
 """Where Faust says that an event starts and ends, and that a table is touched: what it tells its sensors.
 
-`app.sensors` tells every sensor of everything, some ten times per event, of which five are news to us. So ours is not
-one of its sensors, which stay the app's own: five of its methods are led through here.
+`app.sensors` tells every sensor of everything, some ten times per event, of which few are news to us. So ours is not
+one of its sensors, which stay the app's own: six of its methods are led through here.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Tables:
             if of_sets:
                 self._hear_sets(table)
             table.told = self._driver.sensors
-            table.told.hear_table(table)
+            self._driver.sensors.hear_table(table)
             table.__class__ = _telling(table.__class__, of_sets=of_sets)
         self._disk = disk
 
