@@ -21,6 +21,7 @@ from .numbered import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
 from .registry import Registry
 
 __all__ = [
+    "CODECS",
     "JSON_CODECS",
     "PLAIN",
     "TEXT_CODECS",
@@ -31,6 +32,8 @@ __all__ = [
     "normal_name",
 ]
 
+#: The columns that say by which codecs a key and a value were made.
+CODECS: Final = ("key_codec", "value_codec")
 #: Codecs (Faust's names) that are expressions here; each may have `|binary` behind it, Faust's name for base64.
 JSON_CODECS: Final = ("json",)
 TEXT_CODECS: Final = ("raw", "text", "")

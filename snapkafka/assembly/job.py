@@ -45,7 +45,7 @@ from .manifests import Clock, manifest_of
 from .meter import Meter, observed
 from .parents import Base, view_on
 from .remote import reached
-from .session import sized
+from .session import sized, storage_level
 from .source import read_ranges
 
 __all__ = ["Settings", "ask", "assemble", "verify"]
@@ -246,7 +246,7 @@ def _read(
     records = stamped(source, ledger_id=ledger_id(bytes.fromhex(settings.ledger.topic_id)))
     # Nobody looks at the other headers of a changelog.
     records = records.withColumn("headers", fn.when(fn.col("topic").isin(inputs), fn.col("headers")))
-    kept = (stamps(records) if light else records).persist()
+    kept = (stamps(records) if light else records).persist(storage_level(_offsets(ranges)))
     try:
         with nullcontext() if meter is None else meter.reading(kept, _offsets(ranges)):
             yield kept

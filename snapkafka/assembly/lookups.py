@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
 
-from .codecs import JSON_CODECS, TEXT_CODECS, normal_name
+from .codecs import CODECS, JSON_CODECS, TEXT_CODECS, normal_name
 
 __all__ = ["Lookups", "cause_of", "local_frame"]
 
@@ -85,6 +86,13 @@ def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) ->
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow), schema=schema)
 
 
+def _alike(rows: Sequence[Mapping[str, str | None]], names: Iterable[str]) -> dict[str, Column]:
+    """Those of these columns that have the same in each row, as literals: Spark then leaves out of a query what the
+    others would need."""
+    values = {name: {row[name] for row in rows} for name in names}
+    return {name: fn.lit(*found).cast("string") for name, found in values.items() if len(found) == 1}
+
+
 def cause_of() -> Column:
     """The number of a cause in `Lookups.started`, of a stamp."""
     check_and_partition = fn.shiftleft("cause_check", 16).bitwiseOR(fn.col("cause_partition"))
@@ -120,7 +128,11 @@ class Lookups:
 
     @cached_property
     def inputs(self) -> DataFrame:
-        rows = [
+        return self._readable(INPUTS, self._input_rows)
+
+    @cached_property
+    def _input_rows(self) -> list[dict[str, Any]]:
+        return [
             {
                 "app": source.app,
                 "topic": source.topic,
@@ -133,7 +145,11 @@ class Lookups:
             }
             for source in self.view.captured.inputs
         ]
-        return self._readable(INPUTS, rows)
+
+    @cached_property
+    def codecs_of_inputs(self) -> Mapping[str, Column]:
+        """See `_alike`."""
+        return _alike(self._input_rows, CODECS)
 
     @cached_property
     def partitions(self) -> list[TopicPartition]:
@@ -230,10 +246,19 @@ class Lookups:
 
     @cached_property
     def changelogs(self) -> DataFrame:
+        return self._readable(CHANGELOGS, self._changelog_rows)
+
+    @cached_property
+    def codecs_of_changelogs(self) -> Mapping[str, Column]:
+        """See `_alike`."""
+        return _alike(self._changelog_rows, CODECS)
+
+    @cached_property
+    def _changelog_rows(self) -> list[dict[str, Any]]:
         # A changelog that several processes write (a global table's) is reported by each: one row, the highest end.
         by_end = sorted(self.view.captured.changelogs, key=lambda cut: cut.end)
         cuts = {(cut.app, cut.table, cut.topic, cut.partition): cut for cut in by_end}
-        rows = [
+        return [
             {
                 "app": cut.app,
                 "table": cut.table,
@@ -248,7 +273,6 @@ class Lookups:
             }
             for place, cut in enumerate(cuts.values())
         ]
-        return self._readable(CHANGELOGS, rows)
 
     @property
     def any_sets(self) -> bool:

@@ -18,13 +18,14 @@ from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime import spark_jars, spark_java_home
 
 try:
+    from pyspark import StorageLevel
     from pyspark.sql import SparkSession
 except ImportError as error:  # pragma: no cover -- the extra is not installed
     raise DependencyMissingError(
         f"assembly and verification need Spark: {error}", hint="pip install 'snapkafka[spark]'"
     ) from error
 
-__all__ = ["having", "session", "sized"]
+__all__ = ["having", "session", "sized", "storage_level"]
 
 #: Two: what a developer's machine can spare, and enough for snapshots of a million records.
 MASTER: Final = "local[2]"
@@ -58,15 +59,15 @@ ALWAYS: Final[Mapping[str, str]] = {
     # What is kept is looked at twice: to compress it takes longer than both.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
-#: With more than that a local session may have a quarter of the machine's memory, within these bounds. Records are kept
-#: there while they are looked at; with the gigabyte that Spark takes by itself, a quarter of all CPU time went into
-#: clearing up.
+#: With more than that a local session may have a quarter of the machine's memory, within these bounds: with the
+#: gigabyte that Spark takes by itself, a quarter of all CPU time went into clearing up.
 MEMORY_MIN, MEMORY_MAX = 1 << 30, 4 << 30
 #: Java's second compiler makes code faster that runs for long, and halves the speed of what does not, on two cores.
 JAVA_SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: Java leaves methods beyond a certain size to its interpreter; what Spark makes of decoding is one, and
-#: a tenth of the CPU time went into that.
-JAVA_LARGE: Final = "-XX:-DontCompileHugeMethods"
+#: a tenth of the CPU time went into that. Nobody waits for an answer within milliseconds, for which Java would clear up
+#: beside the work and have all of it take note of that.
+JAVA_LARGE: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
 
 
 @contextlib.contextmanager
@@ -109,6 +110,12 @@ def sized(spark: SparkSession, offsets: int) -> Iterator[None]:
     fitting = {**ALWAYS, **(SMALL if offsets <= SMALL_MAX else {})}
     with having(spark, fitting):
         yield
+
+
+def storage_level(offsets: int) -> StorageLevel:
+    """Where records are kept while they are looked at. Many in memory would be copied again and again by what clears up
+    there, and Spark would move most of them to the disk in the end."""
+    return StorageLevel.MEMORY_AND_DISK if offsets <= SMALL_MAX else StorageLevel.DISK_ONLY
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -18,6 +19,8 @@ from pyspark.sql import functions as fn
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import DependencyMissingError
+
+from .session import having
 
 __all__ = ["SOURCE_SCHEMA", "bare_source", "read_ranges"]
 
@@ -30,6 +33,8 @@ SOURCE_SCHEMA: Final = (
 RECORDS_PER_TASK: Final = 500_000
 #: Short, as it is waited for once per partition; it costs the broker nothing where there are records.
 FETCH_WAIT_MS: Final = 20
+#: Names the sources that Spark reads by its older interface.
+OLDER_SOURCES: Final = "spark.sql.sources.useV1SourceList"
 
 
 def read_ranges(
@@ -58,7 +63,8 @@ def read_ranges(
         return spark.createDataFrame([], SOURCE_SCHEMA)
     reader = bare_source(spark, ranges, bootstrap=bootstrap, isolation=isolation, options=options)
     try:
-        records = reader.option("includeHeaders", "true").load()
+        with _newer_interface(spark):
+            records = reader.option("includeHeaders", "true").load()
     except Exception as error:  # pyspark's AnalysisException; its class moved between releases
         if "data source: kafka" in str(error) or "Failed to find" in str(error):
             raise DependencyMissingError(
@@ -79,6 +85,16 @@ def read_ranges(
         "value",
         fn.coalesce("headers", fn.array().cast("array<struct<key:string,value:binary>>")).alias("headers"),
     ).coalesce(tasks)
+
+
+def _newer_interface(spark: SparkSession) -> AbstractContextManager[None]:
+    """What is loaded in the block is read by the interface that streams are read by, which makes Spark's rows at once.
+
+    By the older one, which Spark takes for batches, the source makes rows of Scala's, headers and all, for Spark to
+    make its own of: that takes longer than reading.
+    """
+    older = spark.conf.get(OLDER_SOURCES) or ""
+    return having(spark, {OLDER_SOURCES: ",".join(name for name in older.split(",") if name != "kafka")})
 
 
 def bare_source(

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from .codecs import Decoding, decoded, form, key_and_value
+from .codecs import CODECS, Decoding, decoded, form, key_and_value
 
 __all__ = ["CHANGES", "STATE_SCHEMA", "fold", "last_of_keys"]
 
@@ -29,7 +29,6 @@ STATE_SCHEMA: Final = (
 )
 #: What changes of one key share, besides the key.
 TABLE: Final = ("app", "table", "topic", "partition", "windowed")
-CODECS: Final = ("key_codec", "value_codec")
 #: The first part of the keys in the changelog of a table of sets (`faust.tables.sets`).
 ADD: Final = 1
 DISCARD: Final = 2

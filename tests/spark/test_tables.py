@@ -227,3 +227,21 @@ def test_messages_in_the_codec_that_their_reader_has(spark: SparkSession) -> Non
         found[codec] = [row.value for row in tables.messages(records, lookups).orderBy("offset").collect()]
     assert found.pop("json|binary") == ['{"n":1}', None, None]
     assert set(map(tuple, found.values())) == {(values[0].decode(), "{", "text")}
+
+
+def test_the_codec_of_each_table_counts_and_one_that_all_have_is_a_constant(
+    spark: SparkSession, records: DataFrame
+) -> None:
+    alike = captured()
+    plain, *others = alike.changelogs
+    assert plain.table == "plain"
+    apart = replace(alike, changelogs=(replace(plain, key_codec="raw"), *others))
+    keys, told = [], []
+    for shot in (alike, apart):
+        state = tables.state(records, Lookups(spark, CutView(shot)))
+        keys.append({(row.table, row.key) for row in state.collect() if row.changelog_offset == 0})
+        plan = state._jdf.queryExecution().optimizedPlan().toString()
+        told.append(["key_codec#" in plan, "value_codec#" in plan])
+    others_as_json = {("sets", "k0"), ("windows", "k0")}
+    assert keys == [{("plain", "k0"), *others_as_json}, {("plain", '"k0"'), *others_as_json}]
+    assert told == [[False, False], [True, False]]
