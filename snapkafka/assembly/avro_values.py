@@ -12,7 +12,9 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.avro.functions import from_avro
 
-__all__ = ["as_json", "quoted", "usable", "whole"]
+from .json_values import quoted
+
+__all__ = ["as_json", "usable", "whole"]
 
 #: Around any schema. A record of one field is encoded as the field.
 AROUND: Final = "snapkafka_around"
@@ -35,12 +37,6 @@ def as_json(data: Column, writer: str, reader: str = "") -> Column:
 def _around(schema: str, *more: dict[str, Any]) -> str:
     fields = [{"name": "v", "type": json.loads(schema)}, *more]
     return json.dumps({"type": "record", "name": AROUND, "fields": fields})
-
-
-def quoted(text: Column) -> Column:
-    """Anything as JSON."""
-    wrapped = fn.to_json(fn.struct(text.alias("v")), {"ignoreNullFields": "false"})
-    return wrapped.substr(fn.lit(len('{"v":') + 1), fn.length(wrapped) - len('{"v":}'))
 
 
 def whole(spark: SparkSession, schema: str, needs: Sequence[str]) -> tuple[str, str] | None:

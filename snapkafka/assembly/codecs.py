@@ -16,7 +16,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from .avro_values import as_json, quoted
+from .avro_values import as_json
+from .json_values import is_json, quoted, text_of
 from .numbered import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
 from .registry import Registry
 
@@ -41,8 +42,6 @@ BASE64: Final = "|binary"
 #: Codecs that execute what they read.
 PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
 REFUSED: Final = " is not decoded: pickles execute what they hold"
-#: Strings without escapes, as most keys are: valid JSON, and their content is what stands between the quotes.
-PLAIN_STRING: Final = r'\A"[^"\\\x00-\x1f]*"\z'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,22 +105,7 @@ def key_and_value() -> list[Column]:
 
 def form(content: Column) -> Column:
     """What is JSON, in the form that `decoded` gives."""
-    return _struct(content, _text_of(content))
-
-
-def _text_of(content: Column) -> Column:
-    """JSON as people read it: a string is its content; the parser takes care of its escapes."""
-    string = fn.try_variant_get(fn.try_parse_json(content), "$", "string")
-    return (
-        fn.when(_is_plain_string(content), fn.replace(content, fn.lit('"'), fn.lit("")))
-        .when(fn.ltrim(content).startswith('"'), string)
-        .otherwise(content)
-    )
-
-
-def _is_plain_string(content: Column) -> Column:
-    """Said without the parser, which takes several times as long."""
-    return content.startswith('"') & content.rlike(PLAIN_STRING)
+    return _struct(content, text_of(content))
 
 
 # --- One side -------------------------------------------------------------------------------------------------------
@@ -144,7 +128,7 @@ def _inner(name: str) -> Column:
 
 def _json_of(name: str) -> Column:
     utf8 = fn.col(f"_{name}_utf8")
-    return fn.when(_is_plain_string(utf8) | fn.try_parse_json(utf8).isNotNull(), utf8)
+    return fn.when(is_json(utf8), utf8)
 
 
 def _form(name: str, decoding: Decoding, numbered: Numbered | None) -> Column:
@@ -162,7 +146,7 @@ def _plain(name: str, is_json: Column, is_text: Column) -> Column:
     utf8, parsed = fn.col(f"_{name}_utf8"), fn.col(f"_{name}_json")
     content = fn.when(is_text, quoted(utf8)).otherwise(parsed)
     text = (
-        fn.when(is_text, utf8).when(parsed.isNotNull(), _text_of(parsed)).when(is_json, None).otherwise(utf8)
+        fn.when(is_text, utf8).when(parsed.isNotNull(), text_of(parsed)).when(is_json, None).otherwise(utf8)
     )
     no_text = fn.when(_in_base64(name) & _data(name).isNull(), "not base64").otherwise("not UTF-8")
     why = fn.when(utf8.isNull(), no_text).when(is_json & parsed.isNull(), "not JSON")
@@ -187,7 +171,7 @@ def _by_the_app(raw: Column, codec: Column, others: Column, decoding: Decoding) 
         return _struct(why=reason)
     loaded = _loading(decoding)(codec, fn.when(others & ~pickled, raw))
     return fn.when(pickled, _struct(why=reason)).otherwise(
-        _struct(loaded["json"], _text_of(loaded["json"]), loaded["why"])
+        _struct(loaded["json"], text_of(loaded["json"]), loaded["why"])
     )
 
 
@@ -238,7 +222,7 @@ def _no_text(name: str) -> Column:
 
 
 def _of_json(content: Column, why: Column) -> Column:
-    return _struct(content, _text_of(content), why)
+    return _struct(content, text_of(content), why)
 
 
 # --- Codecs of the app ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -86,10 +86,10 @@ def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) ->
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow), schema=schema)
 
 
-def _alike(rows: Sequence[Mapping[str, str | None]], names: Iterable[str]) -> dict[str, Column]:
-    """Those of these columns that have the same in each row, as literals: Spark then leaves out of a query what the
-    others would need."""
-    values = {name: {row[name] for row in rows} for name in names}
+def _shared_codecs(rows: Sequence[Mapping[str, str | None]]) -> dict[str, Column]:
+    """The columns of codecs that have the same in each row, as literals: Spark then leaves out of a query what others
+    would need."""
+    values = {name: {row[name] for row in rows} for name in CODECS}
     return {name: fn.lit(*found).cast("string") for name, found in values.items() if len(found) == 1}
 
 
@@ -147,9 +147,9 @@ class Lookups:
         ]
 
     @cached_property
-    def codecs_of_inputs(self) -> Mapping[str, Column]:
-        """See `_alike`."""
-        return _alike(self._input_rows, CODECS)
+    def shared_by_inputs(self) -> Mapping[str, Column]:
+        """See `_shared_codecs`."""
+        return _shared_codecs(self._input_rows)
 
     @cached_property
     def partitions(self) -> list[TopicPartition]:
@@ -249,9 +249,9 @@ class Lookups:
         return self._readable(CHANGELOGS, self._changelog_rows)
 
     @cached_property
-    def codecs_of_changelogs(self) -> Mapping[str, Column]:
-        """See `_alike`."""
-        return _alike(self._changelog_rows, CODECS)
+    def shared_by_changelogs(self) -> Mapping[str, Column]:
+        """See `_shared_codecs`."""
+        return _shared_codecs(self._changelog_rows)
 
     @cached_property
     def _changelog_rows(self) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from .avro_values import as_json, usable, whole
+from .json_values import is_json
 from .meter import step
 from .registry import AVRO, JSON, Missing, Registry
 
@@ -176,7 +177,7 @@ def _read(rest: Column, number: int, how: Reading | str) -> tuple[Column, Column
         return fn.lit(None), fn.lit(f"schema {number}: {how}")
     if not how.writer:
         text = fn.try_validate_utf8(rest.cast("string"))
-        content, why = fn.when(fn.try_parse_json(text).isNotNull(), text), f"schema {number}: not JSON"
+        content, why = fn.when(is_json(text), text), f"schema {number}: not JSON"
     else:
         content = as_json(rest, how.writer, how.reader)
         read_as = f", read as schema {how.newest}" if how.newest != number else ""

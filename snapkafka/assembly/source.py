@@ -11,7 +11,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -33,6 +33,8 @@ SOURCE_SCHEMA: Final = (
 RECORDS_PER_TASK: Final = 500_000
 #: Short, as it is waited for once per partition; it costs the broker nothing where there are records.
 FETCH_WAIT_MS: Final = 20
+#: A task may have so many consumers open at once: each has its sockets and buffers.
+CONSUMERS_PER_TASK: Final = 8
 #: Names the sources that Spark reads by its older interface.
 OLDER_SOURCES: Final = "spark.sql.sources.useV1SourceList"
 
@@ -62,8 +64,11 @@ def read_ranges(
     if not ranges:
         return spark.createDataFrame([], SOURCE_SCHEMA)
     reader = bare_source(spark, ranges, bootstrap=bootstrap, isolation=isolation, options=options)
+    sizes = [item.end - item.start for item in ranges]
+    tasks = max(spark.sparkContext.defaultParallelism, math.ceil(sum(sizes) / RECORDS_PER_TASK))
+    consumers = sum(math.ceil(size / RECORDS_PER_TASK) for size in sizes)
     try:
-        with _newer_interface(spark):
+        with _newer_interface(spark) if consumers <= CONSUMERS_PER_TASK * tasks else nullcontext():
             records = reader.option("includeHeaders", "true").load()
     except Exception as error:  # pyspark's AnalysisException; its class moved between releases
         if "data source: kafka" in str(error) or "Failed to find" in str(error):
@@ -72,10 +77,6 @@ def read_ranges(
                 hint="give spark-submit --jars or --packages as docs/assembly.md says",
             ) from error
         raise
-    tasks = max(
-        spark.sparkContext.defaultParallelism,
-        math.ceil(sum(r.end - r.start for r in ranges) / RECORDS_PER_TASK),
-    )
     return records.select(
         "topic",
         "partition",
@@ -91,7 +92,7 @@ def _newer_interface(spark: SparkSession) -> AbstractContextManager[None]:
     """What is loaded in the block is read by the interface that streams are read by, which makes Spark's rows at once.
 
     By the older one, which Spark takes for batches, the source makes rows of Scala's, headers and all, for Spark to
-    make its own of: that takes longer than reading.
+    make its own of: that takes longer than reading. But by the newer one a task closes no consumer before it ends.
     """
     older = spark.conf.get(OLDER_SOURCES) or ""
     return having(spark, {OLDER_SOURCES: ",".join(name for name in older.split(",") if name != "kafka")})

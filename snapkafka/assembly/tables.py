@@ -101,7 +101,7 @@ def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:
     return (
         records.where(~fn.col("marker"))
         .join(fn.broadcast(lookups.changelogs), ["topic", "partition"])
-        .withColumns(lookups.codecs_of_changelogs)
+        .withColumns(lookups.shared_by_changelogs)
         .where(fn.col("offset") < fn.col("end"))
         .join(fn.broadcast(lookups.processes), "process", "left")
         .withColumn("white", is_white(lookups.view.epoch))
@@ -133,7 +133,7 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
     in_flight = (
         records.where(fn.col("process").isNotNull() & (fn.col("process") < epoch) & ~fn.col("marker"))
         .join(fn.broadcast(lookups.inputs), ["topic", "partition"])
-        .withColumns(lookups.codecs_of_inputs)
+        .withColumns(lookups.shared_by_inputs)
         .where(still_to_start(offset))
         .join(fn.broadcast(lookups.processes), "process")
         .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")

@@ -30,7 +30,7 @@ from snapkafka.protocol.completion import SnapshotView
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
-from tests.bench.figures import Figure, figure
+from tests.bench.figures import Figure, figure, p99
 
 #: So many times each worker has so many turns of so many seconds. Between two pairs stands much work: Faust takes some
 #: thousand records in and then works them off, so in one turn a worker may do far more than in the next.
@@ -44,6 +44,8 @@ WAITING: Final = 600
 #: Keys that they share, in the one that has its events cross each other.
 SHARED: Final = 100
 LIMIT_S: Final = 180.0
+#: So many cuts are looked at, one after the other.
+CUTS, CUT_EVERY_S = 1_000, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,22 @@ def bench_throughput() -> list[Figure]:
     return [
         *found.figures("throughput", bars=(0.98, 0.97)),
         figure("header_bytes_mean", found.header_bytes, "bytes", of=statistics.mean, bar=26),
+    ]
+
+
+def bench_cut() -> list[Figure]:
+    """How long a busy worker stands still for a cut, by its own clock."""
+    with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder:
+        place = broker.bootstrap, Path(folder), Kind("count")
+        with _Arm(*place, "cut", every_s=CUT_EVERY_S) as arm:
+            done = arm.turn(CUTS * CUT_EVERY_S)
+            captured = arm.captured()
+    assert len(captured) >= CUTS * 0.8, "too few snapshots: the figure says little"
+    cuts = [float(closed.cut_us) for view in captured for _, closed in view.closed.values()]
+    return [
+        figure("cut_us_p99", cuts, "us", of=p99, bar=1000),
+        figure("cut_us_p50", cuts, "us"),
+        figure("cut_worker_core", [done.cpu_s / done.seconds], "cores", bar=0.95, at_most=False),
     ]
 
 
@@ -121,7 +139,7 @@ def _pairs(kind: Kind) -> Found:
             for arm in (
                 _Arm(*place, "without", install=False),
                 _Arm(*place, "idle"),
-                _Arm(*place, "snapshots", every_second=True),
+                _Arm(*place, "snapshots", every_s=1.0),
             )
         ]
         for _ in range(PAIRS):
@@ -147,7 +165,7 @@ class _Arm:
     Args:
         folder: for logs.
         install: with snapkafka.
-        every_second: with a snapshot every second of its turns.
+        every_s: with a snapshot every so many seconds of its turns; None: with none.
     """
 
     def __init__(
@@ -158,11 +176,11 @@ class _Arm:
         name: str,
         *,
         install: bool = True,
-        every_second: bool = False,
+        every_s: float | None = None,
     ) -> None:
         self.name = name
         self._bootstrap, self._kind = bootstrap, kind
-        self._install, self._every_second = install, every_second
+        self._install, self._every_s = install, every_s
         self._app = f"busy-{name}"
         self._out = TopicPartition(f"{self._app}-out", 0)
         self._system = System(bootstrap=bootstrap, namespace=self._app, folder=folder)
@@ -217,15 +235,15 @@ class _Arm:
         """How many events it has worked off."""
         return self._observer.call(self._observer.admin.log_ends([self._out]))[self._out]
 
-    def turn(self) -> Done:
+    def turn(self, seconds: float = TURN_S) -> Done:
         """Let it run."""
         self._worker.send_signal(signal.SIGCONT)
         try:
             start, began = self._look(), time.monotonic()
-            while (left := began + TURN_S - time.monotonic()) > 0:
-                if self._every_second:
+            while (left := began + seconds - time.monotonic()) > 0:
+                if self._every_s is not None:
                     self._observer.call(_trigger(self._observer))
-                time.sleep(min(1.0, left))
+                time.sleep(min(self._every_s or left, left))
             end = self._look()
         finally:
             self._worker.send_signal(signal.SIGSTOP)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as fn
 
 from snapkafka.assembly.codecs import PLAIN, Decoding, decoded, key_and_value, normal_name
 from snapkafka.assembly.failures import translate
@@ -94,15 +93,38 @@ def test_strings_that_look_plain_are_read_as_the_parser_reads_them(spark: SparkS
     ]
     texts += ['"', '""""', '"a', 'a"', '"a"b', "''"]
 
-    parsed = fn.try_variant_get(fn.try_parse_json("text"), "$", "string")
-    found = (
-        spark.createDataFrame([(text,) for text in texts], "text string")
-        .select(parsed.alias("told"))
-        .collect()
-    )
-    wanted = [(row.told, None if row.told is not None else "value: not JSON") for row in found]
-    assert len({told for told, _ in wanted}) > 50, "else little is compared"
+    wanted = [told(text) for text in texts]
+    assert len({content for content, _ in wanted}) > 50, "else little is compared"
     assert read(spark, [(text.encode(), "json") for text in texts]) == wanted
+
+
+def test_json_is_what_python_takes_for_it_and_nothing_behind_it(spark: SparkSession) -> None:
+    """Spark's own parsers stop behind the first value."""
+    whole = ['{"a":1}', "1", '"x"', "true", "null", "-1.5e10", ' {"a": [1, {"b": null}]} ', "[]", '[1,"]"]']
+    behind = ["", "\n", " ", "}", "]", "{", "[", ",", "2", ",2", '"', ' "b"', ',"b":2', ":1", "x", '}{"":1']
+    behind += ["],[1", '},{"":1', "}]", "]}", "\n{}", "//", "\x00"]
+    texts = [before + value + rest for value in whole for rest in behind for before in ("", " ", "[", "{")]
+    texts += ["", " ", "tru", "truex", "01", ".5", "1.", "+1", "-", "1e400", "1" * 900, '{"a":1,"a":2}']
+    texts += ["'x'", "{'a':1}", "{a:1}", "/*x*/1", "[1,]", '{"a":1,"b"}', '"\\u12"', '"\\q"', "\ufeff1"]
+    texts += ["NaN", "[Infinity]", '{"a":-Infinity}', "[" * 900 + "]" * 900]
+
+    wanted = [told(text)[1] for text in texts]
+    assert 30 < wanted.count(None) < len(texts) / 2
+    found = [why for _, why in read(spark, [(text.encode(), "json") for text in texts])]
+    assert [text for text, one, other in zip(texts, found, wanted, strict=True) if one != other] == []
+
+
+def told(text: str) -> tuple[str | None, str | None]:
+    """What Python reads in JSON that is a string, and why it is no JSON."""
+
+    def no_number(name: str) -> None:
+        raise ValueError(name)
+
+    try:
+        content = json.loads(text, parse_constant=no_number)
+    except ValueError:
+        return None, "value: not JSON"
+    return content if isinstance(content, str) else None, None
 
 
 def test_texts_of_which_nobody_knows_the_codec(spark: SparkSession) -> None:

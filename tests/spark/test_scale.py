@@ -51,12 +51,31 @@ def test_the_source_makes_rows_of_sparks_at_once(spark: SparkSession, kafka: Bro
     topic = f"rows-{uuid.uuid4().hex[:8]}"
     create_topics(kafka.bootstrap, topic)
     older = spark.conf.get(source.OLDER_SOURCES)
-    ranges = [ReadRange(topic, 0, 0, 0)]
+    ranges = [ReadRange(topic, 0, 0, 1)]
     read = source.read_ranges(spark, ranges, bootstrap=kafka.bootstrap)
     bare = source.bare_source(spark, ranges, bootstrap=kafka.bootstrap, isolation="read_committed").load()
-    by_batches = ["BatchScan KafkaTable" in _plan(table) for table in (read, bare)]
-    assert by_batches == [True, False], "by the newer interface, and only what we read ourselves"
+    assert ["BatchScan KafkaTable" in _plan(table) for table in (read, bare)] == [True, False]
     assert spark.conf.get(source.OLDER_SOURCES) == older
+
+
+@pytest.mark.kafka
+def test_a_task_that_reads_many_partitions_has_few_consumers_open_at_once(
+    spark: SparkSession, kafka: Broker
+) -> None:
+    """By the newer interface it would close none of them before it ends."""
+    topic = f"many-{uuid.uuid4().hex[:8]}"
+    most = source.CONSUMERS_PER_TASK * spark.sparkContext.defaultParallelism
+    create_topics(kafka.bootstrap, topic, partitions=most + 1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for partition in range(most + 1):
+        producer.produce(topic, b"%d" % partition, partition=partition)
+    assert producer.flush(30) == 0
+    ranges = [ReadRange(topic, partition, 0, 1) for partition in range(most + 1)]
+    few, many = (
+        source.read_ranges(spark, some, bootstrap=kafka.bootstrap) for some in (ranges[:most], ranges)
+    )
+    assert ["BatchScan" in _plan(table) for table in (few, many)] == [True, False]
+    assert [few.count(), many.count()] == [most, most + 1]
 
 
 def test_much_is_kept_on_the_disk(spark: SparkSession) -> None:
