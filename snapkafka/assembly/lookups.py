@@ -148,7 +148,7 @@ class Lookups:
 
     @cached_property
     def shared_by_inputs(self) -> Mapping[str, Column]:
-        """See `_shared_codecs`."""
+        """The codecs that all inputs have, as literals."""
         return _shared_codecs(self._input_rows)
 
     @cached_property
@@ -250,7 +250,7 @@ class Lookups:
 
     @cached_property
     def shared_by_changelogs(self) -> Mapping[str, Column]:
-        """See `_shared_codecs`."""
+        """The codecs that all changelogs have, as literals."""
         return _shared_codecs(self._changelog_rows)
 
     @cached_property

@@ -13,12 +13,13 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly import source
+from snapkafka.assembly import job, session, source
 from snapkafka.assembly.codecs import PLAIN
 from snapkafka.assembly.lookups import local_frame
-from snapkafka.assembly.session import JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX, storage_level
+from snapkafka.assembly.session import JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
 from snapkafka.assembly.state import CHANGES, fold
 from snapkafka.checks import ReadRange
+from snapkafka.manifest import LedgerEntry
 from snapkafka.testing import Broker, create_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
@@ -59,10 +60,10 @@ def test_the_source_makes_rows_of_sparks_at_once(spark: SparkSession, kafka: Bro
 
 
 @pytest.mark.kafka
-def test_a_task_that_reads_many_partitions_has_few_consumers_open_at_once(
+def test_where_a_task_has_many_partitions_to_read_the_older_interface_is_left(
     spark: SparkSession, kafka: Broker
 ) -> None:
-    """By the newer interface it would close none of them before it ends."""
+    """By the newer one a task closes no consumer before it ends, and each has its sockets and buffers."""
     topic = f"many-{uuid.uuid4().hex[:8]}"
     most = source.CONSUMERS_PER_TASK * spark.sparkContext.defaultParallelism
     create_topics(kafka.bootstrap, topic, partitions=most + 1)
@@ -78,12 +79,19 @@ def test_a_task_that_reads_many_partitions_has_few_consumers_open_at_once(
     assert [few.count(), many.count()] == [most, most + 1]
 
 
-def test_much_is_kept_on_the_disk(spark: SparkSession) -> None:
-    kept = [
-        spark.range(offsets).persist(storage_level(offsets)).storageLevel
-        for offsets in (SMALL_MAX, SMALL_MAX + 1)
-    ]
-    assert [(level.useMemory, level.useDisk) for level in kept] == [(True, True), (False, True)]
+@pytest.mark.kafka
+def test_much_is_kept_on_the_disk(
+    spark: SparkSession, kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"kept-{uuid.uuid4().hex[:8]}"
+    create_topics(kafka.bootstrap, topic)
+    settings = job.Settings(bootstrap=kafka.bootstrap, ledger=LedgerEntry(topic="l", topic_id="5a" * 16))
+    monkeypatch.setattr(session, "SMALL_MAX", 10)
+    levels = []
+    for offsets in (10, 11):
+        with job._read(spark, [ReadRange(topic, 0, 0, offsets)], settings, None, set()) as kept:
+            levels.append((kept.storageLevel.useMemory, kept.storageLevel.useDisk))
+    assert levels == [(True, True), (False, True)]
 
 
 def _plan(table: DataFrame) -> str:
