@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -16,6 +18,8 @@ KIND = os.environ.get("BUSY_KIND", "count")
 WAIT_FROM, WAIT_TO = (float(s) for s in os.environ.get("BUSY_WAIT", "0.05 0.2").split())
 #: So many events of the one that waits may be under way at once.
 AT_ONCE = int(os.environ.get("BUSY_AT_ONCE", "1"))
+#: Where to write, every second, how many blocks of memory are in use.
+BLOCKS = os.environ.get("BUSY_BLOCKS", "")
 
 app = faust.App(
     ID,
@@ -53,6 +57,20 @@ async def wait(stream: Any) -> None:
         await target.send(key=key, value=value)
 
 
+def write_blocks() -> None:
+    """How many blocks of memory Python has in use."""
+    draft = Path(f"{BLOCKS}.draft")
+    draft.write_text(str(sys.getallocatedblocks()))
+    draft.replace(BLOCKS)
+
+
+async def tell_blocks() -> None:
+    """Once a second."""
+    write_blocks()
+
+
+if BLOCKS:
+    app.timer(1.0)(tell_blocks)
 if KIND != "forward":
     counts = app.Table("counts", default=int, partitions=1)
 app.agent(source, name=KIND, concurrency=AT_ONCE)({"count": count, "forward": forward, "wait": wait}[KIND])

@@ -6,7 +6,8 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
-from typing import Final
+from threading import Event
+from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer
 
@@ -15,8 +16,8 @@ from tests.bench.figures import Figure, figure, p99
 from tests.e2e.parts import Live, live
 
 SNAPSHOTS: Final = 50
-PAIRS: Final = 10
-WINDOW_S: Final = 10.0
+#: Of each pair half of the turns are with snapshots, half without, one after the other.
+PAIRS, TURNS, TURN_S = 10, 10, 3
 #: Faust lets a broker hold a fetch for 1.5 s, which hides everything else (docs/performance.md).
 FETCH_WAIT_MS: Final = 50
 
@@ -40,17 +41,31 @@ def bench_capture() -> list[Figure]:
 
 
 def bench_latency() -> list[Figure]:
-    """End-to-end latency from outside, asked for to credited, in turn with a snapshot per second and without."""
+    """End-to-end latency from outside, asked for to credited, in short turns with a snapshot per second and without."""
     with live("bench-latency", slow_every=0, env=_fetching_often) as system:
-        ratios, without, with_snapshots = [], [], []
-        for pair in range(PAIRS):
-            first_with = pair % 2 == 0
-            measured = {True: 0.0, False: 0.0}
-            for snapshots in (first_with, not first_with):
-                measured[snapshots] = p99(_window(system, f"{pair}-{snapshots}", snapshots=snapshots))
-            ratios.append(measured[True] / measured[False])
-            without.append(measured[False])
-            with_snapshots.append(measured[True])
+        watching = Event()
+        watched = asyncio.run_coroutine_threadsafe(_credits(system.bootstrap, watching), system.observer.loop)
+        pairs = [
+            [_turn(system, snapshots=(n + pair) % 2 == 0) for n in range(TURNS)] for pair in range(PAIRS)
+        ]
+        watching.set()
+        transfers = watched.result(30)
+    ratios, without, with_snapshots = [], [], []
+    for turns in pairs:
+        measured = {}
+        for snapshots in (True, False):
+            latencies = [
+                transfer.latency_ms
+                for turn in turns
+                if turn.snapshots == snapshots
+                for transfer in transfers
+                if turn.start <= transfer.asked < turn.end
+            ]
+            assert len(latencies) > 500, f"only {len(latencies)} transfers were credited"
+            measured[snapshots] = p99(latencies)
+        ratios.append(measured[True] / measured[False])
+        without.append(measured[False])
+        with_snapshots.append(measured[True])
     return [
         figure("latency_p99_ratio", ratios, "ratio", bar=1.05),
         figure("latency_p99_ms_without", without, "ms"),
@@ -62,33 +77,46 @@ def _fetching_often(app: str, number: int) -> Mapping[str, str]:
     return {"SNAPKAFKA_DEMO_FETCH_WAIT_MS": str(FETCH_WAIT_MS)}
 
 
-def _window(system: Live, name: str, *, snapshots: bool) -> list[float]:
-    """Latencies in milliseconds of the transfers that were credited in one window."""
-    measuring = asyncio.run_coroutine_threadsafe(_latencies(system.bootstrap), system.observer.loop)
-    taken = 0
-    deadline = time.monotonic() + WINDOW_S
-    while time.monotonic() < deadline:
+class Transfer(NamedTuple):
+    """When it was asked for (seconds since 1970), and how long until it was credited."""
+
+    asked: float
+    latency_ms: float
+
+
+class Turn(NamedTuple):
+    """Transfers asked for from `start` until `end` (seconds since 1970) met a snapshot every second, or none."""
+
+    start: float
+    end: float
+    snapshots: bool
+
+
+def _turn(system: Live, *, snapshots: bool) -> Turn:
+    """All its snapshots are captured when it is over."""
+    start, epochs = time.time(), []
+    for number in range(TURN_S):
         if snapshots:
-            system.trigger(f"{name}-{taken}")
-            taken += 1
-        time.sleep(1.0)
-    found = measuring.result(WINDOW_S + 30)
-    assert len(found) > 100, f"only {len(found)} transfers were credited"
-    assert not snapshots or taken >= WINDOW_S * 0.8
-    return found
+            epochs.append(system.trigger(f"{start}-{number}"))
+        time.sleep(max(0.0, start + number + 1 - time.time()))
+    end = time.time()
+    for epoch in epochs:
+        assert (view := system.decided(epoch)).failure is None, view.failure
+    return Turn(start, end, snapshots)
 
 
-async def _latencies(bootstrap: str) -> list[float]:
+async def _credits(bootstrap: str, enough: Event) -> list[Transfer]:
+    """What is credited from now on, until it is enough."""
     consumer = AIOKafkaConsumer(CREDITS, bootstrap_servers=bootstrap, auto_offset_reset="latest")
     await consumer.start()
-    found: list[float] = []
-    deadline = time.monotonic() + WINDOW_S
+    found: list[Transfer] = []
     try:
-        while time.monotonic() < deadline:
+        while not enough.is_set():
             for records in (await consumer.getmany(timeout_ms=100)).values():
                 for record in records:
                     if record.value is not None:  # a marker has none
-                        found.append((record.timestamp / 1000 - json.loads(record.value)["asked"]) * 1000)
+                        asked = json.loads(record.value)["asked"]
+                        found.append(Transfer(asked, (record.timestamp / 1000 - asked) * 1000))
     finally:
         await consumer.stop()
     return found

@@ -8,6 +8,7 @@ import json
 import os
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,6 +30,10 @@ MANY: Final = int(os.environ.get("BENCH_MANY", "1000000"))
 FEW: Final = 1_000
 #: Events per second of a worker with a backlog, and of the one next to it that gets as many without any.
 RATE: Final = 40
+#: A worker whose memory is looked at could do so many times what it gets, or messages that wait would be in the figure.
+SPARE: Final = 4
+#: For so long it works before the first snapshot: Faust's own memory grows for a minute or two, without us as well.
+WARM_S: Final = 120.0
 SNAPSHOTS: Final = int(os.environ.get("BENCH_SNAPSHOTS", "10000"))
 #: Memory is looked at from here on: before, there are records in the ledger that a checkpoint has not yet replaced.
 FROM: Final = SNAPSHOTS // 10
@@ -66,18 +71,33 @@ def bench_backlog() -> list[Figure]:
 
 
 def bench_memory() -> list[Figure]:
-    """Bytes that a worker grows by per snapshot, from the thousandth to the ten-thousandth."""
-    looks: list[tuple[float, float]] = []
-    with _place() as place, _worker(place, "memory") as one, _fed(one):
+    """Bytes that a worker grows by per snapshot, from the thousandth to the ten-thousandth; and Python's own blocks."""
+    resident: list[tuple[float, float]] = []
+    blocks: list[tuple[float, float]] = []
+    with _place() as place, _worker(place, "memory", rate=SPARE * RATE) as one, _fed(one):
         worker = psutil.Process(one.system.workers[0].pid)
+        time.sleep(WARM_S)
         for number in range(SNAPSHOTS):
             one.take()
             if number >= FROM and number % LOOK_EVERY == 0:
-                looks.append((number, float(worker.memory_info().rss)))
+                resident.append((number, float(worker.memory_info().rss)))
+                blocks.append((number, float(one.blocks())))
+        waiting = one.unread()
+        assert waiting <= RATE, f"{waiting:,} messages waited at the end"
+    print(f"    {resident[0][1] / 1e6:.1f} MB at first, {resident[-1][1] / 1e6:.1f} MB at last", flush=True)
+    print(f"    {blocks[0][1]:,.0f} blocks at first, {blocks[-1][1]:,.0f} at last", flush=True)
+    return [_growth("memory_slope", resident, "B"), _growth("memory_blocks_slope", blocks, "blocks")]
+
+
+def _growth(name: str, looks: Sequence[tuple[float, float]], unit: str) -> Figure:
+    """By how much it grows with each snapshot; the interval should include 0."""
     low, high = interval(range(len(looks)), lambda drawn: _slope([looks[int(n)] for n in drawn]))
-    slope = _slope(looks)
-    print(f"    {looks[0][1] / 1e6:.1f} MB at first, {looks[-1][1] / 1e6:.1f} MB at last", flush=True)
-    return [Figure(name="memory_slope", value=slope, low=low, high=high, unit="B", bar=0.0, surely=False)]
+    return Figure(name=name, value=_slope(looks), low=low, high=high, unit=unit, bar=0.0, surely=False)
+
+
+def _blocks_file(folder: Path) -> Path:
+    """Where a worker writes its blocks of memory."""
+    return folder / "blocks"
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
@@ -119,6 +139,10 @@ class _Steady:
         ((_, closed),) = view.closed.values()
         return _Shot(closed.cut_us, times[view.captured_at] - times[epoch - 1])
 
+    def blocks(self) -> int:
+        """Blocks of memory that Python has in use there, by itself: what is freed and not given back is not in it."""
+        return int(_blocks_file(self.system.folder).read_text())
+
     def unread(self) -> int:
         """Messages of its input that wait behind the latest cut."""
         latest = max(epoch for epoch, view in self.observer.state.snapshots.items() if view.captured_at)
@@ -150,8 +174,10 @@ def _place() -> Iterator[tuple[str, Path]]:
 
 
 @contextlib.contextmanager
-def _worker(place: tuple[str, Path], name: str, *, keys: int = 0, messages: int = 0) -> Iterator[_Steady]:
-    """A worker whose table has so many keys, and so many messages wait for it; it works off `RATE` a second."""
+def _worker(
+    place: tuple[str, Path], name: str, *, keys: int = 0, messages: int = 0, rate: int = RATE
+) -> Iterator[_Steady]:
+    """A worker whose table has so many keys, and so many messages wait for it; it can do `rate` a second."""
     bootstrap, folder = place
     create_topics(bootstrap, f"{name}-in", f"{name}-out", partitions=1)
     create_topics(bootstrap, f"{name}-counts-changelog", partitions=1, config={"cleanup.policy": "compact"})
@@ -161,8 +187,13 @@ def _worker(place: tuple[str, Path], name: str, *, keys: int = 0, messages: int 
     own.mkdir()
     system = System(bootstrap=bootstrap, namespace=f"bench-{name}", folder=own)
     with observing(bootstrap, f"bench-{name}") as observer:
-        pause = 1 / RATE
-        env = {"BUSY_APP_ID": name, "BUSY_KIND": "wait", "BUSY_WAIT": f"{pause} {pause}"}
+        pause = 1 / rate
+        env = {
+            "BUSY_APP_ID": name,
+            "BUSY_KIND": "wait",
+            "BUSY_WAIT": f"{pause} {pause}",
+            "BUSY_BLOCKS": str(_blocks_file(own)),
+        }
         system.start_worker(name, env, module="tests.bench.busy_app")
         try:
             wait_until(
