@@ -4,6 +4,10 @@
 each type of `protocol.records`, and the single source of truth. `schemas/ledger/old/*.avsc` are those of earlier
 releases: what they wrote is read with them and resolved to today's, fields added since take their defaults.
 
+What today's schema wrote is read and written field by field, by Avro's own primitives: a schema has its dataclass's
+fields in their order (tested). Avro's generic reader holds two schemas against each other at every value and takes four
+times as long, which a service feels in every snapshot (docs/performance.md); it is left to older schemas.
+
 Works with `avro` (1.12) and with `avro-python3` 1.10, which share the import name. Avro takes some 100 ms to
 import and a service must start fast, so nothing is loaded before `load()`: call it before the first event, or the
 first record pays for it.
@@ -32,7 +36,10 @@ __all__ = ["MAGIC", "UndecodableError", "decode", "encode", "load", "schema_file
 MAGIC: Final = b"\xc3\x01"
 PREFIX_BYTES: Final = 10
 
-#: Makes one value of a record (a tuple of dataclasses, ...) from what Avro read, and the other way round.
+#: Reads a value by an Avro decoder; writes one by an encoder.
+Read = Callable[[Any], Any]
+Write = Callable[[Any, Any], None]
+#: Makes one value of a record (a tuple of dataclasses, ...) from what Avro's generic reader gives.
 Convert = Callable[[Any], Any]
 
 
@@ -43,13 +50,12 @@ class UndecodableError(Exception):
 
 def encode(record: LedgerRecord) -> bytes:
     """The bytes of a record, by today's schema."""
-    from avro.io import BinaryEncoder, DatumWriter
+    from avro.io import BinaryEncoder
 
     form = _forms()[type(record).__name__]
     buffer = BytesIO()
     buffer.write(form.prefix)
-    # `write` would validate first, as slowly as it writes; these values are typed, and checked by the writer anyway.
-    DatumWriter(form.schema).write_data(form.schema, form.plain(record), BinaryEncoder(buffer))
+    form.write(BinaryEncoder(buffer), record)
     return buffer.getvalue()
 
 
@@ -70,7 +76,11 @@ def decode(data: bytes | None) -> LedgerRecord:
     buffer.seek(PREFIX_BYTES)
     form = _forms()[writer.name]
     try:
-        record = form.typed(DatumReader(writer.schema, form.schema).read(BinaryDecoder(buffer)))
+        decoder = BinaryDecoder(buffer)
+        if data[:PREFIX_BYTES] == form.prefix:
+            record = form.read(decoder)
+        else:
+            record = form.typed(DatumReader(writer.schema, form.schema).read(decoder))
     except Exception as error:
         raise UndecodableError(f"a damaged {writer.name}: {error!r}"[:500]) from error
     if buffer.tell() != len(data):
@@ -105,7 +115,8 @@ class _Form(NamedTuple):
 
     prefix: bytes
     schema: Any
-    plain: Convert
+    read: Read
+    write: Write
     typed: Convert
 
 
@@ -126,7 +137,9 @@ def _forms() -> dict[str, _Form]:
     for cls in typing.get_args(LedgerRecord):
         text = (_schemas() / f"{cls.__name__}.avsc").read_text(encoding="utf-8")
         prefix = MAGIC + fingerprint(json.loads(text))
-        forms[cls.__name__] = _Form(prefix, avro.schema.parse(text), _plain_of(cls), _typed_of(cls))
+        forms[cls.__name__] = _Form(
+            prefix, avro.schema.parse(text), _reader_of(cls), _writer_of(cls), _typed_of(cls)
+        )
     return forms
 
 
@@ -143,7 +156,7 @@ def _writers() -> dict[bytes, _Writer]:
     return known
 
 
-# -- dataclasses <-> what Avro writes and reads --------------------------------------------------------------
+# -- dataclasses <-> bytes ------------------------------------------------------------------------------------
 
 
 def _hints(cls: type) -> dict[str, Any]:
@@ -155,17 +168,68 @@ def _is_record(kind: Any) -> bool:
 
 
 @cache
-def _plain_of(kind: Any) -> Convert:
-    """Turns a value of this type into dicts, lists and atoms."""
-    if kind == LedgerRecord:
-        return encode  # a record within a record (Checkpoint)
+def _reader_of(kind: Any) -> Read:
+    """Reads a value of this type, as its schema has it."""
+    from avro.io import BinaryDecoder
+
+    if kind == LedgerRecord:  # a record within a record (Checkpoint)
+        return lambda decoder: decode(decoder.read_bytes())
     if _is_record(kind):
-        fields = [(name, _plain_of(hint)) for name, hint in _hints(kind).items()]
-        return lambda value: {name: convert(getattr(value, name)) for name, convert in fields}
+        fields = [(name, _reader_of(hint)) for name, hint in _hints(kind).items()]
+        return lambda decoder: kind(**{name: read(decoder) for name, read in fields})
     if typing.get_origin(kind) is tuple:
-        item = _plain_of(typing.get_args(kind)[0])
-        return lambda value: [item(element) for element in value]
-    return lambda value: value
+        item = _reader_of(typing.get_args(kind)[0])
+
+        def read_array(decoder: Any) -> tuple[Any, ...]:
+            found: list[Any] = []
+            while count := decoder.read_long():
+                if count < 0:  # then the size of the block in bytes comes next
+                    count = -count
+                    decoder.read_long()
+                found += [item(decoder) for _ in range(count)]
+            return tuple(found)
+
+        return read_array
+    return getattr(BinaryDecoder, f"read_{_primitive(kind)}")  # type: ignore[no-any-return]
+
+
+@cache
+def _writer_of(kind: Any) -> Write:
+    """Writes a value of this type, as its schema has it."""
+    from avro.io import BinaryEncoder
+
+    if kind == LedgerRecord:
+        return lambda encoder, record: encoder.write_bytes(encode(record))
+    if _is_record(kind):
+        fields = [(name, _writer_of(hint)) for name, hint in _hints(kind).items()]
+
+        def write_record(encoder: Any, record: Any) -> None:
+            for name, write in fields:
+                write(encoder, getattr(record, name))
+
+        return write_record
+    if typing.get_origin(kind) is tuple:
+        item = _writer_of(typing.get_args(kind)[0])
+
+        def write_array(encoder: Any, values: tuple[Any, ...]) -> None:
+            if values:
+                encoder.write_long(len(values))
+                for value in values:
+                    item(encoder, value)
+            encoder.write_long(0)
+
+        return write_array
+    return getattr(BinaryEncoder, f"write_{_primitive(kind)}")  # type: ignore[no-any-return]
+
+
+def _primitive(kind: Any) -> str:
+    """How Avro's decoders and encoders call it."""
+    if kind is int:
+        return "long"
+    if kind is bool:
+        return "boolean"
+    assert kind is str or typing.get_origin(kind) is typing.Literal, f"no Avro type for {kind}"
+    return "utf8"
 
 
 @cache
@@ -179,5 +243,4 @@ def _typed_of(kind: Any) -> Convert:
     if typing.get_origin(kind) is tuple:
         item = _typed_of(typing.get_args(kind)[0])
         return lambda value: tuple(item(element) for element in value)
-    assert kind in (int, str, bool) or typing.get_origin(kind) is typing.Literal, f"no Avro type for {kind}"
     return lambda value: value
