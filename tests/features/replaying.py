@@ -12,6 +12,7 @@ from pathlib import Path
 from snapkafka.checks import LogRecord, Verdict
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, Worker, wait_until
+from snapkafka.errors import TimedOutError
 from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.completion import SnapshotView
@@ -54,13 +55,20 @@ class Counting:
     def wait_for_effects(self, count: int, *, timeout_s: float = 60.0) -> None:
         """Until so many events have had theirs, in the table and in the output."""
         changelog = [TopicPartition(f"{self.app}-counted-changelog", partition) for partition in range(2)]
+        ends: dict[TopicPartition, int] = {}
+        found = 0
 
         def written() -> bool:
+            nonlocal ends, found
             ends = self.observer.call(self.observer.admin.log_ends(changelog))
             found = count_records(self.bootstrap, self.app, ["counted-out"])["counted-out"]
             return sum(ends.values()) >= count and found >= count
 
-        self.wait_until(f"the effects of {count} events to be in the log", written, timeout_s=timeout_s)
+        try:
+            self.wait_until(f"the effects of {count} events to be in the log", written, timeout_s=timeout_s)
+        except TimedOutError as error:
+            seen = f"changelog {[ends[tp] for tp in changelog]}, output {found}, committed {self.committed}"
+            raise TimedOutError(f"{error.message}: {seen}") from error
 
     @property
     def committed(self) -> int:
