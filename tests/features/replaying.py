@@ -20,7 +20,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.chaos.judge import read_log, verdict_of
 
-from .harness import count_records, produce
+from .harness import count_records, produce, read_topics
 
 __all__ = ["Counting", "capture", "counting", "take"]
 
@@ -69,6 +69,15 @@ class Counting:
         except TimedOutError as error:
             seen = f"changelog {[ends[tp] for tp in changelog]}, output {found}, committed {self.committed}"
             raise TimedOutError(f"{error.message}: {seen}") from error
+
+    def ran(self) -> dict[int, list[int]]:
+        """By partition, which events have an output, in the order of these."""
+        found: dict[int, list[int]] = {0: [], 1: []}
+        for record in read_topics(self.bootstrap, f"{self.app}-counted-out").get("", ()):
+            if source := record.header("src"):  # a marker has none
+                _, _, partition, offset = source.split("|")
+                found[int(partition)].append(int(offset))
+        return found
 
     @property
     def committed(self) -> int:

@@ -15,7 +15,7 @@ from .replaying import Counting, capture, counting
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 COUNT = 60
-#: Before them, and committed: where nothing is, Faust may throw away what it fetched first (docs/features.md).
+#: Before them, and committed.
 BEFORE = 20
 #: Behind them, and never begun before the crash.
 LATER = 14
@@ -37,14 +37,12 @@ class Keeps:
         return {"FEATURES_STORE": self.store, "FEATURES_SLEEP": "0"} | data
 
 
-KEEPS = [
-    Keeps("memory"),
-    Keeps("rocksdb-on-a-fresh-disk", "rocksdb://"),
-    Keeps("rocksdb-on-the-same-disk", "rocksdb://", disk=True),
-]
+MEMORY = Keeps("memory")
+FRESH = Keeps("rocksdb-on-a-fresh-disk", "rocksdb://")
+SAME = Keeps("rocksdb-on-the-same-disk", "rocksdb://", disk=True)
 
 
-@pytest.mark.parametrize("keeps", KEEPS, ids=str)
+@pytest.mark.parametrize("keeps", [MEMORY, pytest.param(FRESH, marks=pytest.mark.long), SAME], ids=str)
 def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(
     kafka: Broker, tmp_path: Path, keeps: Keeps
 ) -> None:
@@ -87,7 +85,7 @@ def test_after_a_stop_in_order_nothing_runs_again_though_the_disk_holds_the_tabl
 ) -> None:
     """The worker has noted beside its tables what they hold effects of. So the next one on this disk tells what waits
     in the inputs from what has had effects, though it reads nothing of the changelog."""
-    with counting(kafka, tmp_path, KEEPS[2].env(tmp_path)) as run:
+    with counting(kafka, tmp_path, SAME.env(tmp_path)) as run:
         first = run.start()
         run.observer.wait_for_workers(run.system)
         run.produce(BEFORE)
@@ -101,6 +99,43 @@ def test_after_a_stop_in_order_nothing_runs_again_though_the_disk_holds_the_tabl
         assert all(cut.position < ends[cut.partition] for cut in captured.inputs), "it shows nothing"
         assert {position.replay_until for cut in captured.inputs for position in cut.agents} == {0}
         assert run.verdict(captured) == (Verdict.VERIFIED, {})
+
+
+@pytest.mark.parametrize(
+    ("committed", "switch"),
+    [
+        pytest.param(True, "", id="committed"),
+        pytest.param(False, "", id="nothing-committed"),
+        pytest.param(True, "off", id="plain_faust"),
+        pytest.param(False, "off", id="plain_faust-nothing-committed", marks=pytest.mark.long),
+    ],
+)
+def test_what_waits_while_tables_are_recovered_is_run(
+    kafka: Broker, tmp_path: Path, committed: bool, switch: str
+) -> None:
+    """In a busy loop: what Faust fetches between its steps there it throws away, or takes for done. Not with us."""
+    env = {"FEATURES_SLEEP": "0.05", "SNAPKAFKA": switch}
+    with counting(kafka, tmp_path, env) as run:
+        first = run.start(commit="0.5" if committed else "600")
+        run.produce(BEFORE)
+        run.wait_for_effects(BEFORE)
+        run.wait_until("positions to be committed", lambda: run.committed == (BEFORE if committed else 0))
+        run.system.kill(first)
+        ends = run.produce(COUNT)
+        run.start(lingers="1.2")
+
+        def beyond() -> bool:
+            """Something new has been run, in each partition: all that waited is run by then, or never."""
+            run.produce(7)
+            return all(max(ran, default=0) > ends[partition] for partition, ran in run.ran().items())
+
+        run.wait_until("later events to be run", beyond, timeout_s=60)
+        passed_over = {
+            (partition, offset)
+            for partition, ran in run.ran().items()
+            for offset in set(range(ends[partition])) - set(ran)
+        }
+        assert bool(passed_over) == bool(switch), passed_over
 
 
 def wait_for_inputs(run: Counting, before: set[int]) -> None:

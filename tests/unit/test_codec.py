@@ -82,7 +82,8 @@ def plain(value: Any) -> Any:
     }
 
 
-@given(record=ANY_RECORD)
+@given(ANY_RECORD)
+@settings(deadline=None)
 def test_the_bytes_are_those_of_the_generic_reader_and_writer_of_the_library(record: LedgerRecord) -> None:
     import avro.schema
     from avro.io import BinaryDecoder, BinaryEncoder, DatumReader, DatumWriter

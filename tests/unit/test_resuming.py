@@ -1,4 +1,5 @@
-"""The end of a rebalance on Faust's own recovery and consumer: nothing is handed out before the inputs are sought."""
+"""The end of a rebalance on Faust's own recovery and consumer: nothing is handed out before the inputs are sought, nor
+thrown away behind that."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ class Worker:
         self.app.Table("counts")
         self.consumer = self.app.consumer
         self.handed_out: list[int] = []
+        self.queue: Any = self.app.FlowControlQueue(maxsize=100, clear_on_resume=True)
         self.position = 12
         self.sought = asyncio.Event()
         self.fails = False
@@ -32,16 +34,30 @@ class Worker:
         self.consumer.seek_to_committed = self.seek_to_committed
         self.consumer.assignment = lambda: {INPUT, CHANGELOG}
         self.app._fetcher = SimpleNamespace(maybe_start=lambda: asyncio.sleep(0))
+        self.recovery = self.app.tables.recovery
+        self.wait, self.recovery._wait = self.recovery._wait, self.wait_in_a_busy_loop
         self.resuming = Resuming(self.consumer)
         self.consumer.pause_partitions({INPUT, CHANGELOG})
+        self.app.flow_control.resume()
         self.consumer.resume_flow()
 
     @property
     def active(self) -> set[TP]:
         return set(self.consumer._get_active_partitions())
 
+    async def wait_in_a_busy_loop(self, *args: Any, **kwargs: Any) -> None:
+        """What recovery awaits has ended for some turns of the loop when recovery goes on."""
+        await self.wait(*args, **kwargs)
+        await self.turns()
+
     async def hand_out(self, message: Any) -> None:
         self.handed_out.append(message.offset)
+        self.queue.put_nowait(message.offset)
+
+    @property
+    def waiting(self) -> list[int]:
+        """What the queue of a stream holds that nobody has read from yet."""
+        return list(self.queue._queue)
 
     async def seek_to_committed(self) -> dict[TP, int]:
         await asyncio.wait_for(self.sought.wait(), timeout=5)
@@ -69,29 +85,26 @@ async def worker() -> AsyncIterator[Worker]:
     await asyncio.wait_for(draining, timeout=5)
 
 
-async def test_nothing_is_handed_out_before_the_seek(worker: Worker) -> None:
+async def test_nothing_is_handed_out_before_the_seek_nor_thrown_away_behind_it(worker: Worker) -> None:
     worker.resuming.announced()
-    ending = asyncio.ensure_future(
-        worker.app.tables.recovery._resume_streams(worker.app.consumer_generation_id)
-    )
+    ending = asyncio.ensure_future(worker.recovery._resume_streams(worker.app.consumer_generation_id))
     await worker.turns()
     assert worker.handed_out == []
     worker.sought.set()
     await asyncio.wait_for(ending, timeout=5)
     await worker.turns()
-    assert worker.handed_out == [10, 11, 12, 13]
+    assert worker.handed_out == worker.waiting == [10, 11, 12, 13]
 
 
 async def test_without_it_faust_hands_out_what_it_has_and_again(worker: Worker) -> None:
-    """Else the test above shows nothing."""
-    ending = asyncio.ensure_future(
-        worker.app.tables.recovery._resume_streams(worker.app.consumer_generation_id)
-    )
+    """Else the test above shows nothing. What it hands out again and then throws away nobody will run."""
+    ending = asyncio.ensure_future(worker.recovery._resume_streams(worker.app.consumer_generation_id))
     await worker.turns()
     worker.sought.set()
     await asyncio.wait_for(ending, timeout=5)
     await worker.turns()
     assert worker.handed_out == [12, 13, 10, 11, 12, 13]
+    assert worker.waiting == []
 
 
 async def test_if_the_seek_fails_the_inputs_go_on_all_the_same(worker: Worker) -> None:
@@ -103,6 +116,24 @@ async def test_if_the_seek_fails_the_inputs_go_on_all_the_same(worker: Worker) -
     with pytest.raises(ConnectionError):
         await worker.consumer.perform_seek()
     assert worker.active == {INPUT}
+
+
+async def test_a_fetch_that_is_under_way_takes_nothing_where_no_partition_is_active(worker: Worker) -> None:
+    """aiokafka takes an empty set for all. What is resumed meanwhile it may take."""
+    told: list[Any] = []
+
+    async def fetch(active_partitions: Any, *_: Any) -> dict[TP, Any]:
+        told.append(active_partitions)
+        return {}
+
+    worker.consumer._thread.getmany = fetch
+    active: set[TP] = set()
+    await worker.consumer._getmany(active_partitions=active, timeout=1.0)
+    await worker.consumer._getmany(active_partitions=None, timeout=1.0)
+    assert told[0] and INPUT not in told[0]
+    active.add(INPUT)
+    assert INPUT in told[0]
+    assert told[1] is None, "a client without a group reads all"
 
 
 async def test_changelogs_go_on_at_once(worker: Worker) -> None:
@@ -118,6 +149,7 @@ async def test_what_is_taken_away_meanwhile_does_not_go_on(worker: Worker) -> No
     worker.resuming.taken_away()
     worker.sought.set()
     await worker.consumer.perform_seek()
+    worker.consumer.resume_flow()
     assert worker.active == set()
     worker.consumer.resume_partitions({INPUT})
     assert worker.active == {INPUT}, "nobody has announced anything: not ours to hold"

@@ -1,10 +1,15 @@
-"""After a rebalance the inputs go on when they have been sought, and not before.
+"""After a rebalance the inputs go on when they have been sought and the streams' queues are emptied, and not before.
 
-Faust resumes them, then asks for the committed positions, and then seeks. Where tables were recovered the flow is on
-meanwhile: what was fetched by then is handed out, and after the seek it is handed out again, or taken for done though
-nobody has run it. That happens if a fetch of Faust's, of a second each, ends in between. Our announcement (R9), for
-which Faust waits just before, moves that moment, and where Faust alone had been lucky it was not with us. So we make
-sure that there is no such moment.
+Faust resumes them, then asks for the committed positions, seeks, and then empties the queues of its streams and lets
+the flow go on. Where tables were recovered the flow is on meanwhile: what was fetched before the seek is handed out,
+and after it is handed out again, or taken for done though nobody has run it; what is fetched behind the seek is handed
+out, and thrown away with what else is in the queues. That happens if a fetch of Faust's, of a second each, ends in
+between. Our announcement (R9), for which Faust waits just before, moves that moment, and where Faust alone had been
+lucky it was not with us. So we make sure that there is no such moment.
+
+Nor may a fetch that is under way take records of the inputs meanwhile: Faust would throw them away, and does not come
+back to them where nothing is committed. It takes them where no partition is active at all, for to aiokafka that means
+all (robinhood/faust#69).
 """
 
 from __future__ import annotations
@@ -15,22 +20,34 @@ from typing import Any
 __all__ = ["Resuming"]
 
 
+class OnlyThese:
+    """These partitions and no other, also where there are none."""
+
+    def __init__(self, tps: set[Any]) -> None:
+        self._tps = tps
+
+    def __contains__(self, tp: Any) -> bool:
+        return tp in self._tps
+
+
 class Resuming:
     """The end of a rebalance.
 
     Args:
-        consumer: Faust's; two of its methods are led through here.
+        consumer: Faust's; four of its methods are led through here.
     """
 
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
         self._resume, self._seek = consumer.resume_partitions, consumer.perform_seek
+        self._resume_flow, self._fetch = consumer.resume_flow, consumer._getmany
         self._announced = False
         self._waiting: set[Any] = set()
         consumer.resume_partitions, consumer.perform_seek = self.resume, self.seek
+        consumer.resume_flow, consumer._getmany = self.resume_flow, self.fetch
 
     def announced(self) -> None:
-        """What Faust resumes next are the inputs that we have made it wait with, and then it seeks."""
+        """What Faust resumes next are the inputs that we have made it wait with, then it seeks and resumes the flow."""
         self._announced = True
 
     def taken_away(self) -> None:
@@ -47,10 +64,24 @@ class Resuming:
             self._resume(inputs)
 
     async def seek(self) -> None:
-        """`Consumer.perform_seek`; whatever becomes of it, the inputs go on."""
+        """`Consumer.perform_seek`. If it fails Faust does not come to the flow, and the inputs go on all the same."""
         try:
             await self._seek()
-        finally:
-            waiting, self._waiting = self._waiting, set()
-            if waiting:
-                self._resume(waiting)
+        except BaseException:
+            self._go_on()
+            raise
+
+    def resume_flow(self) -> None:
+        """`Consumer.resume_flow`: by now the queues are emptied."""
+        self._resume_flow()
+        self._go_on()
+
+    async def fetch(self, active_partitions: set[Any] | None, **more: Any) -> Any:
+        """`Consumer._getmany`. What is active may change while it waits."""
+        only = None if active_partitions is None else OnlyThese(active_partitions)
+        return await self._fetch(active_partitions=only, **more)
+
+    def _go_on(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        if waiting:
+            self._resume(waiting)

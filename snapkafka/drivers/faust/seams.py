@@ -9,7 +9,7 @@
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`incoming`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, the inputs are not resumed yet |
-| `consumer.resume_partitions`, `consumer.perform_seek` | inputs go on after the seek (`resuming`) |
+| `resume_partitions`, `perform_seek`, `resume_flow`, `_getmany` of the consumer | the inputs go on last (`resuming`) |
 | `app.on_partitions_revoked` | inputs are taken away |
 | methods of `app.sensors` | events and tables (`sensors`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |

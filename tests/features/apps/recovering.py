@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from faust.tables.recovery import Recovery
+
 from tests.features.apps.common import commit_when_told, new_app, saw, source, target
 
 COMMIT = float(os.environ.get("FEATURES_COMMIT", "600"))
@@ -14,6 +16,8 @@ app = new_app(broker_commit_interval=COMMIT, broker_session_timeout=6.0, broker_
 SLEEP = float(os.environ["FEATURES_SLEEP"])
 #: An event takes its time where this is not said, or this file is there.
 SLOW = os.environ.get("FEATURES_SLOW")
+#: Recovery goes on so much later than what it awaits has ended, as where the loop has that much else to do.
+LINGERS = float(os.environ.get("FEATURES_LINGERS", "0"))
 
 
 def seconds() -> float:
@@ -32,4 +36,16 @@ async def count(stream: Any) -> None:
         await asyncio.sleep(seconds())
 
 
+def linger() -> None:
+    wait = Recovery._wait
+
+    async def wait_and_linger(self: Any, *args: Any, **kwargs: Any) -> None:
+        await wait(self, *args, **kwargs)
+        await asyncio.sleep(LINGERS)
+
+    Recovery._wait = wait_and_linger
+
+
+if LINGERS:
+    linger()
 commit_when_told(app)
