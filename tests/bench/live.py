@@ -6,12 +6,12 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
-from threading import Event
 from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer
 
 from snapkafka.demo.settings import CREDITS
+from snapkafka.demo.system import wait_until
 from tests.bench.figures import Figure, figure, p99
 from tests.e2e.parts import Live, live
 
@@ -43,13 +43,16 @@ def bench_capture() -> list[Figure]:
 def bench_latency() -> list[Figure]:
     """End-to-end latency from outside, asked for to credited, in short turns with a snapshot per second and without."""
     with live("bench-latency", slow_every=0, env=_fetching_often) as system:
-        watching = Event()
-        watched = asyncio.run_coroutine_threadsafe(_credits(system.bootstrap, watching), system.observer.loop)
+        transfers: list[Transfer] = []
+        watching = asyncio.run_coroutine_threadsafe(
+            _watch_credits(system.bootstrap, transfers), system.observer.loop
+        )
+        _wait_for_one_since(time.time(), transfers, system)
         pairs = [
             [_turn(system, snapshots=(n + pair) % 2 == 0) for n in range(TURNS)] for pair in range(PAIRS)
         ]
-        watching.set()
-        transfers = watched.result(30)
+        _wait_for_one_since(time.time() + 1, transfers, system)  # by then those of the last turn are there
+        watching.cancel()
     ratios, without, with_snapshots = [], [], []
     for turns in pairs:
         measured = {}
@@ -105,13 +108,21 @@ def _turn(system: Live, *, snapshots: bool) -> Turn:
     return Turn(start, end, snapshots)
 
 
-async def _credits(bootstrap: str, enough: Event) -> list[Transfer]:
-    """What is credited from now on, until it is enough."""
+def _wait_for_one_since(asked: float, transfers: list[Transfer], system: Live) -> None:
+    wait_until(
+        "a later transfer to be credited",
+        lambda: bool(transfers) and transfers[-1].asked >= asked,
+        timeout_s=30,
+        system=system.system,
+    )
+
+
+async def _watch_credits(bootstrap: str, found: list[Transfer]) -> None:
+    """What is credited from now on, until it is cancelled."""
     consumer = AIOKafkaConsumer(CREDITS, bootstrap_servers=bootstrap, auto_offset_reset="latest")
     await consumer.start()
-    found: list[Transfer] = []
     try:
-        while not enough.is_set():
+        while True:
             for records in (await consumer.getmany(timeout_ms=100)).values():
                 for record in records:
                     if record.value is not None:  # a marker has none
@@ -119,4 +130,3 @@ async def _credits(bootstrap: str, enough: Event) -> list[Transfer]:
                         found.append(Transfer(asked, (record.timestamp / 1000 - asked) * 1000))
     finally:
         await consumer.stop()
-    return found

@@ -71,22 +71,37 @@ def bench_backlog() -> list[Figure]:
 
 
 def bench_memory() -> list[Figure]:
-    """Bytes that a worker grows by per snapshot, from the thousandth to the ten-thousandth; and Python's own blocks."""
+    """Bytes that a worker grows by per snapshot, from the thousandth to the ten-thousandth, more than one of which none
+    is taken and that works as much; and Python's own blocks."""
     resident: list[tuple[float, float]] = []
+    beside: list[tuple[float, float]] = []
     blocks: list[tuple[float, float]] = []
-    with _place() as place, _worker(place, "memory", rate=SPARE * RATE) as one, _fed(one):
-        worker = psutil.Process(one.system.workers[0].pid)
+    with (
+        _place() as place,
+        _worker(place, "memory", rate=SPARE * RATE) as one,
+        _worker(place, "beside", rate=SPARE * RATE) as other,
+        _fed(one),
+        _fed(other),
+    ):
         time.sleep(WARM_S)
         for number in range(SNAPSHOTS):
             one.take()
             if number >= FROM and number % LOOK_EVERY == 0:
-                resident.append((number, float(worker.memory_info().rss)))
-                blocks.append((number, float(one.blocks())))
-        waiting = one.unread()
-        assert waiting <= RATE, f"{waiting:,} messages waited at the end"
-    print(f"    {resident[0][1] / 1e6:.1f} MB at first, {resident[-1][1] / 1e6:.1f} MB at last", flush=True)
-    print(f"    {blocks[0][1]:,.0f} blocks at first, {blocks[-1][1]:,.0f} at last", flush=True)
-    return [_growth("memory_slope", resident, "B"), _growth("memory_blocks_slope", blocks, "blocks")]
+                resident.append((number, one.resident()))
+                beside.append((number, other.resident()))
+                blocks.append((number, one.blocks()))
+        for worker in (one, other):
+            worker.take()
+            waiting = worker.unread()
+            assert waiting <= RATE, f"{waiting:,} messages of {worker.name} waited at the end"
+    for what, looks in (("bytes", resident), ("bytes of the one beside it", beside), ("blocks", blocks)):
+        print(f"    {looks[0][1]:,.0f} {what} at first, {looks[-1][1]:,.0f} at last", flush=True)
+    more = [(number, size - other) for (number, size), (_, other) in zip(resident, beside, strict=True)]
+    return [
+        _growth("memory_slope", more, "B"),
+        _growth("memory_slope_alone", resident, "B"),
+        _growth("memory_blocks_slope", blocks, "blocks"),
+    ]
 
 
 def _growth(name: str, looks: Sequence[tuple[float, float]], unit: str) -> Figure:
@@ -139,9 +154,13 @@ class _Steady:
         ((_, closed),) = view.closed.values()
         return _Shot(closed.cut_us, times[view.captured_at] - times[epoch - 1])
 
-    def blocks(self) -> int:
+    def resident(self) -> float:
+        """Bytes of memory that the process holds."""
+        return float(psutil.Process(self.system.workers[0].pid).memory_info().rss)
+
+    def blocks(self) -> float:
         """Blocks of memory that Python has in use there, by itself: what is freed and not given back is not in it."""
-        return int(_blocks_file(self.system.folder).read_text())
+        return float(_blocks_file(self.system.folder).read_text())
 
     def unread(self) -> int:
         """Messages of its input that wait behind the latest cut."""
