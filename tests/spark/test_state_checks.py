@@ -18,7 +18,7 @@ from snapkafka.assembly import facts, job, state_checks
 from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.screen import first_look
-from snapkafka.checks import CheckOutcome, CutView, ReadRange, Status, reading_ranges
+from snapkafka.checks import CheckOutcome, CutView, Keeping, ReadRange, Status, reading_ranges
 from snapkafka.checks.state_checks import v3
 from snapkafka.demo.system import wait_until
 from snapkafka.kafka.admin import KafkaTopicAdmin
@@ -41,6 +41,7 @@ LEDGER = LedgerEntry(topic="_snapkafka.cleaned", topic_id="ab" * 16)
 def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
     seed = random.randrange(10**9)
     tables = [changelog(random.Random(f"{seed} {n}"), n) for n in range(1, WORLDS + 1)]
+    tables.append(with_a_key_after_the_cut(WORLDS + 1))
     view = CutView(captured(tables), {table.tp: table.bounds for table in tables})
     read = reading_ranges(view)
     upto = {item[:2]: item for item in read}
@@ -68,6 +69,20 @@ def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
 
     moved_on, _ = state_checks.findings(stamps, lookups, seen, read, lambda wanted: set())
     assert set(moved_on) > set(found), "what has gone since it was read shows nothing"
+    assert tables[-1].tp in {(finding.topic, finding.partition) for finding in {*moved_on} - {*found}}
+
+
+def with_a_key_after_the_cut(n: int) -> Changelog:
+    """Only a superseded value that is still there shows that the cleaner took nothing of a key first written since."""
+    table = Changelog(
+        TopicPartition(f"table{n}", 0), n, keeping=Keeping(age_ms=HOUR, tombstones_ms=24 * HOUR)
+    )
+    table.write(1, "gone")
+    table.write(1, "superseded")
+    table.compact(2, drop=False)
+    table.write(1, "last")
+    table.write(2, "new", epoch=EPOCH)
+    return table
 
 
 def _all_of(wanted: Collection[ReadRange]) -> set[TopicPartition]:
