@@ -11,6 +11,8 @@ from snapkafka.demo.system import System, wait_until
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 from tests.driver.test_install import make_topics, produce, take
+from tests.driver.test_operators import free_port, get, metric, post
+from tests.features.other_faust import renamed
 
 EVENTS = 100
 
@@ -23,12 +25,18 @@ EVENTS = 100
         ("connection_of", "failed to start"),
         ("hello_of", "failed to join"),
         ("inputs_of", "failed to announce its inputs"),
+        ("watch_streams", "failed to sew itself to Faust"),
+        ("Recorder", "failed to make its recorder"),
+        ("Outgoing", "failed to sew itself to what Faust's _new_producer makes"),
+        ("Incoming", "failed to sew itself to what Faust's _new_conductor makes"),
+        ("Resuming", "failed to sew itself to what Faust's _new_consumer makes"),
     ],
 )
 def test_r15_a_broken_seam_stops_nothing_but_us(
     kafka: Broker, namespace: str, tmp_path: Path, broken: str, said: str
 ) -> None:
-    """Every event passes, one log line says why this worker does not take part."""
+    """Every event passes, one log line says why this worker does not take part. Where it cannot keep its word it has
+    not joined, and no snapshot waits for it."""
     app = f"small-{namespace}"
     make_topics(kafka, app)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
@@ -51,6 +59,42 @@ def test_r15_a_broken_seam_stops_nothing_but_us(
                 failure = observer.state.snapshots[take(observer, "s")].failure
                 assert failure is not None
                 assert "input" in failure.reason
+            else:
+                assert not observer.state.processes
             system.check_alive()
     finally:
         system.stop()
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(200)
+def test_r15_who_stands_aside_says_so(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+    """On a Faust that has something under another name: a line in the log, a metric, and a trigger that is refused."""
+    app, port = f"small-{namespace}", free_port()
+    make_topics(kafka, app)
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    try:
+        env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": "early", "SMALL_APP_WEB_PORT": str(port)}
+        other = renamed(tmp_path / "other", "resume_flow")
+        worker = system.start_worker(app, env | other, module="tests.driver.small_app", options=())
+        page = f"http://127.0.0.1:{port}/snapkafka"
+        wait_until("the web server", lambda: answers(page), timeout_s=60, system=system)
+        why = get(f"{page}/")["absent"]
+        assert "is not as expected" in why
+        assert metric(page, "snapkafka_participating") == 0
+        status, told = post(f"{page}/trigger/")
+        assert status == 409
+        assert told["error"] == f"this worker takes no part in snapshots: it {why}"
+        log = worker.log.read_text()
+        assert log.count("snapkafka: ") == 1, log
+        assert "Consumer.resume_flow is not there" in log
+        system.check_alive()
+    finally:
+        system.stop()
+
+
+def answers(page: str) -> bool:
+    try:
+        return get(f"{page}/")["participating"] is False
+    except OSError:
+        return False

@@ -70,6 +70,30 @@ def test_an_app_that_takes_no_part() -> None:
     ]
 
 
+def test_on_a_faust_that_is_not_the_one_we_know() -> None:
+    """In a process of its own, for an app may be imported once only."""
+    code = (
+        "import sys\n"
+        "import pytest\n"
+        "from snapkafka.cli import main\n"
+        "from tests.unit.test_probe import CONSUMER, class_of, hide\n"
+        "hide(pytest.MonkeyPatch(), class_of(CONSUMER), 'resume_flow')\n"
+        f"sys.argv = ['snapkafka', 'doctor', '--offline', '{MODULE}:whole', '--json']\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 1, done.stderr
+    (advice,) = json.loads(done.stdout)["found"]
+    assert advice["code"] == "faust-not-as-expected"
+    assert "Consumer.resume_flow is not there" in advice["what"]
+
+
 @pytest.mark.parametrize(
     ("app", "said"),
     [

@@ -51,8 +51,15 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
         look_when_started(app)
         return None
     from .driver import FaustDriver
-    from .seams import sew
+    from .probe import not_as_expected
 
-    app.snapkafka = FaustDriver(app, settings)
-    sew(app.snapkafka)
-    return app.snapkafka
+    driver = app.snapkafka = FaustDriver(app, settings)
+    if found := not_as_expected():
+        from .aside import stand_aside
+
+        stand_aside(driver, found)
+    else:
+        from .seams import sew
+
+        sew(driver)
+    return driver

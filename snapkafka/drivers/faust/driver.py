@@ -12,10 +12,11 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.logs import about
@@ -98,6 +99,7 @@ class FaustDriver:
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
         self._started = False
+        self.absent = ""  # why this worker takes no part in any snapshot, if it is for good
         self.scribe = Scribe(self)
         self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
         self.stamps = Stamps(self.machine, with_cause=self.config.cause)
@@ -203,7 +205,7 @@ class FaustDriver:
 
     async def wait_for_identity(self) -> bool:
         """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15)."""
-        if not self._started:
+        if self.absent or not self._started:
             return False
         if self._patience.worn(self.loop.time()):
             return self.machine.process is not None
@@ -243,6 +245,33 @@ class FaustDriver:
                 extra=self.about(),
             )
 
+    # -- R15 --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def failing_open(
+        self, what: str, *, for_good: bool = False, then: str = "this worker goes on without taking part"
+    ) -> Iterator[None]:
+        """What goes wrong here is ours; the host goes on, and snapshots fail by the name of what they miss.
+
+        Args:
+            what: was to be done.
+            for_good: this worker never takes part then.
+            then: what becomes of it.
+        """
+        try:
+            yield
+        except Exception as error:
+            if for_good:
+                self.absent = f"failed {what} ({error!r})"
+            logger.error(
+                "snapkafka: failed %s (%r); %s",
+                what,
+                error,
+                then,
+                exc_info=True,
+                extra=self.about(),
+            )
+
     # -- life -------------------------------------------------------------------------------------------------
 
     def runs_here(self) -> bool:
@@ -254,7 +283,6 @@ class FaustDriver:
 
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
         """Called when the app starts, before anything is sent. Returns at once."""
-        self.loop = asyncio.get_running_loop()
         self._started = True
         self.ledger, self.admin = ledger, admin
         self.scribe.start()
@@ -345,11 +373,20 @@ class FaustDriver:
     # -- for the app ------------------------------------------------------------------------------------------
 
     async def trigger(self, snapshot_id: str = "", **options: Any) -> str:
-        """Ask for a snapshot from inside the service; returns its id at once (R1)."""
+        """Ask for a snapshot from inside the service; returns its id at once (R1).
+
+        Raises:
+            TriggerRefusedError: this worker has not started, or takes no part.
+        """
         from snapkafka.kafka.triggering import (
             compose_trigger,
         )  # few workers ever ask; importing it takes 5 ms
 
+        if self.absent or not self._started:
+            raise TriggerRefusedError(
+                f"this worker takes no part in snapshots: it {self.absent or 'has not started'}",
+                hint="`snapkafka trigger` asks for a snapshot from anywhere; the worker's log says more",
+            )
         options.setdefault("ttl_ms", self.config.ttl_ms)
         trigger = await compose_trigger(self.admin, self.machine.ledger, snapshot_id=snapshot_id, **options)
         self.feed(TriggerAppendedEvent(n=trigger.n))

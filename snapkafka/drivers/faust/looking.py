@@ -18,6 +18,8 @@ from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import BadInputError
 from snapkafka.logs import about
 
+from .probe import not_as_expected
+
 __all__ = [
     "AgentLook",
     "AppLook",
@@ -96,7 +98,7 @@ def look_at(path: str) -> AppLook:
 def look(app: Any) -> AppLook:
     """Look at an app that is defined; it is finalised by that."""
     driver = getattr(app, "snapkafka", None)
-    ours = None if driver is None else driver.recorder.agent
+    ours = getattr(getattr(driver, "recorder", None), "agent", None)
     agents = tuple(
         AgentLook(
             name=agent.name,
@@ -227,6 +229,13 @@ def _about_joining(app: Any, driver: Any, topics: tuple[TopicLook, ...]) -> Iter
             weight=Weight.PROBLEM,
             what="snapkafka is not installed on this app: no snapshot holds it",
             do='call snapkafka.install(app, namespace="...") once, or leave enabled=False out',
+        )
+    if found := not_as_expected():
+        yield Advice(
+            code="faust-not-as-expected",
+            weight=Weight.PROBLEM,
+            what=f"this Faust is not the one that snapkafka is sewn to: {', '.join(found)}",
+            do="its workers run, and take part in no snapshot; use a release of Faust that README names",
         )
     if not topics:
         yield Advice(

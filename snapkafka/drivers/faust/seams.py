@@ -22,16 +22,18 @@
 
 `install` may come right after `faust.App(...)`, when nothing may be touched that would finalise the app, or at the end
 of the module, when some of these exist already: factories are wrapped, and what exists is wrapped in place.
+
+That Faust has them all is looked up before (`probe`). If one fails to hold all the same, the worker takes no part from
+then on: it never joins, so nobody waits for it, and what it sends has no stamp (R15).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka import __version__
@@ -42,6 +44,7 @@ from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
 from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Table, TopicPartition
 
+from .factories import wrap_factory
 from .incoming import Incoming
 from .looking import codec_name, codecs_of, expires_ms, of_sets, uncaptured
 from .outgoing import Outgoing
@@ -49,6 +52,7 @@ from .recorder import Recorder
 from .resuming import Resuming
 from .streams import watch_streams
 from .transactions import in_transactions
+from .web import serve
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
@@ -64,46 +68,39 @@ LOOK_AGAIN_S: Final = 0.05
 
 def sew(driver: FaustDriver) -> None:
     """Attach the driver to its app; the app must not be touched in a way that finalises it."""
+    with driver.failing_open("to sew itself to Faust", for_good=True):
+        _sew(driver)
+
+
+def _sew(driver: FaustDriver) -> None:
     app = driver.app
+
+    def wrap(name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
+        def attach_or_stand_aside(made: Any) -> None:
+            with driver.failing_open(f"to sew itself to what Faust's {name} makes", for_good=True):
+                attach(made)
+
+        wrap_factory(app, name, attach_or_stand_aside, existing=existing)
+
     driver.sensors.attach(app.sensors)
     watch_streams(driver)
-    _wrap_factory(
-        app, "_new_producer", lambda producer: _sew_producer(driver, producer), existing=app._producer
-    )
+    wrap("_new_producer", lambda producer: _sew_producer(driver, producer), existing=app._producer)
     conductor = app.__dict__.get("topics")  # a cached property: there once it was used
-    _wrap_factory(app, "_new_conductor", lambda made: Incoming(driver, made), existing=conductor)
-    _wrap_factory(app, "_new_consumer", lambda made: _sew_consumer(driver, made), existing=app._consumer)
+    wrap("_new_conductor", lambda made: Incoming(driver, made), existing=conductor)
+    wrap("_new_consumer", lambda made: _sew_consumer(driver, made), existing=app._consumer)
     app.on_partitions_revoked.connect(_on_revoked(driver), weak=False)
     _wrap_life(driver)
     if driver.config.web:
-        _wrap_factory(app, "_new_web", lambda made: _sew_web(driver, made), existing=app.__dict__.get("web"))
+        serve(driver)
     if app.configured:
         _make_recorder(driver)
     else:
         app.on_after_configured.connect(lambda *args, **kwargs: _make_recorder(driver), weak=False)
 
 
-def _wrap_factory(app: Any, name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
-    make = getattr(app, name)
-
-    def made() -> Any:
-        product = make()
-        attach(product)
-        return product
-
-    setattr(app, name, made)
-    if existing is not None:
-        attach(existing)
-
-
 def _make_recorder(driver: FaustDriver) -> None:
-    driver.recorder = Recorder(driver)
-
-
-def _sew_web(driver: FaustDriver, web: Any) -> None:
-    from .web import add_pages
-
-    add_pages(driver, web)
+    with driver.failing_open("to make its recorder", for_good=True):
+        driver.recorder = Recorder(driver)
 
 
 def _sew_producer(driver: FaustDriver, producer: Any) -> None:
@@ -119,7 +116,10 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def start() -> None:
         await on_start()
-        with _failing_open(driver, "to start"):
+        driver.loop = asyncio.get_running_loop()
+        if driver.absent:
+            return
+        with driver.failing_open("to start", for_good=True):
             _refuse(driver)
             driver.replies.attach(app._reply_consumer)
             connection = connection_of(app)
@@ -127,9 +127,9 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def stop() -> None:
         await on_stop()
-        with _failing_open(driver, "to note what its tables hold"):
+        with driver.failing_open("to note what its tables hold"):
             driver.tables.leave()
-        with _failing_open(driver, "to leave"):
+        with driver.failing_open("to leave"):
             await driver.stop()
 
     app.on_start, app.on_stop = start, stop
@@ -141,21 +141,6 @@ def _refuse(driver: FaustDriver) -> None:
         raise InstallError(
             "classic needs markers, and a service with processing_guarantee=exactly_once sends none",
             hint="leave classic out: headers do it",
-        )
-
-
-@contextlib.contextmanager
-def _failing_open(driver: FaustDriver, what: str) -> Iterator[None]:
-    """R15: what goes wrong here is ours; the host goes on, and snapshots fail by the name of what they miss."""
-    try:
-        yield
-    except Exception as error:
-        logger.error(
-            "snapkafka: failed %s (%r); this worker goes on without taking part",
-            what,
-            error,
-            exc_info=True,
-            extra=driver.about(),
         )
 
 
@@ -177,8 +162,8 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
     subscribe, driver.resuming = consumer.subscribe, Resuming(consumer)
 
     async def say_hello_then_subscribe(topics: Any) -> None:
-        if driver.machine.process is None:
-            with _failing_open(driver, "to join"):
+        if driver.machine.process is None and not driver.absent:
+            with driver.failing_open("to join"):
                 driver.tables.attach()
                 _report_uncaptured(driver)
                 await driver.join(await hello_of(driver, topics))
@@ -186,7 +171,9 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
     async def announce(*args: Any, **kwargs: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go."""
-        with _failing_open(driver, "to announce its inputs"):
+        if driver.absent:
+            return
+        with driver.failing_open("to announce its inputs"):
             inputs = await inputs_of(driver, consumer)
             driver.outgoing.attached.given([given.tp for given in inputs.inputs])
             driver.feed(inputs)
@@ -216,6 +203,8 @@ def _report_uncaptured(driver: FaustDriver) -> None:
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     async def revoked(*args: Any, **kwargs: Any) -> None:
+        if driver.absent:
+            return
         for queues in (
             driver.events,
             driver.replies,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
 
+from .factories import wrap_factory
 from .metrics import rendered
 
 if TYPE_CHECKING:
@@ -15,14 +16,24 @@ if TYPE_CHECKING:
 
     from .driver import FaustDriver
 
-__all__ = ["add_pages"]
+__all__ = ["serve"]
 
 #: Somebody who scrapes waits no longer for the broker to tell the ledger's end.
 LAG_WAIT_S: Final = 0.5
 
 
-def add_pages(driver: FaustDriver, server: Any) -> None:
-    """Add the pages to the app's web server, which has not started yet."""
+def serve(driver: FaustDriver) -> None:
+    """Have the pages on the app's web server, once there is one."""
+
+    def attach(server: Any) -> None:
+        with driver.failing_open("to add its pages", then="there are none"):
+            _add_pages(driver, server)
+
+    wrap_factory(driver.app, "_new_web", attach, existing=driver.app.__dict__.get("web"))
+
+
+def _add_pages(driver: FaustDriver, server: Any) -> None:
+    """Add the pages to a web server that has not started yet."""
     from faust.web import View
 
     class Snapshots(View):
@@ -63,6 +74,8 @@ def add_pages(driver: FaustDriver, server: Any) -> None:
 
 
 async def _lag(driver: FaustDriver) -> int | None:
+    if driver.absent:
+        return None
     try:
         async with asyncio.timeout(LAG_WAIT_S):
             return max(0, await driver.ledger.end() - driver.machine.ledger.end)
@@ -78,6 +91,7 @@ def status(driver: FaustDriver) -> dict[str, Any]:
         "process": driver.machine.process,
         "epoch": driver.machine.colours.epoch,
         "participating": driver.participating,
+        "absent": driver.absent,
         "paused": ledger.paused,
         "snapshots": [_row(view) for _, view in sorted(ledger.snapshots.items(), reverse=True)],
     }
