@@ -102,19 +102,23 @@ def test_after_a_stop_in_order_nothing_runs_again_though_the_disk_holds_the_tabl
 
 
 @pytest.mark.parametrize(
-    ("committed", "switch"),
+    ("committed", "switch", "guarantee"),
     [
-        pytest.param(True, "", id="committed"),
-        pytest.param(False, "", id="nothing-committed"),
-        pytest.param(True, "off", id="plain_faust"),
-        pytest.param(False, "off", id="plain_faust-nothing-committed", marks=pytest.mark.long),
+        pytest.param(True, "", "at_least_once", id="committed"),
+        pytest.param(False, "", "at_least_once", id="nothing-committed"),
+        pytest.param(True, "", "exactly_once", id="exactly_once", marks=pytest.mark.long),
+        pytest.param(True, "off", "at_least_once", id="plain_faust"),
+        pytest.param(
+            False, "off", "at_least_once", id="plain_faust-nothing-committed", marks=pytest.mark.long
+        ),
+        pytest.param(True, "off", "exactly_once", id="plain_faust-exactly_once", marks=pytest.mark.long),
     ],
 )
 def test_what_waits_while_tables_are_recovered_is_run(
-    kafka: Broker, tmp_path: Path, committed: bool, switch: str
+    kafka: Broker, tmp_path: Path, committed: bool, switch: str, guarantee: str
 ) -> None:
     """In a busy loop: what Faust fetches between its steps there it throws away, or takes for done. Not with us."""
-    env = {"FEATURES_SLEEP": "0.05", "SNAPKAFKA": switch}
+    env = {"FEATURES_SLEEP": "0.05", "SNAPKAFKA": switch, "FEATURES_GUARANTEE": guarantee}
     with counting(kafka, tmp_path, env) as run:
         first = run.start(commit="0.5" if committed else "600")
         run.produce(BEFORE)

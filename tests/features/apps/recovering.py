@@ -12,7 +12,12 @@ from faust.tables.recovery import Recovery
 from tests.features.apps.common import commit_when_told, new_app, saw, source, target
 
 COMMIT = float(os.environ.get("FEATURES_COMMIT", "600"))
-app = new_app(broker_commit_interval=COMMIT, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
+app = new_app(
+    processing_guarantee=os.environ.get("FEATURES_GUARANTEE", "at_least_once"),
+    broker_commit_interval=COMMIT,
+    broker_session_timeout=6.0,
+    broker_heartbeat_interval=1.0,
+)
 SLEEP = float(os.environ["FEATURES_SLEEP"])
 #: An event takes its time where this is not said, or this file is there.
 SLOW = os.environ.get("FEATURES_SLOW")
