@@ -197,7 +197,7 @@ class WorkerProtocol(Work):
 
     def _met(self, epoch: int, heard: Heard, *, may: bool) -> list[Action]:
         """R2: a red record is about to be taken in. Read the ledger up to its trigger first, then believe or not."""
-        if self.process is None or epoch <= self.colours.epoch:
+        if self.process is None or self.absent or epoch <= self.colours.epoch:
             return []
         if epoch > self.ledger.end:
             return [ReadLedgerTo(offset=epoch - 1)] if may or "ledger" in self.hear else []

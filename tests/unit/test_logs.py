@@ -44,7 +44,7 @@ def driver(caplog: pytest.LogCaptureFixture) -> FaustDriver:
     """One that has read the trigger of snapshot `friday`, epoch 4."""
     caplog.set_level(logging.DEBUG, "snapkafka")
     made = FaustDriver(SimpleNamespace(), Config(namespace="ns"))
-    made.loop = SimpleNamespace(call_later=lambda *_: None, time=lambda: 0.0)  # type: ignore[assignment]
+    made.loop = SimpleNamespace(call_later=lambda *_: None, time=lambda: 0.0)
     made.recorder = SimpleNamespace(take=lambda item: None)  # type: ignore[assignment]
     hello = Hello(n=1, app="shop", inputs=(InputTopic(topic="orders", partitions=1),))
     made.scribe.take(FakeEntry(0, 1, Trigger(n=1, id="long ago")))

@@ -37,10 +37,15 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
         raise InstallError(
             "snapkafka is installed on this app already", hint="call snapkafka.install once per faust.App"
         )
+    switch = os.environ.get(SWITCH, "")
+    if switch == "off":
+        return (
+            None  # whatever else is said: what an earlier or later release does not know is no reason to fail
+        )
+    if switch and switch not in MODES:
+        raise InstallError(f"{SWITCH} is {switch!r}; it can be {', '.join(MODES)}")
     settings = Config(namespace=namespace, **config)
-    if switch := os.environ.get(SWITCH):
-        if switch not in MODES:
-            raise InstallError(f"{SWITCH} is {switch!r}; it can be {', '.join(MODES)}")
+    if switch:
         settings = replace(settings, mode=switch)
     settings.validate()
     if not settings.enabled or settings.mode == "off":

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from snapkafka.errors import TriggerRefusedError
+from snapkafka.errors import SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.logs import about
@@ -32,12 +32,14 @@ from snapkafka.protocol.actions import (
     TurnedRed,
 )
 from snapkafka.protocol.events import (
+    CameBack,
     CutTimed,
     EndsSeen,
     Event,
     Joined,
     StopAsked,
     TimerExpired,
+    WentAbsent,
 )
 from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
 from snapkafka.protocol.records import (
@@ -55,7 +57,7 @@ from .events import Events
 from .metrics import Metrics
 from .patience import LEDGER_WAIT_S, OPEN_S, Patience
 from .replies import Replies
-from .scribe import Scribe
+from .scribe import RETRY_S, Scribe
 from .sensors import Sensors
 from .stamps import Stamps
 from .stopped import stopped_app
@@ -92,9 +94,10 @@ class FaustDriver:
         self.resuming: Resuming
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
-        self.loop: asyncio.AbstractEventLoop
+        self.loop: Any = None  # until the app starts
         self._patience = Patience()
         self._waiters: list[asyncio.Future[None]] = []
+        self._missed: list[Callable[[], bool]] = []  # see `_miss`
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
@@ -142,7 +145,13 @@ class FaustDriver:
         return asked
 
     def do(self, actions: Sequence[Action]) -> None:
-        """Do the actions, in their order."""
+        """Do the actions, in their order. Called in the midst of the app's own work: what goes wrong is ours (R15)."""
+        try:
+            self._do(actions)
+        except Exception as error:
+            self.stand_down("to do what its machine asks for", error)
+
+    def _do(self, actions: Sequence[Action]) -> None:
         for action in actions:
             match action:
                 case AppendToLedger(record=CutReport() | Closed() as record):
@@ -181,7 +190,8 @@ class FaustDriver:
 
     def append(self, record: LedgerRecord) -> None:
         """Append to the ledger in the background, in the order asked."""
-        self.scribe.append(record)
+        if not self.absent:
+            self.scribe.append(record)
 
     # -- waiting for the machine ------------------------------------------------------------------------------
 
@@ -190,6 +200,9 @@ class FaustDriver:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        if self._missed and all(made_up_for() for made_up_for in self._missed):
+            self._missed = []
+            self.feed(CameBack())
 
     async def changed(self) -> None:
         """Until the machine was told something."""
@@ -197,11 +210,31 @@ class FaustDriver:
         self._waiters.append(waiter)
         await waiter
 
-    async def read_ledger_to(self, offset: int) -> None:
-        """Until the ledger is read up to and including `offset`, or shown to be shorter."""
-        goal = min(offset + 1, await self.ledger.end())
-        while self.machine.ledger.end < goal:
-            await self.changed()
+    async def read_ledger_to(self, offset: int) -> bool:
+        """R2: has the ledger been read up to and including `offset`, or is it shorter? Waits a little for it (R15)."""
+        if self.absent or not self._started:
+            return False
+        goal = self.spawn(self._goal(offset))
+        goal.add_done_callback(lambda _: self._notify())
+        recreated = self.metrics.ledger_recreated
+
+        def read() -> bool:
+            if recreated != self.metrics.ledger_recreated:
+                return True  # in another ledger the offset stands for nothing
+            return goal.done() and not goal.cancelled() and self.machine.ledger.end >= goal.result()
+
+        if await self._wait_until(read):
+            return True
+        self._miss(read)
+        return False
+
+    async def _goal(self, offset: int) -> int:
+        """How far to read, as soon as the ledger can be asked."""
+        while True:
+            try:
+                return min(offset + 1, await self.ledger.end())
+            except SnapkafkaError:
+                await asyncio.sleep(RETRY_S)
 
     async def wait_for_identity(self) -> bool:
         """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15)."""
@@ -213,7 +246,14 @@ class FaustDriver:
 
     async def wait_for_inputs(self) -> bool:
         """R9: have the inputs just given been announced, and the ledger read up to there?"""
-        return await self._wait_until(lambda: self.machine.inputs.ready)
+        if await self._wait_until(self._announced):
+            return True
+        if self._announced not in self._missed:
+            self._miss(self._announced)
+        return False
+
+    def _announced(self) -> bool:
+        return self.machine.inputs.ready
 
     async def _wait_until(self, condition: Callable[[], bool]) -> bool:
         """Wait as long as there is patience (R15); does the condition hold?"""
@@ -262,20 +302,34 @@ class FaustDriver:
             yield
         except Exception as error:
             if for_good:
-                self.absent = f"failed {what} ({error!r})"
-            logger.error(
-                "snapkafka: failed %s (%r); %s",
-                what,
-                error,
-                then,
-                exc_info=True,
-                extra=self.about(),
-            )
+                self.stand_down(what, error)
+            else:
+                self._log_failed(what, error, then)
+
+    def stand_down(self, what: str, error: Exception) -> None:
+        """What the machine knows may be wrong from here on: it is nobody from now on, says nothing more, and is waited
+        for in vain once. To be called while `error` is handled."""
+        if not self.absent:
+            self._log_failed(what, error, "this worker goes on without taking part")
+            self.absent = f"failed {what} ({error!r})"
+            self.machine.process = None
+
+    def _log_failed(self, what: str, error: Exception, then: str) -> None:
+        logger.error("snapkafka: failed %s (%r); %s", what, error, then, exc_info=True, extra=self.about())
+
+    def _miss(self, made_up_for: Callable[[], bool]) -> None:
+        """The app goes on without an answer of the ledger that the machine should have had: until that is made up for,
+        it vouches for nothing."""
+        self._missed.append(made_up_for)
+        if not self.machine.absent:
+            self.feed(WentAbsent())
 
     # -- life -------------------------------------------------------------------------------------------------
 
     def runs_here(self) -> bool:
-        """Is this the thread of the app's loop?"""
+        """Is this the thread of the app's loop? Before the app starts there is no other."""
+        if self.loop is None:
+            return True
         try:
             return asyncio.get_running_loop() is self.loop
         except RuntimeError:
@@ -283,6 +337,7 @@ class FaustDriver:
 
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
         """Called when the app starts, before anything is sent. Returns at once."""
+        self.loop = asyncio.get_running_loop()
         self._started = True
         self.ledger, self.admin = ledger, admin
         self.scribe.start()

@@ -71,10 +71,13 @@ class Incoming:
             await take_in(message)
 
         def tell_of(message: Any, stamp: wire.Stamp | None) -> None:
-            if stamp is not None and replies is not None:
-                replies.met(tp, message.offset, stamp.epoch)
-            if tables is not None:
-                tables.met(tp, message.offset, stamp)
+            try:
+                if stamp is not None and replies is not None:
+                    replies.met(tp, message.offset, stamp.epoch)
+                if tables is not None:
+                    tables.met(tp, message.offset, stamp)
+            except Exception as error:
+                driver.stand_down("to note what comes in", error)
 
         return on_message
 
@@ -83,20 +86,26 @@ class Incoming:
         _pass_over(self._driver.app.consumer, message)
         self._driver.metrics.markers += 1
         await asyncio.shield(self._driver.spawn(self._meet(MarkerMet(epoch=stamp.epoch))))
-        self._driver.recorder.take(
-            ChannelEnded(
-                tp=tp, offset=message.offset, sender=stamp.process, epoch=stamp.epoch, previous=stamp.previous
+        with self._driver.failing_open("to note a marker", for_good=True):
+            self._driver.recorder.take(
+                ChannelEnded(
+                    tp=tp,
+                    offset=message.offset,
+                    sender=stamp.process,
+                    epoch=stamp.epoch,
+                    previous=stamp.previous,
+                )
             )
-        )
 
     async def _meet(self, event: RecordMet | MarkerMet) -> None:
-        """Tell the machine; if it wants the ledger read first, do that and tell it again."""
-        asked = self._driver.tell(event)
-        if asked is None:
-            return
-        await self._driver.read_ledger_to(asked.offset)
-        if self._driver.tell(event) is not None:
-            self._driver.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+        """Tell the machine; if it wants the ledger read first, do that and tell it again. Where the ledger does not
+        answer the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
+        with self._driver.failing_open("to meet a red record", for_good=True):
+            asked = self._driver.tell(event)
+            if asked is None or not await self._driver.read_ledger_to(asked.offset):
+                return
+            if self._driver.tell(event) is not None:
+                self._driver.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
 
 
 def _less_ours(headers: Any) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .driver import FaustDriver
 
-__all__ = ["Scribe"]
+__all__ = ["RETRY_S", "Scribe"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -52,6 +52,10 @@ class Scribe:
         await self._outbox.join()
 
     async def _read(self) -> None:
+        with self._driver.failing_open("to read the ledger", for_good=True):
+            await self._read_on()
+
+    async def _read_on(self) -> None:
         while True:
             try:
                 await self._driver.ledger.open()
@@ -105,7 +109,8 @@ class Scribe:
         while True:
             ledger, record = await self._outbox.get()
             try:
-                await self._write_one(ledger, record)
+                with self._driver.failing_open("to write the ledger", for_good=True):
+                    await self._write_one(ledger, record)
             finally:
                 self._outbox.task_done()
 

@@ -187,7 +187,10 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
     def acknowledged(message: Any) -> bool:
         """Also for who acknowledges by `event.ack()`, of which no sensor hears."""
         done = bool(acknowledge(message))
-        driver.events.acknowledged(message.tp, message.offset)
+        try:
+            driver.events.acknowledged(message.tp, message.offset)
+        except Exception as error:
+            driver.stand_down("to note that an event is acknowledged", error)
         return done
 
     consumer.ack = acknowledged
@@ -205,15 +208,11 @@ def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     async def revoked(*args: Any, **kwargs: Any) -> None:
         if driver.absent:
             return
-        for queues in (
-            driver.events,
-            driver.replies,
-            driver.tables,
-            driver.outgoing.attached,
-            driver.resuming,
-        ):
-            queues.taken_away()
-        driver.feed(InputsTaken())
+        driver.resuming.taken_away()
+        with driver.failing_open("to note that its inputs are taken away", for_good=True):
+            for queues in (driver.events, driver.replies, driver.tables, driver.outgoing.attached):
+                queues.taken_away()
+            driver.feed(InputsTaken())
 
     return revoked
 

@@ -60,22 +60,27 @@ class Sensors:
     def on_stream_event_in(self, tell: Told) -> Told:
         """A stream takes a record out of its queue and is about to hand it to its agent."""
         taken_in, replies = self._events.taken_in, self._driver.replies
+        stand_down = self._driver.stand_down
 
         def event_in(tp: Any, offset: int | None, stream: Any, event: Any) -> Any:
             state = tell(tp, offset, stream, event)
             if offset is None or offset < 0:
                 return state  # an in-memory channel: no input of the snapshot
-            reading = reading_of(stream)
-            if reading.replies:
-                replies.taken_in(tp, offset, event.value)
+            try:
+                reading = reading_of(stream)
+                if reading.replies:
+                    replies.taken_in(tp, offset, event.value)
+                    return state, None
+                return state, taken_in(reading, tp, offset, event)
+            except Exception as error:
+                stand_down("to note that an event starts", error)
                 return state, None
-            return state, taken_in(reading, tp, offset, event)
 
         return event_in
 
     def on_stream_event_out(self, tell: Told) -> Told:
         """The agent asks for the next record, or acknowledges this one (Faust has no state then)."""
-        through_with = self._events.through_with
+        through_with, stand_down = self._events.through_with, self._driver.stand_down
 
         def event_out(tp: Any, offset: int | None, stream: Any, event: Any, state: Any = None) -> None:
             if offset is None or offset < 0:
@@ -83,17 +88,23 @@ class Sensors:
                 return
             state, cause = state or (None, None)
             tell(tp, offset, stream, event, state)
-            through_with(reading_of(stream), tp, offset, cause)
+            try:
+                through_with(reading_of(stream), tp, offset, cause)
+            except Exception as error:
+                stand_down("to note that an event is over", error)
 
         return event_out
 
     def on_message_out(self, tell: Told) -> Told:
         """The last agent has acknowledged a record."""
-        acknowledged = self._events.acknowledged
+        acknowledged, stand_down = self._events.acknowledged, self._driver.stand_down
 
         def message_out(tp: Any, offset: int, message: Any) -> None:
             tell(tp, offset, message)
-            acknowledged(tp, offset)
+            try:
+                acknowledged(tp, offset)
+            except Exception as error:
+                stand_down("to note that a record is acknowledged", error)
 
         return message_out
 
@@ -133,9 +144,12 @@ class Sensors:
     def touched(self, table: Any, key: Any, *, write: bool) -> None:
         """What is running here reads or writes a key."""
         if self._machine.colours.tearing:
-            self._driver.do(self._machine.table_touched(self._events.cause(), table.name, key, write=write))
+            with self._driver.failing_open("to note what an event reads", for_good=True):
+                touched = self._machine.table_touched(self._events.cause(), table.name, key, write=write)
+                self._driver.do(touched)
 
     def read_whole(self, table: Any) -> None:
         """What is running here iterates over a table, or counts its keys."""
         if self._machine.colours.tearing:
-            self._driver.do(self._machine.table_read(self._events.cause(), table.name))
+            with self._driver.failing_open("to note what an event reads", for_good=True):
+                self._driver.do(self._machine.table_read(self._events.cause(), table.name))

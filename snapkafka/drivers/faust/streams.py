@@ -105,7 +105,8 @@ def _watched(cls: Hashable) -> Any:
             return new
 
         def __aiter__(self) -> Any:
-            self.watched_by.left(self.reading)  # an agent that raised begins again
+            with self.watched_by.failing_open():
+                self.watched_by.left(self.reading)  # an agent that raised begins again
             return super().__aiter__()
 
         def take(self, *args: Any, **options: Any) -> Any:
@@ -138,7 +139,8 @@ def _by_hand(cls: Hashable) -> Any:
         def current_event(self, event: Any) -> None:
             self.__dict__["_current_event"] = event
             if event is None:
-                self.watched_by.left(self.reading)
+                with self.watched_by.failing_open():
+                    self.watched_by.left(self.reading)
 
     return _named_like(ByHand, base)
 
@@ -154,14 +156,17 @@ async def _batches(
 ) -> AsyncGenerator[Any, None]:
     """A `take` of Faust's, with the start of each batch told in the task that it is handed to."""
     events, reading = stream.watched_by, stream.reading
-    events.batch_left(reading)  # an agent that raised begins again
+    with events.failing_open():
+        events.batch_left(reading)  # an agent that raised begins again
     reading.taking, reading.by_hand = True, by_hand
     try:
         async for batch in inner:
-            events.handed_over(reading, len(batch), batch if by_hand else None)
+            with events.failing_open():
+                events.handed_over(reading, len(batch), batch if by_hand else None)
             yield batch
             if by_hand:
-                events.batch_left(reading)
+                with events.failing_open():
+                    events.batch_left(reading)
     finally:
         reading.taking = False
         await inner.aclose()
