@@ -16,6 +16,9 @@ WHERE = os.environ.get("SMALL_APP_INSTALL", "late")
 NAMESPACE = os.environ["SNAPKAFKA_NAMESPACE"]
 #: A seam of Faust's that is not as expected.
 BROKEN = os.environ.get("SMALL_APP_BROKEN", "")
+#: A method of the machine that raises from its so-manieth call on.
+BUG = os.environ.get("SMALL_APP_BUG", "")
+BUG_AT = 20
 #: Nobody takes our header off then, as where snapkafka is not installed.
 SEES_HEADERS = BROKEN in ("Incoming", "watch_streams")
 #: Of partition 0: see SMALL_APP_HELD.
@@ -43,6 +46,18 @@ if BROKEN:
     from snapkafka.drivers.faust import seams
 
     setattr(seams, BROKEN, fail if asyncio.iscoroutinefunction(getattr(seams, BROKEN)) else fail_at_once)
+
+if BUG:
+    from snapkafka.protocol.worker import WorkerProtocol
+
+    right, calls = getattr(WorkerProtocol, BUG), iter(range(BUG_AT))
+
+    def wrong(*args: Any, **options: Any) -> Any:
+        if next(calls, None) is None:
+            raise RuntimeError("a bug of ours")
+        return right(*args, **options)
+
+    setattr(WorkerProtocol, BUG, wrong)
 
 if WHERE == "early":
     snapkafka.install(app, namespace=NAMESPACE, every=EVERY)

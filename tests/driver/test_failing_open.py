@@ -68,6 +68,52 @@ def test_r15_a_broken_seam_stops_nothing_but_us(
 
 @pytest.mark.kafka
 @pytest.mark.timeout(200)
+@pytest.mark.parametrize(
+    "method",
+    [
+        "event_started",
+        "send_stamped",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("event_ended", "send_entered", "send_appended", "send_acked")
+        ),
+    ],
+)
+def test_r15_a_bug_of_ours_in_a_running_worker_stops_nothing_but_us(
+    kafka: Broker, namespace: str, tmp_path: Path, method: str
+) -> None:
+    """From its twentieth call on a method of the machine raises, in the midst of the app's own work. Every event passes
+    once, and no snapshot is captured that counts on this worker: another one says so."""
+    app = f"small-{namespace}"
+    make_topics(kafka, app)
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    try:
+        with observing(kafka.bootstrap, namespace) as observer:
+            env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": "early", "SMALL_APP_BUG": method}
+            worker = system.start_worker(app, env, module="tests.driver.small_app")
+            system.start_worker(app, env | {"SMALL_APP_BUG": ""}, module="tests.driver.small_app")
+            observer.wait_for_workers(system)
+            observer.call(produce(kafka.bootstrap, f"{app}-in", EVENTS))
+            tps = [TopicPartition(f"{app}-out", partition) for partition in range(2)]
+
+            def written() -> int:
+                return sum(observer.call(observer.admin.log_ends(tps)).values())
+
+            wait_until("all events to pass", lambda: written() >= EVENTS, timeout_s=90, system=system)
+            assert written() == EVENTS, "none was sent twice"
+            failure = observer.state.snapshots[take(observer, "s")].failure
+            assert failure is not None
+            assert failure.code == "ttl"
+            log = worker.log.read_text()
+            assert log.count("snapkafka: failed") == (method != "send_acked"), worker.last_lines(40)
+            assert "Crashed" not in log
+            system.check_alive()
+    finally:
+        system.stop()
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(200)
 def test_r15_who_stands_aside_says_so(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """On a Faust that has something under another name: a line in the log, a metric, and a trigger that is refused."""
     app, port = f"small-{namespace}", free_port()

@@ -110,8 +110,22 @@ class Outgoing:
     def _enter(self, fut: Any) -> None:
         """The effect rides along until the message gets to `send`."""
         if self._machine.process is not None:
-            effect = self._machine.send_entered(self._driver.events.cause())
-            ride(fut, effect)
+            effect = self._entered()
+            if effect is not None:
+                ride(fut, effect)
+
+    def _entered(self) -> Effect | None:
+        """What is sent here and now; None: nobody can say any more (R15)."""
+        try:
+            return self._machine.send_entered(self._driver.events.cause())
+        except Exception as error:
+            self._driver.stand_down("to note a send", error)
+            return None
+
+    def _withdraw(self, effect: Effect) -> None:
+        """It is not sent, or as a stranger's."""
+        with self._driver.failing_open("to note a send", for_good=True):
+            self._driver.do(self._machine.send_withdrawn(effect))
 
     async def send(
         self,
@@ -131,19 +145,21 @@ class Outgoing:
         effect, others = taken_off(headers) if headers else (None, ())
         if machine.process is None and not await self._driver.wait_for_identity():
             if effect is not None:  # it entered when there was a process: nobody waits for it any more
-                self._driver.do(machine.send_withdrawn(effect))
+                self._withdraw(effect)
             return await self._send(
                 topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
             )
-        if effect is None:
-            effect = machine.send_entered(self._driver.events.cause())
+        if effect is None and (effect := self._entered()) is None:
+            return await self._send(
+                topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
+            )
         if partition is None:
             try:
                 partition = self._batches.partition(topic, key)
                 if partition is None:
                     partition = await self._choose(topic, key)
             except BaseException:
-                self._driver.do(machine.send_withdrawn(effect))
+                self._withdraw(effect)
                 raise
         way = self._ways.get((topic, partition)) or self._way(TopicPartition(topic, partition))
         if not (way.waiting or way.due or machine.classic or self.transactions):
@@ -170,8 +186,12 @@ class Outgoing:
         machine, tp = self._machine, way.tp
         if effect.sent is not machine.colours.sent or machine.process is None:
             return None
-        seq = machine.send_stamped(effect, tp)
-        headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
+        try:
+            seq = machine.send_stamped(effect, tp)
+            headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
+        except Exception as error:
+            self._driver.stand_down("to stamp a record", error)
+            return None
         try:
             added = self._batches.add(way.theirs, key, value, timestamp, headers)
         except Exception:  # if it cannot be sent at all, Faust will say so
@@ -180,16 +200,19 @@ class Outgoing:
             machine.send_unstamped(effect, tp, seq)
             return None
         batch, future = added
-        if batch is not way.batch:
-            self._begin(way, batch)
-        run = way.runs[-1] if way.runs else None
-        if run is not None and run.effect.tally is effect.tally and run.first + run.count == seq:
-            run.count += 1
-        else:
-            way.runs.append(Run(effect, seq, batch.record_count - 1))
-        actions = machine.send_appended(effect)
-        if actions:
-            self._driver.do(actions)
+        try:  # it is on its way: what goes wrong now must not make its caller send it again
+            if batch is not way.batch:
+                self._begin(way, batch)
+            run = way.runs[-1] if way.runs else None
+            if run is not None and run.effect.tally is effect.tally and run.first + run.count == seq:
+                run.count += 1
+            else:
+                way.runs.append(Run(effect, seq, batch.record_count - 1))
+            actions = machine.send_appended(effect)
+            if actions:
+                self._driver.do(actions)
+        except Exception as error:
+            self._driver.stand_down("to note that a record is sent", error)
         return future
 
     def _begin(self, way: Way, batch: Any) -> None:
@@ -239,13 +262,20 @@ class Outgoing:
                     future = await self._send(
                         *record, headers=others or None, transactional_id=transactional_id
                     )
-                    self._driver.do(machine.send_withdrawn(effect))
+                    self._withdraw(effect)
                     return future
-                if effect.sent is not machine.colours.sent:  # it entered in an earlier life
-                    self._driver.do(machine.send_withdrawn(effect))
-                    effect = machine.send_entered_again(effect)
-                seq = machine.send_stamped(effect, tp)
-                headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
+                headers = [*others]
+                try:
+                    if effect.sent is not machine.colours.sent:  # it entered in an earlier life
+                        self._withdraw(effect)
+                        effect = machine.send_entered_again(effect)
+                    seq = machine.send_stamped(effect, tp)
+                    headers.append((wire.HEADER, self._stamps.of(way.check, effect, seq)))
+                except Exception as error:
+                    self._driver.stand_down("to stamp a record", error)
+                    return await self._send(
+                        *record, headers=others or None, transactional_id=transactional_id
+                    )
                 future = await self._send(*record, headers=headers, transactional_id=transactional_id)
                 if transactional_id is not None and self.transactions is not None:
                     settle = partial(self._settled, effect, tp, seq)
@@ -261,13 +291,12 @@ class Outgoing:
         except BaseException:  # also where its caller gives up while it waits here
             if seq is not None:
                 machine.send_unstamped(effect, tp, seq)
-            self._driver.do(machine.send_withdrawn(effect))
+            self._withdraw(effect)
             raise
         finally:
             way.waiting -= 1
-        actions = machine.send_appended(effect)
-        if actions:
-            self._driver.do(actions)
+        with self._driver.failing_open("to note that a record is sent", for_good=True):
+            self._driver.do(machine.send_appended(effect))
         return future
 
     def _acked(self, way: Way, _: asyncio.Future[Any]) -> None:
