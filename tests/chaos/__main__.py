@@ -1,4 +1,4 @@
-"""`make chaos`: twenty minutes of faults, two hundred of them and more; `SEED=n make chaos` is another storm."""
+"""`make chaos`: twenty minutes of faults, two hundred of them or more; `SEED=n make chaos` is another storm."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import sys
 from collections import Counter
 
 from .judge import judged, problems
-from .storm import GAP_S, storm, stormy
+from .storm import storm, stormy
 
 MINUTES = 20.0
+FAULTS = 200
 
 
 def main() -> int:
@@ -21,7 +22,7 @@ def main() -> int:
         print(*found.told(), *found.crashed, sep="\n", flush=True)
         system.rest()
         verdicts = judged(system, found, at_most=60)
-    wrong = problems(found, verdicts, faults=round(minutes * 60 / GAP_S * 0.9), good=len(verdicts) * 8 // 10)
+    wrong = problems(found, verdicts, faults=round(FAULTS * minutes / MINUTES), good=len(verdicts) * 8 // 10)
     print(dict(found.counts()), dict(Counter(verdict.value for verdict, _ in verdicts.values())))
     print(f"{len(found.faults)} faults, {found.share:.0%} of {len(found.views)} snapshots captured")
     print(*wrong or ["all is well"], sep="\n")

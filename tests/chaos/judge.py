@@ -136,6 +136,7 @@ def problems(
         good: so many snapshots have to have a good verdict.
     """
     told = [f"no fault of kind {kind}" for kind in KINDS - {fault.kind for fault in found.faults}]
+    told += found.bugs
     if len(found.faults) < faults:
         told.append(f"only {len(found.faults)} faults")
     for epoch, view in found.views.items():

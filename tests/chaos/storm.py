@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from snapkafka.demo.system import wait_until
@@ -65,6 +66,7 @@ class Storm:
     crashed: list[str] = field(
         default_factory=list
     )  # workers that ended by themselves, with their last words
+    bugs: list[str] = field(default_factory=list)  # of ours, as logs of workers tell them
     slowness: float = 1.0  # of the machine: all times of a storm are so many times as long
 
     def counts(self) -> Counter[str]:
@@ -113,6 +115,10 @@ class Storm:
         return late
 
 
+#: What a broker that does not answer may cause.
+OF_THE_WORLD: Final = ("to join", "to announce its inputs")
+
+
 def stormy(namespace: str) -> AbstractContextManager[Live]:
     """The demo's system, made for a storm."""
     return live(namespace, env=lambda app, number: ENV, properties=BROKER)
@@ -141,7 +147,18 @@ def storm(live: Live, *, seed: int, seconds: float) -> Storm:
         over.set()
         asking.join()
     _decided(live, found)
+    found.bugs = bugs_in(live.system.folder)
     return found
+
+
+def bugs_in(folder: Path) -> list[str]:
+    """What went wrong in us that the world did not cause, with whose log says so."""
+    return [
+        f"{log.stem}: {line}"
+        for log in sorted(folder.glob("*.txt"))
+        for line in log.read_text(errors="replace").splitlines()
+        if "snapkafka: failed to" in line and not any(f"failed {what} (" in line for what in OF_THE_WORLD)
+    ]
 
 
 def _slowness() -> float:

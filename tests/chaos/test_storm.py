@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +13,9 @@ from snapkafka.checks.view import LogBounds, LogRecord
 from snapkafka.protocol.completion import Failure, SnapshotView
 from snapkafka.protocol.records import TopicPartition, Trigger
 from tests.chaos.judge import KINDS, Log, judged, problems
-from tests.chaos.storm import GAP_S, Fault, Storm, storm, stormy
+from tests.chaos.storm import GAP_S, Fault, Storm, bugs_in, storm, stormy
 
-SECONDS = 110
+SECONDS = 120
 
 
 @pytest.mark.alone
@@ -70,6 +71,9 @@ def test_whatever_is_wrong_in_a_storm_is_said() -> None:
         "only 9 faults",
         "only 10 of 10 that were judged are good",
     ]
+    found.bugs = ["accounts-1: snapkafka: failed to read the ledger"]
+    assert problems(found, verdicts, faults=1, good=1) == found.bugs
+    found, verdicts = a_fine_storm()
     found.faults = [fault for fault in found.faults if fault.kind != "kill"]
     assert problems(found, verdicts, faults=1, good=1) == ["no fault of kind kill"]
 
@@ -92,6 +96,15 @@ def test_whatever_is_wrong_in_a_storm_is_said() -> None:
     verdicts[1] = (Verdict.INCONSISTENT, Counter({"left-late": 1}))
     verdicts[2] = (Verdict.UNVERIFIABLE, Counter({"gap-explained": 1}))
     assert len(problems(found, verdicts, faults=1, good=1)) == 2
+
+
+def test_bugs_of_ours_are_told_apart_from_what_the_world_causes(tmp_path: Path) -> None:
+    (tmp_path / "accounts-1.txt").write_text(
+        "[ERROR] snapkafka: failed to join (BrokerUnavailableError('away')); this worker goes on\n"
+        "[ERROR] snapkafka: failed to meet a red record (KeyError(1)); this worker goes on\n"
+    )
+    (bug,) = bugs_in(tmp_path)
+    assert bug.startswith("accounts-1: [ERROR] snapkafka: failed to meet a red record")
 
 
 def test_a_judge_that_has_not_read_the_whole_log_judges_nobody() -> None:
