@@ -144,6 +144,7 @@ class FakeAdmin:
             "cleanup.policy": "delete",
             "retention.ms": "604800000",
             "min.compaction.lag.ms": "0",
+            "delete.retention.ms": "86400000",
         } | own, own
 
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:

@@ -12,13 +12,13 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import CutView, Keeping
-from snapkafka.checks.lasting import keeping
+from snapkafka.checks.lasting import keeping, promised_by
 from snapkafka.errors import LedgerUnusableError, TimedOutError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection, hear_of, translated
 from snapkafka.kafka.lasting import log_bounds
 from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import Retention, TopicPartition
 
 __all__ = ["DEFAULT_ISOLATION", "ISOLATIONS", "kafka_options", "look"]
 
@@ -50,7 +50,10 @@ async def look(
         bounds = await log_bounds(admin, {*unbound.inputs, *unbound.changelogs})
         changelogs = sorted({tp.topic for tp in bounds if tp in unbound.changelogs} if triggered_ms else ())
         age_ms = max(0, time.time_ns() // 1_000_000 - triggered_ms)
-        told = await asyncio.gather(*(_keeping(admin, topic, age_ms) for topic in changelogs))
+        then = {promised.topic: promised for promised in captured.retention}
+        told = await asyncio.gather(
+            *(_keeping(admin, topic, then.get(topic), age_ms) for topic in changelogs)
+        )
     finally:
         await admin.close()
     kept = dict(zip(changelogs, told, strict=True))
@@ -64,13 +67,13 @@ async def look(
     )
 
 
-async def _keeping(admin: KafkaTopicAdmin, topic: str, age_ms: int) -> Keeping | None:
-    """What the settings of a changelog promise; None where they may not be read."""
+async def _keeping(admin: KafkaTopicAdmin, topic: str, then: Retention | None, age_ms: int) -> Keeping | None:
+    """What a changelog has kept since the cut; None where its settings may not be read, or could not be then."""
     try:
         holding, _ = await admin.topic_settings(topic)
     except LedgerUnusableError:
         return None
-    return keeping(holding, age_ms=age_ms)
+    return None if then is None else keeping(then, promised_by(topic, holding), age_ms=age_ms)
 
 
 async def _stable_ends(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import Retention, TopicPartition
 
 from .view import CutView, Keeping, LogBounds
 
@@ -34,6 +34,7 @@ __all__ = [
     "keeping",
     "lasting",
     "needs",
+    "promised_by",
     "said_ms",
 ]
 
@@ -214,19 +215,29 @@ def bound(holding: Mapping[str, str], name: str) -> int:
     return max(UNBOUNDED, int(holding.get(name, UNBOUNDED)))
 
 
-def keeping(holding: Mapping[str, str], *, age_ms: int) -> Keeping:
-    """What the settings of a changelog promise to a cut of that age."""
-    retained_ms: int | None = None
+def promised_by(topic: str, holding: Mapping[str, str]) -> Retention:
+    """What the settings of a changelog promise."""
+    retained_ms = UNBOUNDED
     if "delete" in holding["cleanup.policy"]:
-        by_age_ms = bound(holding, "retention.ms")
         by_size = bound(holding, "retention.bytes") != UNBOUNDED
-        # Where size decides what is deleted, no age is safe.
-        retained_ms = 0 if by_size else None if by_age_ms == UNBOUNDED else by_age_ms
-    return Keeping(
-        age_ms=age_ms,
+        retained_ms = 0 if by_size else bound(holding, "retention.ms")  # where size decides no age is safe
+    return Retention(
+        topic=topic,
         uncompacted_ms=int(holding["min.compaction.lag.ms"]),
         tombstones_ms=int(holding["delete.retention.ms"]),
         retained_ms=retained_ms,
+    )
+
+
+def keeping(then: Retention, now: Retention, *, age_ms: int) -> Keeping:
+    """What a changelog has kept since a cut of that age, as far as its settings of then and of now tell (what they were
+    in between nobody can tell)."""
+    retained = [ms for ms in (then.retained_ms, now.retained_ms) if ms != UNBOUNDED]
+    return Keeping(
+        age_ms=age_ms,
+        uncompacted_ms=min(then.uncompacted_ms, now.uncompacted_ms),
+        tombstones_ms=min(then.tombstones_ms, now.tombstones_ms),
+        retained_ms=min(retained, default=None),
     )
 
 

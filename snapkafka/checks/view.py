@@ -51,7 +51,7 @@ class LogRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """What the broker promises to keep of a partition now, in milliseconds, and how old the cut is by now.
+    """What the broker has promised to keep of a partition since the cut, in milliseconds, and how old that is by now.
 
     `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
     deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; None: none ever is for its age.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .records import NOBODY, Heard, InputTopic, Position, Running, TopicPartition, TornEvent
+from .records import NOBODY, Heard, InputTopic, Position, Retention, Running, TopicPartition, TornEvent
 from .value import value
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ class Recorded:
 
 @value
 class Captured:
-    """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why nobody can prove it."""
+    """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why nobody can prove it.
+    `retention`: see `records.Trigger`."""
 
     id: str
     attempt: int
@@ -139,6 +140,7 @@ class Captured:
     changelogs: tuple[ChangelogCut, ...]
     recorded: tuple[Recorded, ...] = ()
     contaminated: str = ""
+    retention: tuple[Retention, ...] = ()
 
     @property
     def replays(self) -> int:
@@ -184,6 +186,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         changelogs=tuple(_changelog_cuts(state, snapshot, parts)),
         recorded=tuple(_recorded(state, snapshot, parts)),
         contaminated=snapshot.contaminated,
+        retention=trigger.retention,
     )
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "InputTopic",
     "LogEnd",
     "Position",
+    "Retention",
     "Running",
     "SentEnd",
     "Table",
@@ -152,6 +153,20 @@ class LogEnd:
     topic: str
     partition: int
     end: int
+
+
+@value
+class Retention:
+    """What the settings of a changelog promised when a snapshot was asked for, in milliseconds.
+
+    `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
+    deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; -1: none ever is for its age.
+    """
+
+    topic: str
+    uncompacted_ms: int
+    tombstones_ms: int
+    retained_ms: int
 
 
 @value

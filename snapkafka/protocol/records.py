@@ -21,6 +21,7 @@ from .fields import (
     InputTopic,
     LogEnd,
     Position,
+    Retention,
     Running,
     SentEnd,
     Table,
@@ -51,6 +52,7 @@ __all__ = [
     "Number",
     "Pause",
     "Position",
+    "Retention",
     "Retire",
     "Running",
     "Seen",
@@ -112,6 +114,7 @@ class Trigger:
 
     `apps`: those in scope, empty = all. `ends`: log ends of the inputs just before, no red record lies below them;
     empty where the author may not read them. `marker_topics`: topics whose every consumer group knows markers.
+    `retention`: of the changelogs, as far as the author may read their settings: a later promise may come too late.
     `ttl_ms`: not captured within that time, it is aborted by whoever notices.
     """
 
@@ -127,6 +130,7 @@ class Trigger:
     apps: tuple[str, ...] = ()
     ends: tuple[LogEnd, ...] = ()
     marker_topics: tuple[str, ...] = ()
+    retention: tuple[Retention, ...] = ()
 
 
 @value

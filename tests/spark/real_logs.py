@@ -31,7 +31,7 @@ from snapkafka.wire import headers as wire
 from .simulated_logs import DELETED, PARTS
 from .simulated_runs import Append, End, Run
 
-__all__ = ["HOUR", "LEDGER", "Written", "await_cleaner", "there", "write"]
+__all__ = ["HOUR", "LAG_MS", "LEDGER", "Written", "await_cleaner", "there", "write"]
 
 LEDGER: Final = LedgerEntry(topic="_snapkafka.simulated", topic_id="ab" * 16)
 #: The ids of it and of another one that was there before, as headers have them.
@@ -42,7 +42,8 @@ HOUR: Final = 3_600_000
 LEAP: Final = HOUR + HOUR * 5 // 6
 #: Runs that are played side by side: so many of their transactions are open at once at most.
 BESIDE: Final = 50
-KEPT: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(24 * HOUR)}
+LAG_MS: Final = 24 * HOUR
+KEPT: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(LAG_MS)}
 #: Its segments end where the time of a record makes a leap.
 CLEANED: Final = {"cleanup.policy": "compact", "segment.ms": "30000", "min.cleanable.dirty.ratio": "0.001"}
 #: Fields that name one offset, and fields that end a range of them.

@@ -17,6 +17,7 @@ from snapkafka.checks import KINDS, CheckOutcome, CutView, LogBounds, Status, We
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.kafka.connection import Connection
 from snapkafka.testing import EmbeddedKafka
+from tests.unit.cleaned_log import promised
 
 from . import real_logs
 from .real_logs import HOUR, Written
@@ -109,9 +110,8 @@ def _whole(runs: list[Written]) -> World:
 def _verified(spark: SparkSession, played: Played, runs: list[Written]) -> dict[str, CheckOutcome]:
     """As `snapkafka verify` does, all of them as if they were one system."""
     connection = Connection(bootstrap=played.bootstrap)
-    looked = facts.look(
-        connection, captured(_whole(runs)), isolation="read_committed", triggered_ms=played.began_ms
-    )
+    cut = promised(captured(_whole(runs)), uncompacted_ms=real_logs.LAG_MS)
+    looked = facts.look(connection, cut, isolation="read_committed", triggered_ms=played.began_ms)
     settings = job.Settings(bootstrap=played.bootstrap, ledger=real_logs.LEDGER, isolation="read_committed")
     return {found.check: found for found in job.verify(spark, asyncio.run(looked), settings)}
 

@@ -7,6 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -28,7 +29,7 @@ from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.wire import headers as wire
-from tests.unit.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
+from tests.unit.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog, promised
 
 pytestmark = pytest.mark.spark
 
@@ -221,8 +222,9 @@ def _past(rng: random.Random, topic: Topic, found: Cleaned) -> list[int]:
     return [offset for offset in range(len(keys) + 2) if offset != lost]
 
 
-def verified(spark: SparkSession, *cuts: tuple[Topic, int]) -> CheckOutcome:
-    """V3 of a snapshot that was triggered an hour ago, from the log alone; each partition with the end of its state."""
+def verified(spark: SparkSession, *cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> CheckOutcome:
+    """V3 of a snapshot that was triggered an hour ago, from the log alone; each partition with the end of its state.
+    `uncompacted_ms`: what their settings promised then."""
     an_hour_ago = time.time_ns() // 1_000_000 - HOUR
     single = [topic.captured(end) for topic, end in cuts]
     whole = replace(
@@ -233,7 +235,10 @@ def verified(spark: SparkSession, *cuts: tuple[Topic, int]) -> CheckOutcome:
     bootstrap = cuts[0][0].bootstrap
     view = asyncio.run(
         facts.look(
-            Connection(bootstrap=bootstrap), whole, isolation="read_committed", triggered_ms=an_hour_ago
+            Connection(bootstrap=bootstrap),
+            promised(whole, uncompacted_ms=uncompacted_ms),
+            isolation="read_committed",
+            triggered_ms=an_hour_ago,
         )
     )
     outcomes = job.verify(spark, view, job.Settings(bootstrap=bootstrap, ledger=LEDGER))
@@ -248,6 +253,35 @@ def test_compacted_past_the_cut(spark: SparkSession, cleaned: Cleaned) -> None:
     assert {TopicPartition(w.topic, w.partition): w.offset for w in found.witnesses} == cleaned.witness
     assert found.found == CASES
     assert "no white value of its key is left" in found.witnesses[0].what
+
+
+@pytest.mark.kafka
+def test_a_lag_that_is_raised_when_the_cleaner_has_been_there_vouches_for_nothing(
+    spark: SparkSession, cleaned: Cleaned
+) -> None:
+    """As `doctor --fix` does. With the same lag at the trigger the state would count as whole, and it is short."""
+    cuts = [(topic, cleaned.witness[topic.tp]) for topic in cleaned.past]
+    with raised("min.compaction.lag.ms", 24 * HOUR, {topic.name for topic in cleaned.past}, cleaned):
+        assert verified(spark, *cuts, uncompacted_ms=24 * HOUR).status is Status.PASSED, "it shows nothing"
+        found = verified(spark, *cuts)
+        assert (found.status, found.found) == (Status.UNVERIFIABLE, CASES)
+
+
+@contextmanager
+def raised(name: str, value: int, topics: Collection[str], cleaned: Cleaned) -> Iterator[None]:
+    """A setting of topics, for a while."""
+
+    async def set_to(wanted: str | None) -> None:
+        admin = KafkaTopicAdmin(Connection(bootstrap=cleaned.last.bootstrap))
+        for topic in topics:
+            await admin.alter_settings(topic, {name: wanted})
+        await admin.close()
+
+    asyncio.run(set_to(str(value)))
+    try:
+        yield
+    finally:
+        asyncio.run(set_to(None))
 
 
 @pytest.mark.kafka

@@ -4,13 +4,14 @@ record of each key. Deletions it drops only in a later round, and only where `to
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
+from snapkafka.checks.lasting import UNBOUNDED
 from snapkafka.protocol.captured import Captured, ChangelogCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import Retention, TopicPartition
 
-__all__ = ["EPOCH", "HOUR", "Changelog", "captured", "changelog"]
+__all__ = ["EPOCH", "HOUR", "Changelog", "captured", "changelog", "promised"]
 
 EPOCH = 1_000_000
 HOUR = 3_600_000
@@ -135,5 +136,18 @@ def captured(tables: list[Changelog]) -> Captured:
                 process=table.process,
             )
             for table in tables
+        ),
+    )
+
+
+def promised(cut: Captured, *, uncompacted_ms: int = 0) -> Captured:
+    """Its changelogs had such a lag when it was triggered, and else Kafka's own settings."""
+    return replace(
+        cut,
+        retention=tuple(
+            Retention(
+                topic=topic, uncompacted_ms=uncompacted_ms, tombstones_ms=24 * HOUR, retained_ms=UNBOUNDED
+            )
+            for topic in sorted({changelog.topic for changelog in cut.changelogs})
         ),
     )

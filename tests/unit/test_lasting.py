@@ -12,6 +12,7 @@ from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.checks.lasting import (
     FOR_EVER_MS,
     LAST_MS,
+    UNBOUNDED,
     How,
     Lasting,
     LogNow,
@@ -20,10 +21,11 @@ from snapkafka.checks.lasting import (
     keeping,
     lasting,
     needs,
+    promised_by,
     said_ms,
 )
 from snapkafka.protocol.captured import ChangelogCut, InputCut, SenderEnd
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import Retention, TopicPartition
 from tests.unit.little_log import CAPTURED
 
 MIN, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -216,7 +218,21 @@ COMPACTED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "5", "delete.
 def test_what_a_changelog_promises_to_a_cut_of_some_age() -> None:
     """Only where records are deleted for their age or size those bounds count."""
     never = Keeping(age_ms=HOUR, uncompacted_ms=5, tombstones_ms=7)
-    assert keeping(COMPACTED | {"retention.ms": "9", "retention.bytes": "9"}, age_ms=HOUR) == never
+    now = promised_by("t", COMPACTED | {"retention.ms": "9", "retention.bytes": "9"})
+    assert keeping(now, now, age_ms=HOUR) == never
+
+
+def test_what_is_promised_since_the_cut_alone_counts_for_nothing() -> None:
+    """Somebody has made a lag longer when the cleaner had been there; or shorter, and it has come since."""
+    weak = Retention(topic="t", uncompacted_ms=1, tombstones_ms=2, retained_ms=3)
+    strong = Retention(topic="t", uncompacted_ms=10, tombstones_ms=20, retained_ms=UNBOUNDED)
+    for then, now in ((weak, strong), (strong, weak), (weak, weak)):
+        found = keeping(then, now, age_ms=HOUR)
+        assert found == Keeping(age_ms=HOUR, uncompacted_ms=1, tombstones_ms=2, retained_ms=3)
+    mixed = Retention(topic="t", uncompacted_ms=1, tombstones_ms=20, retained_ms=30)
+    assert keeping(mixed, strong, age_ms=0) == Keeping(
+        age_ms=0, uncompacted_ms=1, tombstones_ms=20, retained_ms=30
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,7 +249,8 @@ def test_where_size_decides_what_is_deleted_no_age_is_safe(
     bounds: dict[str, str], retained_ms: int | None
 ) -> None:
     for policy in ("delete", "compact,delete"):
-        told = keeping(COMPACTED | {"cleanup.policy": policy} | bounds, age_ms=HOUR)
+        promised = promised_by("t", COMPACTED | {"cleanup.policy": policy} | bounds)
+        told = keeping(promised, promised, age_ms=HOUR)
         assert told.retained_ms == retained_ms
 
 
