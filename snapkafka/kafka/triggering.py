@@ -13,12 +13,11 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from snapkafka.checks.lasting import promised_by
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError, UnknownSnapshotError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.completion import LedgerState, ProcessView
-from snapkafka.protocol.records import LogEnd, Retention, TopicPartition, Trigger
+from snapkafka.protocol.records import LogEnd, TopicPartition, Trigger
 
 from .reading import good
 
@@ -69,10 +68,8 @@ async def compose_trigger(
     parent = _parent(state, type, parent)
     snapshot_id = snapshot_id or made_id()
     fields = about(snapshot=snapshot_id)
-    ends, marker_topics, retention = await asyncio.gather(
-        _ends(admin, state, apps, fields),
-        _marker_topics(admin, state, knowing, fields),
-        _retention(admin, state, apps, fields),
+    ends, marker_topics = await asyncio.gather(
+        _ends(admin, state, apps, fields), _marker_topics(admin, state, knowing, fields)
     )
     return Trigger(
         n=random.getrandbits(63),
@@ -86,7 +83,6 @@ async def compose_trigger(
         apps=tuple(sorted(apps)),
         ends=ends,
         marker_topics=marker_topics,
-        retention=retention,
     )
 
 
@@ -191,31 +187,6 @@ async def _ends(
     return tuple(
         LogEnd(topic=tp.topic, partition=tp.partition, end=found[tp]) for tp in wanted if tp in found
     )
-
-
-async def _retention(
-    admin: TopicAdmin, state: LedgerState, apps: Collection[str], fields: dict[str, Any]
-) -> tuple[Retention, ...]:
-    """What the changelogs promise to keep, none where their settings may not be read."""
-    changelogs = sorted({table.changelog for view in _hellos(state, apps) for table in view.hello.tables})
-    try:
-        async with asyncio.timeout(LOOK_S):
-            told = await asyncio.gather(*(_promised(admin, topic) for topic in changelogs))
-    except TimeoutError:
-        told = [None for _ in changelogs]
-    if None in told:
-        logger.info(
-            "settings of changelogs cannot be read: compaction may leave a verification open", extra=fields
-        )
-    return tuple(promised for promised in told if promised is not None)
-
-
-async def _promised(admin: TopicAdmin, changelog: str) -> Retention | None:
-    try:
-        holding, _ = await admin.topic_settings(changelog)
-    except SnapkafkaError:
-        return None
-    return promised_by(changelog, holding)
 
 
 async def _marker_topics(

@@ -167,8 +167,8 @@ def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
     )
     yield from right(role, "group", ("*",), "Describe", "likewise", no_markers)
     yield from right(
-        role, "topic", names.changelogs, "DescribeConfigs", "likewise: what compaction may take (V3)",
-        "V3 is unverifiable where offsets are missing, for snapshots that a service asks for",
+        role, "topic", names.changelogs, "DescribeConfigs", "what compaction may take (V3)",
+        "V3 is unverifiable where offsets are missing",
     )  # fmt: skip
 
     role = "operator"
@@ -177,8 +177,8 @@ def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
         role, "topic", ledger, "Delete", "checkpoint, and nothing else", "the ledger is never trimmed"
     )
     yield from right(
-        role, "topic", taking_part, "Describe DescribeConfigs", "ends of logs; what compaction may take (V3); doctor",
-        "assembly reads more; V3 is unverifiable where offsets are missing; doctor sees less",
+        role, "topic", taking_part, "Describe DescribeConfigs", "ends of logs; doctor",
+        "assembly reads more; doctor sees less",
     )  # fmt: skip
     yield from right(
         role, "topic", taking_part, "AlterConfigs", "doctor --fix, and nothing else", "no doctor --fix"

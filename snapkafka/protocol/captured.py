@@ -126,7 +126,7 @@ class Recorded:
 @value
 class Captured:
     """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why nobody can prove it.
-    `retention`: see `records.Trigger`."""
+    `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last."""
 
     id: str
     attempt: int
@@ -186,8 +186,19 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         changelogs=tuple(_changelog_cuts(state, snapshot, parts)),
         recorded=tuple(_recorded(state, snapshot, parts)),
         contaminated=snapshot.contaminated,
-        retention=trigger.retention,
+        retention=_retention(state, epoch),
     )
+
+
+def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
+    """Of each changelog what the last process told that joined before the trigger."""
+    told = {
+        promised.topic: promised
+        for process, view in sorted(state.processes.items())
+        if process < epoch
+        for promised in view.hello.retention
+    }
+    return tuple(promised for _, promised in sorted(told.items()))
 
 
 def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:

@@ -157,7 +157,7 @@ class LogEnd:
 
 @value
 class Retention:
-    """What the settings of a changelog promised when a snapshot was asked for, in milliseconds.
+    """What the settings of a changelog promised when a process joined, in milliseconds.
 
     `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
     deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; -1: none ever is for its age.

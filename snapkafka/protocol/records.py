@@ -76,7 +76,7 @@ class Hello:
     `was`: the id that it had until it was taken for dead, if it had work under way then (-1: none): what that id sent
     is only a part of what it did, so no snapshot that counts it among those that left can be proven. `uncaptured`: what
     of the app no snapshot holds, a sentence each. `mode`: "on", or "stamp" where it does not want to be asked for
-    snapshots yet.
+    snapshots yet. `retention`: of the changelogs of its tables, as far as it may read their settings.
     """
 
     process: int = NOBODY
@@ -91,6 +91,7 @@ class Hello:
     was: int = NOBODY
     uncaptured: tuple[str, ...] = ()
     mode: str = "on"
+    retention: tuple[Retention, ...] = ()
 
 
 @value
@@ -114,7 +115,6 @@ class Trigger:
 
     `apps`: those in scope, empty = all. `ends`: log ends of the inputs just before, no red record lies below them;
     empty where the author may not read them. `marker_topics`: topics whose every consumer group knows markers.
-    `retention`: of the changelogs, as far as the author may read their settings: a later promise may come too late.
     `ttl_ms`: not captured within that time, it is aborted by whoever notices.
     """
 
@@ -130,7 +130,6 @@ class Trigger:
     apps: tuple[str, ...] = ()
     ends: tuple[LogEnd, ...] = ()
     marker_topics: tuple[str, ...] = ()
-    retention: tuple[Retention, ...] = ()
 
 
 @value

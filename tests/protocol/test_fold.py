@@ -19,6 +19,7 @@ from snapkafka.protocol.records import (
     Hello,
     InputTopic,
     Pause,
+    Retention,
     TopicPartition,
     Trigger,
     Verdict,
@@ -46,6 +47,21 @@ def captured_by_one() -> LedgerState:
     return fold_of(
         Hello(n=1, app="p"), Trigger(n=2, id="s"), report, Closed(process=0, n=2, epoch=2, report=2)
     )
+
+
+def test_a_snapshot_has_what_the_changelogs_promised_before_it() -> None:
+    """As the last process saw it that joined before the trigger; what somebody promises later may come too late."""
+
+    def hello(n: int, lag_ms: int) -> Hello:
+        kept = Retention(topic="t", uncompacted_ms=lag_ms, tombstones_ms=1, retained_ms=-1)
+        return Hello(n=n, app="p", retention=(kept,))
+
+    report = CutReport(process=1, n=1, epoch=4, previous=0, heard="ledger", assigned=-1, positions=())
+    fold = fold_of(
+        hello(1, 10), hello(2, 20), Bye(process=0, n=1), Trigger(n=3, id="s"), hello(4, 30), report,
+        Closed(process=1, n=2, epoch=4, report=5),
+    )  # fmt: skip
+    assert [kept.uncompacted_ms for kept in fold.captured(4).retention] == [20]
 
 
 def test_the_ledger_is_read_in_its_order() -> None:

@@ -120,9 +120,13 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
         "known = types.SimpleNamespace(partitions=1, topic_id='')\n"
         "async def described(topics): return dict.fromkeys(topics, known)\n"
         "driver = app.snapkafka\n"
-        "driver.admin = types.SimpleNamespace(describe_topics=described)\n"
+        "kept = {'cleanup.policy': 'compact', 'min.compaction.lag.ms': '5', 'delete.retention.ms': '7'}\n"
+        "async def settings(topic): return kept, {}\n"
+        "driver.admin = types.SimpleNamespace(describe_topics=described, topic_settings=settings)\n"
         "hello = asyncio.run(hello_of(driver, ['clicks', 'views']))\n"
         "print([(t.name, t.expires_ms, t.sets, t.windowed) for t in hello.tables], hello.uncaptured)\n"
+        "print(sorted({r.topic for r in hello.retention}) == sorted({t.changelog for t in hello.tables}))\n"
+        "print({(r.uncompacted_ms, r.tombstones_ms, r.retained_ms) for r in hello.retention})\n"
         "print({t.topic: (t.key_codec, t.value_codec) for t in hello.inputs})\n"
         "print({t.name: (t.key_codec, t.value_codec) for t in hello.tables})\n"
     )
@@ -138,6 +142,7 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
         "('windows', 60000, False, True), ('groups', 0, True, False), ('for_ever', 0, False, True)"
         in done.stdout
     )
+    assert "True\n{(5, 7, -1)}\n" in done.stdout
     assert "{'clicks': ('raw', 'json'), 'views': ('', 'reversed')}" in done.stdout
     assert "'groups': ('json', 'json')" in done.stdout
     assert "'odd': ('raw', 'json|reversed'), 'odder': ('json', 'foreign')" in done.stdout

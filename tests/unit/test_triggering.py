@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from snapkafka.errors import (
@@ -22,9 +20,7 @@ from snapkafka.protocol.records import (
     Hello,
     InputTopic,
     LogEnd,
-    Retention,
     Retire,
-    Table,
     TopicPartition,
     Trigger,
     Verdict,
@@ -56,21 +52,11 @@ async def test_ends_are_those_of_the_inputs_before_the_trigger() -> None:
     assert (trigger.id, trigger.attempt, trigger.who, trigger.ttl_ms) == ("s", 1, "ann", 700)
 
 
-async def test_a_trigger_says_what_the_changelogs_promise_to_keep_by_then() -> None:
-    """V3 believes nothing that is promised only later."""
-    stock = Table(name="stock", changelog="shop-stock-changelog", partitions=1)
-    admin = FakeAdmin(settings={stock.changelog: {"cleanup.policy": "compact", "min.compaction.lag.ms": "5"}})
-    trigger = await compose_trigger(admin, state_of(replace(SHOP, tables=(stock,))))
-    assert trigger.retention == (
-        Retention(topic=stock.changelog, uncompacted_ms=5, tombstones_ms=86_400_000, retained_ms=-1),
-    )
-
-
 @pytest.mark.parametrize("failure", [LedgerUnusableError("no right"), BrokerUnavailableError("away")])
-async def test_without_rights_a_trigger_has_no_ends_no_markers_and_no_promises(failure: Exception) -> None:
-    stock = Table(name="stock", changelog="shop-stock-changelog", partitions=1)
-    trigger = await compose_trigger(FakeAdmin(failure=failure), state_of(replace(SHOP, tables=(stock,))))
-    assert (trigger.ends, trigger.marker_topics, trigger.retention) == ((), (), ())
+async def test_without_rights_a_trigger_has_neither_ends_nor_markers(failure: Exception) -> None:
+    trigger = await compose_trigger(FakeAdmin(failure=failure), state_of(SHOP))
+    assert trigger.ends == ()
+    assert trigger.marker_topics == ()
 
 
 async def test_a_cluster_that_is_slow_to_look_at_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

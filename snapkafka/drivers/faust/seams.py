@@ -37,12 +37,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka import __version__
-from snapkafka.errors import InstallError
+from snapkafka.errors import InstallError, SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
-from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Table, TopicPartition
+from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Retention, Table, TopicPartition
 
 from .factories import wrap_factory
 from .incoming import Incoming
@@ -234,7 +234,27 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         inputs=tuple(_input(app, topic, described[topic]) for topic in inputs if topic in described),
         tables=tuple(_table(table, described) for table in tables),
         uncaptured=tuple(uncaptured(app, driver.recorder.agent)),
+        retention=await _retention(driver, sorted(changelogs & described.keys())),
     )
+
+
+async def _retention(driver: FaustDriver, changelogs: list[str]) -> tuple[Retention, ...]:
+    """What they promise to keep, as far as this worker may see it: V3 believes no later promise alone."""
+    from snapkafka.checks.lasting import promised_by  # nothing else of the checks is for a service
+
+    async def promised(changelog: str) -> Retention | None:
+        try:
+            holding, _ = await driver.admin.topic_settings(changelog)
+        except SnapkafkaError:
+            return None
+        return promised_by(changelog, holding)
+
+    try:
+        async with asyncio.timeout(SEEN_WITHIN_S):
+            told = await asyncio.gather(*map(promised, changelogs))
+    except TimeoutError:
+        told = []
+    return tuple(found for found in told if found is not None)
 
 
 async def _described(driver: FaustDriver, topics: list[str]) -> dict[str, Any]:
