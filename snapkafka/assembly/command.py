@@ -24,12 +24,12 @@ from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import LedgerEntry
+from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured import Captured
 from snapkafka.store import Store, open_store, read_manifest
 
 from .desk import Desk
-from .facts import kafka_options, look
+from .facts import DEFAULT_ISOLATION, kafka_options, look
 from .failures import told_when_it_was_lost, translate
 from .manifests import check_entries
 from .options import parser
@@ -95,6 +95,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
     if not options.snapshot:
         raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
+    options.isolation = options.isolation or DEFAULT_ISOLATION
     given_sql, connection = _invariants(options), _connection(options.bootstrap)
     wanted, asked = ((), given_sql) if options.ask else (given_sql, ())
     schemas, registry = _schemas(options), _registry(options)
@@ -158,6 +159,23 @@ def _base(store: Store, captured: Captured, desk: Desk, options: argparse.Namesp
 # --- Verification ---------------------------------------------------------------------------------------------------
 
 
+def isolation_of(manifest: Manifest, asked: str) -> str:
+    """How the log of a snapshot is read again: as it was for its tables, for otherwise it is another log.
+
+    Args:
+        asked: what the command says; empty: nothing.
+
+    Raises:
+        BadInputError: it asks for another one than the manifest has.
+    """
+    if asked and manifest.isolation and asked != manifest.isolation:
+        raise BadInputError(
+            f"snapshot {manifest.id} was assembled with {manifest.isolation}, and cannot be verified with {asked}",
+            hint="leave --isolation out",
+        )
+    return asked or manifest.isolation or DEFAULT_ISOLATION
+
+
 def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     if not options.manifest:
         raise BadInputError("no manifest is named", hint="add --manifest PATH")
@@ -166,11 +184,10 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     work = []
     for path in options.manifest:
         _, manifest = read_manifest(path)
+        isolation = isolation_of(manifest, options.isolation)
         since_ms = manifest.ledger.triggered_ms
-        view = asyncio.run(
-            look(connection, manifest.captured, isolation=options.isolation, triggered_ms=since_ms)
-        )
-        work.append((path, manifest, view))
+        view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
+        work.append((path, replace(manifest, isolation=isolation), view))
     results = []
     offsets = max(_offsets(view, options) for _, _, view in work)
     with _spark(options, offsets) as spark, _spared(spark, options) as spared:
@@ -180,7 +197,9 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
         for path, manifest, view in work:
             # Without others named, the invariants are those of the manifest, as they were run then.
             wanted = given or tuple(Invariant(name=item.name, sql=item.sql) for item in manifest.invariants)
-            settings = _settings(options, manifest.ledger, schemas, registry, spared)
+            settings = replace(
+                _settings(options, manifest.ledger, schemas, registry, spared), isolation=manifest.isolation
+            )
             meter = Meter(spark, manifest.id, options.tell)
             outcomes = job.verify(spark, view, settings, wanted=wanted, meter=meter, say=options.say)
             cut = manifest.captured

@@ -49,8 +49,8 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--isolation",
         choices=ISOLATIONS,
-        default=DEFAULT_ISOLATION,
-        help="read_uncommitted takes what was aborted for sent",
+        default="",
+        help=f"read_uncommitted takes what was aborted for sent; else {DEFAULT_ISOLATION}, or as its manifest says",
     )
     add(
         "--codecs",

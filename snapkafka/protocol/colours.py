@@ -115,6 +115,7 @@ class Colours:
         self.running: dict[Cause, int] = {}
         self.sent: dict[TopicPartition, Sent] = {}
         self._asked = False  # was there a cut since the latest `forget`?
+        self._forgotten_below = 0  # colours before this one are the same
         self._tallies: dict[int, _Tally] = {epoch: _Tally()}
         #: Table key -> latest colours that wrote and that read it, while it matters.
         self._touched: dict[tuple[str, object], tuple[int, int]] = {}
@@ -287,9 +288,19 @@ class Colours:
         be torn between them."""
         if self._asked:
             self._asked = self.tearing = False
+            self.forget_below(self.epoch)
             self._forget_touched()
-            for sent in self.sent.values():
-                sent.forget(self.epoch)
+
+    def forget_below(self, epoch: int) -> None:
+        """No snapshot below `epoch` will ask again: all colours before that are the same, and what was touched in one
+        of them tears nothing any more."""
+        if epoch <= self._forgotten_below:
+            return
+        self._forgotten_below = epoch
+        for sent in self.sent.values():
+            sent.forget(epoch)
+        self._touched = {key: by for key, by in self._touched.items() if max(by) >= epoch}
+        self._read_whole = {table: by for table, by in self._read_whole.items() if by >= epoch}
 
     @property
     def busy(self) -> bool:

@@ -255,8 +255,10 @@ class WorkerProtocol(Work):
         self._rest()
 
     def _rest(self) -> None:
-        """Where no cut is open nobody asks for earlier colours any more."""
-        if not self.open.cuts:
+        """Nobody asks for colours before the lowest open cut any more; where none is open, for no earlier one at all."""
+        if self.open.cuts:
+            self.colours.forget_below(min(self.open.cuts))
+        else:
             self.colours.forget()
 
     # -- inputs that come and go (R9, R10) --------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 
@@ -112,6 +112,16 @@ def stuck(p: Process, k: int) -> None:
     p.end(event)
 
 
+def slow(p: Process, k: int) -> None:
+    """An event takes as long as three snapshots, and touches a key of its own."""
+    under_way: deque[Cause] = p.__dict__.setdefault("under_way", deque())
+    under_way.append(event := p.start(A, k))
+    if p.machine.colours.tearing:
+        p.do(p.machine.table_touched(event, "t", k, write=True))
+    if len(under_way) > 6:
+        p.end(under_way.popleft())
+
+
 def moving(p: Process, k: int) -> None:
     """Its input goes and comes."""
     p.feed(InputsTaken())
@@ -143,6 +153,33 @@ def test_an_aborted_snapshot_leaves_no_memory_behind(work: Callable[[Process, in
     after = sizes((here.process.machine, here.world.fold))
     assert {path: (before[path], after[path]) for path in after if after[path] > before[path]} == {}
     assert here.world.fold.highest_epoch > SNAPSHOTS
+
+
+def overlapping(here: Bystander, work: Callable[[Process, int], None], first: int, last: int) -> None:
+    """Each snapshot is aborted when the next one is cut: there is always one open."""
+    here.process.hold_ends = True
+    for k in range(first, last):
+        work(here.process, 2 * k)
+        epoch = here.world.trigger(f"{k:06}")
+        here.hear()
+        work(here.process, 2 * k + 1)
+        if before := sorted(set(here.world.fold.open) - {epoch}):
+            here.world.append(Abort(n=10**8 + k, epoch=before[0], code="x", reason="y"))
+            here.hear()
+        here.process.ack()
+        here.trim()
+
+
+@pytest.mark.parametrize("work", [quiet, sending, slow, moving])
+def test_snapshots_that_always_overlap_leave_no_memory_behind(work: Callable[[Process, int], None]) -> None:
+    """One a second, of an app whose events take longer, or whose transactions do: some cut is always open."""
+    here = Bystander()
+    overlapping(here, work, 0, WARM)
+    before = sizes((here.process.machine, here.world.fold))
+    overlapping(here, work, WARM, SNAPSHOTS)
+    after = sizes((here.process.machine, here.world.fold))
+    assert here.process.machine.open.cuts, "none was open: nothing is shown"
+    assert {path: (before[path], after[path]) for path in after if after[path] > before[path]} == {}
 
 
 def test_an_aborted_snapshot_leaves_no_bytes_behind() -> None:

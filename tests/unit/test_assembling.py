@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
+from snapkafka.assembly.command import isolation_of
 from snapkafka.assembly.progress import Step, Work, Working, as_line
 from snapkafka.errors import (
     BadInputError,
@@ -302,3 +304,16 @@ def test_the_url_of_a_schema_registry_is_on_no_command_line(
     monkeypatch.setenv("SNAPKAFKA_SCHEMA_REGISTRY", url)
     RUNNER.invoke(app, ["assemble", "mine"])
     assert job.registry == url
+
+
+def test_a_log_is_verified_as_it_was_read_for_the_tables() -> None:
+    """What was aborted is a part of one log and not of the other."""
+    manifest: Any = SimpleNamespace(id="friday", isolation="read_uncommitted")
+    assert isolation_of(manifest, "") == isolation_of(manifest, "read_uncommitted") == "read_uncommitted"
+    with pytest.raises(
+        BadInputError, match="was assembled with read_uncommitted, and cannot be verified with read_c"
+    ):
+        isolation_of(manifest, "read_committed")
+    earlier: Any = SimpleNamespace(id="before that was said", isolation="")
+    assert isolation_of(earlier, "") == "read_committed"
+    assert isolation_of(earlier, "read_uncommitted") == "read_uncommitted"
