@@ -50,11 +50,12 @@ SCHEMAS: Final[Mapping[str, str]] = {
     "processes": (
         "process bigint, app string, host string, pid bigint, left boolean, previous bigint, heard string, "
         "report bigint, closed bigint, cut_us bigint, "
-        "running array<struct<agent:string,topic:string,partition:int,offset:bigint>>"
+        "running array<struct<agent:string,topic:string,partition:int,offset:bigint>>, "
+        "torn array<struct<agent:string,topic:string,partition:int,offset:bigint,was:bigint,met:bigint,table:string>>"
     ),
     "positions": (
         "app string, agent string, topic string, partition int, position bigint, started_above array<bigint>, "
-        "process bigint"
+        "replay_until bigint, process bigint"
     ),
 }
 #: The times that are some: Kafka says -1 for none, and past the year 9999 hardly any reader of a file can follow.
@@ -199,16 +200,22 @@ def channels(in_flight: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def processes(lookups: Lookups) -> DataFrame:
-    """Who took part: how each heard of the snapshot, what it was running, how long its cut took (microseconds)."""
+    """Who took part: how each heard of the snapshot, what it was running, which of its events were torn (R6), how long
+    its cut took (microseconds)."""
     rows = [
-        {**asdict(cut), "running": [asdict(event) for event in cut.running]}
+        asdict(cut)
+        | {
+            "running": [asdict(event) for event in cut.running],
+            "torn": [asdict(event) for event in cut.torn],
+        }
         for cut in lookups.view.captured.processes
     ]
     return local_frame(lookups.spark, SCHEMAS["processes"], rows).select(*columns("processes"))
 
 
 def positions(lookups: Lookups) -> DataFrame:
-    """How far every agent had read: the first offset that it had not started, and those beyond that it had."""
+    """How far every agent had read: the first offset that it had not started, and those beyond that it had; below
+    `replay_until` events may have had effects in the state before (R10), 0: none have."""
     rows = [
         {
             "app": source.app,
@@ -217,6 +224,7 @@ def positions(lookups: Lookups) -> DataFrame:
             "partition": source.partition,
             "position": agent.offset,
             "started_above": list(agent.started_above),
+            "replay_until": agent.replay_until,
             "process": source.receiver,
         }
         for source in lookups.view.captured.inputs

@@ -255,7 +255,7 @@ class WorkerProtocol(Work):
         self._rest()
 
     def _rest(self) -> None:
-        """Nobody asks for colours before the lowest open cut any more; where none is open, for no earlier one at all."""
+        """Nobody asks for colours before the lowest open cut any more, or before the present one if none is open."""
         if self.open.cuts:
             self.colours.forget_below(min(self.open.cuts))
         else:

@@ -13,7 +13,7 @@ from snapkafka.store import RemoteFolder, open_store
 WRITERS: Final = 100
 ROW: Final = (
     "'shop' app", "'agent' agent", "'orders' topic", "0 partition", "id position",
-    "array(id) started_above", "id process",
+    "array(id) started_above", "0 replay_until", "id process",
 )  # fmt: skip
 
 

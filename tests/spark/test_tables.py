@@ -25,8 +25,8 @@ from snapkafka.assembly.session import sized
 from snapkafka.assembly.source import SOURCE_SCHEMA, read_ranges
 from snapkafka.checks import CutView, ReadRange
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.captured import Captured, ChangelogCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import Position
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.records import Position, TornEvent
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
 from tests.unit.little_log import CAPTURED, EPOCH, INPUT
@@ -245,3 +245,29 @@ def test_the_codec_of_each_table_counts_and_one_that_all_have_is_a_constant(
     others_as_json = {("sets", "k0"), ("windows", "k0")}
     assert keys == [{("plain", "k0"), *others_as_json}, {("plain", '"k0"'), *others_as_json}]
     assert told == [[False, False], [True, False]]
+
+
+def test_torn_events_and_replays_are_in_the_tables(spark: SparkSession) -> None:
+    """Who restores a snapshot sees what runs again without reading the manifest."""
+    torn = TornEvent(agent="count", topic="in", partition=0, offset=7, was=3, met=EPOCH, table="counts")
+    cut = ProcessCut(process=1, app="app", torn=(torn,))
+    agent = Position(agent="count", topic=INPUT.topic, partition=INPUT.partition, offset=7, replay_until=9)
+    source = InputCut(
+        app="app", topic=INPUT.topic, topic_id="", partition=INPUT.partition, position=7, noted=7, low=0,
+        log_end=9, receiver=1, agents=(agent,),
+    )  # fmt: skip
+    lookups = Lookups(spark, CutView(replace(CAPTURED, processes=(cut,), inputs=(source,))))
+    (process,) = tables.processes(lookups).collect()
+    assert [row.asDict() for row in process.torn] == [
+        {
+            "agent": "count",
+            "topic": "in",
+            "partition": 0,
+            "offset": 7,
+            "was": 3,
+            "met": EPOCH,
+            "table": "counts",
+        }
+    ]
+    (position,) = tables.positions(lookups).collect()
+    assert (position.position, position.replay_until) == (7, 9)
