@@ -71,7 +71,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"rebalance": 1},
         slow=NEWS | {"post CutReport"},
-        states=14_076,
+        states=13_884,
     ),
     SmallWorld(
         name="red-input",
