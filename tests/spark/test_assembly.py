@@ -302,7 +302,7 @@ def test_ready_made_invariants_run(spark: SparkSession, assembled: Assembled) ->
     assert {check[3:]: (one.status.value, one.found) for check, one in found.items()} == {
         # 2 + 100 + 11 in the table, 3 in flight in credits: not the 120 that were asked for
         "conservation": ("failed", 1),
-        "no_negative": ("passed", 0),
+        "no_negative": ("failed", 1),  # a value is no amount
         "one_token": ("failed", 2),  # two messages in flight, nobody holds it
         "termination": ("failed", 2),
         "deadlock": ("passed", 0),
@@ -313,15 +313,40 @@ def test_ready_made_invariants_run(spark: SparkSession, assembled: Assembled) ->
         "in_flight": 3.0,
         "without_amount": 2,
     }
-    (right,) = outcomes(spark, assembled, *load(names[:1], {**parameters, "total": "116"})).values()
-    assert right.status is Status.PASSED
+    for total, without, status in (
+        ("116", "2", Status.PASSED),
+        ("116", "0", Status.FAILED),
+        ("116.000001", "2", Status.FAILED),
+    ):
+        given = {**parameters, "total": total, "without": without}
+        (found_then,) = outcomes(spark, assembled, *load(names[:1], given)).values()
+        assert found_then.status is status, (total, without)
+
+
+def test_ended_means_nothing_in_flight_and_nobody_busy(spark: SparkSession, assembled: Assembled) -> None:
+    empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
+    busy = [("a", '{"busy": false}'), ("b", '{"busy": true}'), ("c", None)]
+    rows = [{"app": "x", "table": "work", "partition": 0, "key": who, "value": value} for who, value in busy]
+    tables = {**empty, "state": local_frame(spark, SCHEMAS["state"], rows)}
+    tables["positions"] = writing.read_back(spark, "positions", assembled.folder)
+    read = assembled.stage.topic("credits")
+
+    def witnesses(**parameters: str) -> list[str]:
+        (found,) = invariants.check(spark, load(["termination"], parameters), tables)
+        return [json.loads(witness.what)["why"] for witness in found.witnesses]
+
+    assert witnesses() == witnesses(topics=read) == []
+    assert witnesses(table="work", busy="$.busy") == ["busy: b"]
+    assert witnesses(topics=f"{read},mistyped") == ["nobody reads such a topic"]
 
 
 def test_a_circle_of_waiting_is_found(spark: SparkSession, assembled: Assembled) -> None:
     empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
-    waits = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", None)]
+    ring = [(f"r{n}", f"r{(n + 1) % 20}") for n in range(20)]
+    waits = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", None), *ring]
     rows = [{"app": "x", "table": "locks", "partition": 0, "key": who, "value": whom} for who, whom in waits]
     tables = {**empty, "state": local_frame(spark, SCHEMAS["state"], rows)}
     (found,) = invariants.check(spark, load(["deadlock"], {"table": "locks"}), tables)
     circles = sorted(json.loads(witness.what)["circle"] for witness in found.witnesses)
-    assert circles == ["a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b -> c"]
+    assert circles[:3] == ["a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b -> c"]
+    assert found.found == 3 + len(ring), "one for each that waits in a circle"

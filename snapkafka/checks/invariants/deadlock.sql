@@ -3,7 +3,7 @@
 --
 --   table      the table: one row per waiting party
 --   waits_for  JSON path of the name of whom it waits for; default: the value itself
---   longest    how many parties a circle may have to be found; default: 8
+--   longest    how many parties a circle may have to be found; default: 64 (Spark goes no further than 100)
 WITH RECURSIVE waits AS (
     SELECT key AS party,
            CASE WHEN '${waits_for:$}' = '$' THEN value ELSE get_json_object(value, '${waits_for:$}') END AS waits_for
@@ -15,6 +15,6 @@ paths (first, last, steps, path) AS (
     UNION ALL
     SELECT first, waits.waits_for, steps + 1, path || ' -> ' || waits.waits_for
     FROM paths JOIN waits ON paths.last = waits.party
-    WHERE paths.first <> paths.last AND steps < ${longest:8}
+    WHERE paths.first <> paths.last AND steps < ${longest:64}
 )
 SELECT path AS circle, steps FROM paths WHERE first = last

@@ -1,4 +1,4 @@
--- No amount in a table is below zero (or below another floor).
+-- No amount in a table is below zero (or below another floor). A value that has no amount is not known to be above it.
 --
 --   table     the table that holds the amounts
 --   amount    JSON path of the amount in a value; default: the value itself
@@ -11,4 +11,4 @@ SELECT
     get_json_object(value, '${amount:$}') AS amount
 FROM state
 WHERE `table` = '${table}'
-    AND TRY_CAST(get_json_object(value, '${amount:$}') AS DOUBLE) < CAST(${floor:0} AS DOUBLE)
+    AND coalesce(TRY_CAST(get_json_object(value, '${amount:$}') AS DECIMAL(38, 6)) < CAST(${floor:0} AS DECIMAL(38, 6)), TRUE)

@@ -1,6 +1,17 @@
--- The computation has ended: nothing is in flight. (Chandy and Lamport's own example of a stable property.)
+-- The computation has ended: nothing is in flight and nobody is busy. (Chandy and Lamport's own example of a stable
+-- property.) What waits in topics that outsiders write is no part of it.
 --
---   topics    comma-separated topics to look at; default: all
-SELECT topic, `partition`, `offset`, sender_app, receiver_app
+--   topics    comma-separated topics to look at; default: all. One that nobody reads is a mistake, and has a row as well
+--   table     the table whose values say who is busy; default: none does
+--   busy      JSON path of the field that is true for who is busy; default: the value itself
+SELECT topic, `partition`, `offset`, sender_app, receiver_app, 'in flight' AS why
 FROM messages
 WHERE '${topics:}' = '' OR array_contains(split('${topics:}', ','), topic)
+UNION ALL
+SELECT changelog_topic, `partition`, changelog_offset, app, NULL, 'busy: ' || coalesce(key, '?')
+FROM state
+WHERE `table` = '${table:}' AND lower(get_json_object(value, '${busy:$}')) = 'true'
+UNION ALL
+SELECT topic, NULL, NULL, NULL, NULL, 'nobody reads such a topic'
+FROM (SELECT explode(split('${topics:}', ',')) AS topic)
+WHERE topic <> '' AND topic NOT IN (SELECT topic FROM positions)
