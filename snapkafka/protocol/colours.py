@@ -126,7 +126,8 @@ class Colours:
         """Events that start from now on have the colour `epoch`."""
         self.epoch = epoch
         self._tallies = {colour: tally for colour, tally in self._tallies.items() if not tally.empty}
-        self._tallies[epoch] = _Tally()
+        # An event may run in it already: one that was torn while the process was absent.
+        self._tallies.setdefault(epoch, _Tally())
         self.tearing = bool(self.running)
         self._asked = True
 

@@ -196,8 +196,9 @@ class WorkerProtocol(Work):
         return [*actions, *asked, _timer(self.ledger.snapshots[epoch])]
 
     def _met(self, epoch: int, heard: Heard, *, may: bool) -> list[Action]:
-        """R2: a red record is about to be taken in. Read the ledger up to its trigger first, then believe or not."""
-        if self.process is None or self.absent or epoch <= self.colours.epoch:
+        """R2: a red record is about to be taken in. Read the ledger up to its trigger first, then believe or not. Who
+        is absent takes it in at once (R15), and does not come back before the ledger is read up to there."""
+        if self.process is None or epoch <= self.colours.epoch:
             return []
         if epoch > self.ledger.end:
             return [ReadLedgerTo(offset=epoch - 1)] if may or "ledger" in self.hear else []

@@ -17,7 +17,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"rebalance": 2},
         slow=NEWS | {"post CutReport"},
-        states=215_034,
+        states=212_271,
     ),
     SmallWorld(
         name="closing-large",
@@ -43,7 +43,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"rebalance": 1, "lose-report": 1},
         slow=NEWS | {"post CutReport", "commit"},
-        states=156_148,
+        states=152_639,
     ),
     SmallWorld(
         name="replay",
@@ -61,7 +61,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"expire b": 1},
         slow=NEWS,
-        states=382_358,
+        states=378_588,
     ),
     SmallWorld(
         name="zombie",
@@ -72,7 +72,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"expire b": 1},
         slow=frozenset({"a ledger Trigger", "stamp"}),
-        states=113_520,
+        states=112_995,
     ),
     SmallWorld(
         name="two",

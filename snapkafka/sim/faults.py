@@ -59,6 +59,8 @@ def strike(world: World) -> bool:
         _recreate_ledger(world)
     elif processes and world.chance("absent"):
         _absent(world, world.rng.choice(processes))
+    elif world.chance("impatient"):
+        return _go_on_unannounced(world, processes)
     else:
         return False
     return True
@@ -113,6 +115,16 @@ def _absent(world: World, process: Process) -> None:
     process.feed(CameBack())
 
 
+def _go_on_unannounced(world: World, processes: list[Process]) -> bool:
+    """A worker has waited long enough for the ledger to hear of its inputs, and runs them (R15)."""
+    waiting = [p for p in processes if p.machine.process is not None and not (p.joined or p.impatient)]
+    if not waiting:
+        return False
+    world.count("unannounced")
+    world.rng.choice(waiting).go_on()
+    return True
+
+
 def _recreate_ledger(world: World) -> None:
     """The ledger is deleted and made anew: every id and epoch of the old one is void."""
     world.count("ledgers_recreated")
@@ -129,4 +141,6 @@ def _recreate_ledger(world: World) -> None:
         process.ends.clear()
         process.stopped.clear()
         process.timers.clear()
+        process.missed = None  # an offset of a ledger that is gone
         process.feed(LedgerRecreated())
+        process.made_up_for()

@@ -7,7 +7,17 @@ from dataclasses import replace
 
 from .plan import HARMLESS_TO_ASSIGNMENTS, Agent, Plan, plain
 
-__all__ = ["alone", "as_in_1985", "deaf", "disordered", "faults", "in_transactions", "sober", "untold"]
+__all__ = [
+    "alone",
+    "as_in_1985",
+    "deaf",
+    "disordered",
+    "faults",
+    "in_transactions",
+    "sober",
+    "unanswered",
+    "untold",
+]
 
 
 def faults(**chances: float) -> Callable[[Plan], Plan]:
@@ -66,6 +76,11 @@ def in_transactions(plan: Plan) -> Plan:
     at_once = dict.fromkeys(("post", "ledger", "ends", "ack"), 20.0)
     lonely = alone(apps=1, workers=1, slow=at_once, crash=0.01, restart=0.1)(plan)
     return replace(lonely, exactly_once=True, classic=False)
+
+
+def unanswered(plan: Plan) -> Plan:
+    """The ledger does not always answer in time, and nobody waits for it any longer (R15)."""
+    return replace(plan, faults={**plan.faults, "silent-ledger": 0.3, "impatient": 0.1})
 
 
 def disordered(plan: Plan) -> Plan:

@@ -23,6 +23,7 @@ from snapkafka.protocol.actions import (
     TurnedRed,
 )
 from snapkafka.protocol.events import (
+    CameBack,
     ChannelEnded,
     CutTimed,
     EndsSeen,
@@ -32,6 +33,7 @@ from snapkafka.protocol.events import (
     MarkerMet,
     RecordMet,
     TimerExpired,
+    WentAbsent,
 )
 from snapkafka.protocol.records import (
     NOBODY,
@@ -69,6 +71,10 @@ class Process(Runner):
         self.ends: deque[AskEnds] = deque()
         self.stopped: deque[AskStopped] = deque()
         self.timers: set[int] = set()
+        self.missed: int | None = (
+            None  # up to where the ledger should have been read, and did not answer (R15)
+        )
+        self.impatient = False  # its inputs run, though nobody has been told of them
         self.paused = False
         self.connected = True
         self.reply_tp = TopicPartition(app.reply_topic, number)
@@ -161,7 +167,7 @@ class Process(Runner):
                 not running.awaits or running.answer is not None or world.healthy
             ):  # who asks gives up some day
                 yield "step", running
-        if not self.joined:
+        if not (self.joined or self.impatient):
             return
         broker, queues = world.broker, self.consumer.queues
         full = {tp for (_, tp), waiting in queues.items() if len(waiting) > 1}
@@ -197,6 +203,24 @@ class Process(Runner):
     def _ledger(self, _: object) -> None:
         self.read += 1
         self.feed(LedgerRead(offset=self.read - 1, record=self.world.broker.ledger[self.read - 1]))
+        self.made_up_for()
+
+    def made_up_for(self) -> None:
+        """Has the machine heard what it had to go on without? Then it is asked again, for everything."""
+        if self.missed is not None and self.read >= self.missed:
+            self.missed = None
+        if self.joined:
+            self.impatient = False
+        if self.machine.absent and self.missed is None and not self.impatient:
+            self.feed(CameBack())
+
+    def go_on(self, *, missed: int | None = None) -> None:
+        """R15: nobody waits any longer. `missed`: see there; None: it is for the inputs to be announced."""
+        if missed is None:
+            self.impatient = True
+        else:
+            self.missed = max(missed, self.missed or 0)
+        self.feed(WentAbsent())
 
     def read_ledger_to(self, offset: int) -> None:
         while self.read <= min(offset, len(self.world.broker.ledger) - 1):
@@ -227,6 +251,11 @@ class Process(Runner):
         event = MarkerMet(epoch=record.epoch) if record.marker else RecordMet(epoch=record.epoch)
         for action in self.feed(event):
             if isinstance(action, ReadLedgerTo):
+                if self.machine.absent or self.world.chance("silent-ledger"):
+                    self.world.count("silent_ledgers")
+                    self.go_on(missed=min(action.offset + 1, len(self.world.broker.ledger)))
+                    self.made_up_for()
+                    return
                 self.read_ledger_to(action.offset)
                 self.feed(event)
 

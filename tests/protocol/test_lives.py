@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.actions import SayHello, StartTimer
+from snapkafka.protocol.actions import ReadLedgerTo, SayHello, StartTimer
 from snapkafka.protocol.completion import Failure, LedgerState, Status
 from snapkafka.protocol.events import (
     CameBack,
@@ -47,6 +47,30 @@ def test_r15_an_absent_process_aborts_what_it_may_have_mixed(
             culprit=f"process {p.id}",
         )
     p.hold_ends = False
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED
+
+
+def test_r15_what_is_taken_in_red_during_an_absence_spoils_one_snapshot_and_none_after_it(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """It has not come back before it has read of the trigger. The event that took it in runs in a colour that its
+    process comes to only later, and is counted there once."""
+    p, q = pair
+    event = p.start(A, 0)
+    p.feed(WentAbsent())
+    epoch = world.trigger("nobody has read of it")
+    assert p.feed(RecordMet(epoch=epoch)) == [ReadLedgerTo(offset=epoch - 1)]
+    p.do(p.machine.reply_taken(event, epoch))
+    assert p.machine.colours.running == {event: epoch}
+    assert p.epoch < epoch
+    settle(p, q)
+    p.feed(CameBack())
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "contaminated"
+    p.end(event)
     after = world.trigger("after")
     settle(p, q)
     assert world.snapshot(after).status is Status.CAPTURED

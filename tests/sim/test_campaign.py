@@ -12,12 +12,14 @@ import pytest
 
 from snapkafka.protocol.records import OUT_OF_ORDER
 from snapkafka.sim.campaign import RULES, campaign, caught_by
-from snapkafka.sim.mutant_plans import disordered
+from snapkafka.sim.mutant_plans import disordered, unanswered
 from snapkafka.sim.mutants import MUTANTS, SEEDS, Mutant
 from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import run
 
 CAMPAIGN = 2000
+#: Seeds of worlds in which the ledger does not always answer.
+UNANSWERED = 300
 #: Each showed something wrong once, in the protocol or in what judges it.
 PINNED = {
     31: "an input that came back was not known to be replayed",
@@ -81,6 +83,20 @@ def test_records_that_are_handed_out_after_later_ones_spoil_a_snapshot_and_it_sa
     assert counts[f"failed: {OUT_OF_ORDER}"] > 100
     assert counts["UNVERIFIABLE"] > 0
     assert counts["VERIFIED"] > 200
+
+
+def test_what_goes_on_without_an_answer_of_the_ledger_spoils_no_snapshot_that_counts() -> None:
+    """R4, R15. Red records are taken in though nobody could read of their trigger, and inputs run unannounced: what is
+    mixed by that is aborted by name."""
+    counts: Counter[str] = Counter()
+    for seed in range(UNANSWERED):
+        outcome = run(seed, unanswered(make_plan(seed)))
+        assert outcome.violations == [], (seed, outcome.violations)
+        counts += outcome.counts
+    assert counts["silent_ledgers"] > UNANSWERED // 3
+    assert counts["unannounced"] > UNANSWERED // 3
+    assert counts["failed: contaminated"] > UNANSWERED // 5
+    assert counts["captured"] > UNANSWERED // 2
 
 
 @pytest.mark.parametrize("seed", PINNED, ids=str)

@@ -33,6 +33,7 @@ from tests.kafka.waiting import until
 
 IN = TP("in", 0)
 INPUT = InputTopic(topic="in", partitions=1)
+GIVEN = InputGiven(tp=TopicPartition("in", 0), agents=("agent",), position=0, replay_until=0)
 FORGED = 1_000_000
 
 
@@ -94,8 +95,7 @@ class Service:
     async def join(self) -> None:
         await self.driver.start(self.ledger, FakeAdmin())
         await self.driver.join(Hello(n=0, app="shop", host="box", pid=7, inputs=(INPUT,)))
-        given = InputGiven(tp=TopicPartition("in", 0), agents=("agent",), position=0, replay_until=0)
-        self.driver.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+        self.driver.feed(InputsGiven(generation=1, inputs=(GIVEN,), changelogs=()))
         assert await self.driver.wait_for_inputs()
 
     def message(self, offset: int, epoch: int) -> Any:
@@ -143,6 +143,26 @@ async def test_r4_a_red_record_is_taken_in_though_the_ledger_is_away(service: Se
     later = service.ledger.put(Trigger(n=2, id="after that")) + 1
     await until(lambda: bool(service.said(CutReport)))
     assert [report.epoch for report in service.said(CutReport)] == [later]
+
+
+async def test_r15_who_is_absent_does_not_come_back_before_it_has_read_of_what_it_took_in(
+    service: Service,
+) -> None:
+    """Its inputs are announced by then, and the trigger of a red record that it took in stands behind that."""
+    service.ledger.back.clear()
+    service.driver.feed(InputsGiven(generation=2, inputs=(GIVEN,), changelogs=()))
+    assert not await service.driver.wait_for_inputs()
+    announced = service.ledger.put(None)  # stands for what is in the ledger by then
+    epoch = service.ledger.put(Trigger(n=1, id="red while it was absent")) + 1
+    await service.take(0, epoch)
+    assert service.came == [0]
+    service.driver._missed.remove(service.driver._announced)  # as if they had been announced already
+    assert service.driver.machine.ledger.end <= announced
+    service.driver._notify()
+    assert service.driver.machine.absent
+    service.ledger.back.set()
+    await until(lambda: not service.driver.machine.absent and bool(service.said(Abort)))
+    assert {(abort.epoch, abort.code) for abort in service.said(Abort)} == {(epoch, "contaminated")}
 
 
 async def test_r4_a_forged_epoch_while_the_ledger_is_away_spoils_nothing_for_long(service: Service) -> None:
@@ -194,8 +214,7 @@ async def test_r9_inputs_that_run_unannounced_spoil_every_snapshot_until_they_ar
 ) -> None:
     """They were given while the ledger was away, and Faust does not wait for long."""
     service.ledger.back.clear()
-    given = InputGiven(tp=TopicPartition("in", 0), agents=("agent",), position=0, replay_until=0)
-    service.driver.feed(InputsGiven(generation=2, inputs=(given,), changelogs=()))
+    service.driver.feed(InputsGiven(generation=2, inputs=(GIVEN,), changelogs=()))
     assert not await service.driver.wait_for_inputs()
     assert service.driver.machine.absent
     epoch = service.ledger.put(Trigger(n=1, id="before it is known")) + 1

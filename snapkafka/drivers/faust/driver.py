@@ -98,6 +98,9 @@ class FaustDriver:
         self._patience = Patience()
         self._waiters: list[asyncio.Future[None]] = []
         self._missed: list[Callable[[], bool]] = []  # see `_miss`
+        self._wanted, self._wanted_of = -1, 0  # an offset of the ledger, and of which one
+        self._goal: int | None = 0  # so far it has to be read for that; None: it is being asked
+        self._asking = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
@@ -211,30 +214,46 @@ class FaustDriver:
         await waiter
 
     async def read_ledger_to(self, offset: int) -> bool:
-        """R2: has the ledger been read up to and including `offset`, or is it shorter? Waits a little for it (R15)."""
+        """R2: has the ledger been read up to and including `offset`, or is it shorter? Waits a little (R15), but not
+        if the machine is doing without the ledger already."""
         if self.absent or not self._started:
             return False
-        goal = self.spawn(self._goal(offset))
-        goal.add_done_callback(lambda _: self._notify())
-        recreated = self.metrics.ledger_recreated
-
-        def read() -> bool:
-            if recreated != self.metrics.ledger_recreated:
-                return True  # in another ledger the offset stands for nothing
-            return goal.done() and not goal.cancelled() and self.machine.ledger.end >= goal.result()
-
-        if await self._wait_until(read):
+        self._want(offset)
+        if not self.machine.absent and await self._wait_until(self._has_read):
             return True
-        self._miss(read)
+        self._miss(self._has_read)
         return False
 
-    async def _goal(self, offset: int) -> int:
-        """How far to read, as soon as the ledger can be asked."""
-        while True:
-            try:
-                return min(offset + 1, await self.ledger.end())
-            except SnapkafkaError:
-                await asyncio.sleep(RETRY_S)
+    def _want(self, offset: int) -> None:
+        """The ledger is to be read up to here. How far that is at most it tells itself: a header may be forged."""
+        if self._wanted_of != self.metrics.ledger_recreated:
+            self._wanted_of, self._wanted, self._goal = self.metrics.ledger_recreated, -1, 0
+        if offset > self._wanted:
+            self._wanted, self._goal = offset, None
+            if not self._asking:
+                self._asking = True
+                self.spawn(self._ask_goal())
+
+    async def _ask_goal(self) -> None:
+        """As soon as the ledger can be asked, and once more if more is wanted by then."""
+        try:
+            while self._goal is None:
+                wanted = self._wanted
+                try:
+                    end = await self.ledger.end()
+                except SnapkafkaError:
+                    await asyncio.sleep(RETRY_S)
+                    continue
+                if wanted == self._wanted:
+                    self._goal = min(wanted + 1, end)
+        finally:
+            self._asking = False
+        self._notify()
+
+    def _has_read(self) -> bool:
+        if self._wanted_of != self.metrics.ledger_recreated:
+            return True  # in another ledger an offset of this one stands for nothing
+        return self._goal is not None and self.machine.ledger.end >= self._goal
 
     async def wait_for_identity(self) -> bool:
         """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15)."""
@@ -248,8 +267,7 @@ class FaustDriver:
         """R9: have the inputs just given been announced, and the ledger read up to there?"""
         if await self._wait_until(self._announced):
             return True
-        if self._announced not in self._missed:
-            self._miss(self._announced)
+        self._miss(self._announced)
         return False
 
     def _announced(self) -> bool:
@@ -320,7 +338,8 @@ class FaustDriver:
     def _miss(self, made_up_for: Callable[[], bool]) -> None:
         """The app goes on without an answer of the ledger that the machine should have had: until that is made up for,
         it vouches for nothing."""
-        self._missed.append(made_up_for)
+        if made_up_for not in self._missed:
+            self._missed.append(made_up_for)
         if not self.machine.absent:
             self.feed(WentAbsent())
 
