@@ -46,6 +46,8 @@ class Away(FakeLedger):
         super().__init__()
         self.back = asyncio.Event()
         self.back.set()
+        self.reads = asyncio.Event()
+        self.reads.set()
         self.silent = False
         self.garbled = False
 
@@ -64,6 +66,7 @@ class Away(FakeLedger):
         at = start
         while until is None or at < until:
             await self.back.wait()
+            await self.reads.wait()
             if self.garbled:
                 raise RuntimeError("a bug of ours")
             async for entry in super().read(at, until=len(self.entries)):
@@ -112,7 +115,8 @@ class Service:
 
 @pytest.fixture
 async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
-    monkeypatch.setattr(patience, "LEDGER_WAIT_S", 0.2)
+    for module in (patience, of_driver):
+        monkeypatch.setattr(module, "LEDGER_WAIT_S", 0.2)
     for module in (scribe, of_driver):
         monkeypatch.setattr(module, "RETRY_S", 0.01)
     made = Service()
@@ -177,6 +181,23 @@ async def test_r4_a_forged_epoch_while_the_ledger_is_away_spoils_nothing_for_lon
     await service.take(1, FORGED)
     assert service.came == [0, 1]
     assert service.driver.metrics.disbelieved == 1, "the ledger could be asked this time"
+
+
+async def test_r2_a_forged_epoch_hides_no_true_one(service: Service) -> None:
+    """What a forged header asked of the ledger says nothing of the records that come after it."""
+    await service.take(0, FORGED)
+    assert service.driver.metrics.disbelieved == 1
+    service.ledger.reads.clear()
+    await asyncio.sleep(0.01)  # until the reader waits
+    epoch = service.ledger.put(Trigger(n=1, id="a true one")) + 1
+    taking = asyncio.ensure_future(service.take(1, epoch))
+    await asyncio.sleep(0.05)
+    assert service.came == [0], "it is read in red, and nobody knows of the trigger yet"
+    service.ledger.reads.set()
+    await taking
+    assert service.came == [0, 1]
+    assert service.driver.machine.colours.epoch == epoch
+    assert service.driver.metrics.disbelieved == 1
 
 
 async def test_r15_who_cannot_read_the_ledger_any_more_takes_no_part_and_everything_else_goes_on(

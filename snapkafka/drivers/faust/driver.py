@@ -2,7 +2,8 @@
 
 One `FaustDriver` stands for one app in one worker process. The ledger is read by a task of its own; what the machine
 wants written is appended by another, in the order asked. No event, send or commit of the app waits for either, with
-the exceptions of R15: the start and a rebalance wait for the ledger for at most `LEDGER_WAIT_S`.
+the exceptions of R15: the start, a rebalance, and a red record whose trigger is not read yet (R2) wait for the ledger, at
+most `LEDGER_WAIT_S`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapkafka.errors import SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.admin import KafkaTopicAdmin
@@ -75,6 +76,9 @@ __all__ = ["FaustDriver"]
 logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
+NO_ANSWER: Final = (
+    "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part"
+)
 
 
 class FaustDriver:
@@ -99,6 +103,7 @@ class FaustDriver:
         self._waiters: list[asyncio.Future[None]] = []
         self._missed: list[Callable[[], bool]] = []  # see `_miss`
         self._wanted, self._wanted_of = -1, 0  # an offset of the ledger, and of which one
+        self._wants = 0  # how often one was
         self._goal: int | None = 0  # so far it has to be read for that; None: it is being asked
         self._asking = False
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -215,37 +220,39 @@ class FaustDriver:
 
     async def read_ledger_to(self, offset: int) -> bool:
         """R2: has the ledger been read up to and including `offset`, or is it shorter? Waits a little (R15), but not
-        if the machine is doing without the ledger already."""
+        if the machine is doing without the ledger already: so once for as long as it is away."""
         if self.absent or not self._started:
             return False
         self._want(offset)
-        if not self.machine.absent and await self._wait_until(self._has_read):
+        if not self.machine.absent and await self._within(LEDGER_WAIT_S, self._has_read):
             return True
         self._miss(self._has_read)
         return False
 
     def _want(self, offset: int) -> None:
-        """The ledger is to be read up to here. How far that is at most it tells itself: a header may be forged."""
+        """The ledger is to be read up to here, or to its end as it is told from now on: a header may be forged."""
         if self._wanted_of != self.metrics.ledger_recreated:
-            self._wanted_of, self._wanted, self._goal = self.metrics.ledger_recreated, -1, 0
-        if offset > self._wanted:
-            self._wanted, self._goal = offset, None
-            if not self._asking:
-                self._asking = True
-                self.spawn(self._ask_goal())
+            self._wanted_of, self._goal = self.metrics.ledger_recreated, 0
+        if self._goal is not None and offset < self._goal:
+            return
+        self._wanted = offset if self._goal is not None else max(offset, self._wanted)
+        self._goal, self._wants = None, self._wants + 1
+        if not self._asking:
+            self._asking = True
+            self.spawn(self._ask_goal())
 
     async def _ask_goal(self) -> None:
-        """As soon as the ledger can be asked, and once more if more is wanted by then."""
+        """As soon as the ledger can be asked, and once more if more was wanted meanwhile."""
         try:
             while self._goal is None:
-                wanted = self._wanted
+                wants = self._wants
                 try:
                     end = await self.ledger.end()
                 except SnapkafkaError:
                     await asyncio.sleep(RETRY_S)
                     continue
-                if wanted == self._wanted:
-                    self._goal = min(wanted + 1, end)
+                if wants == self._wants:
+                    self._goal = min(self._wanted + 1, end)
         finally:
             self._asking = False
         self._notify()
@@ -275,33 +282,30 @@ class FaustDriver:
 
     async def _wait_until(self, condition: Callable[[], bool]) -> bool:
         """Wait as long as there is patience (R15); does the condition hold?"""
-        start = self.loop.time()
-        patience = self._patience.seconds(start)
-        while not condition():
-            left = start + patience - self.loop.time()
-            if left <= 0:
-                self._waited_in_vain(patience)
-                return False
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.changed(), left)
-        self._patience.waited(self.loop.time(), in_vain=False)
-        return True
-
-    def _waited_in_vain(self, seconds: float) -> None:
-        if not seconds:
-            return
-        logger.warning(
-            "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part",
-            self.ledger.topic,
-            seconds,
-            extra=self.about(),
-        )
-        if self._patience.waited(self.loop.time(), in_vain=True):
+        patience = self._patience.seconds(self.loop.time())
+        if await self._within(patience, condition):
+            self._patience.waited(self.loop.time(), in_vain=False)
+            return True
+        if patience and self._patience.waited(self.loop.time(), in_vain=True):
             logger.warning(
                 "snapkafka: it did not answer several times in a row; nothing waits for it in the next %.0f min",
                 OPEN_S / 60,
                 extra=self.about(),
             )
+        return False
+
+    async def _within(self, seconds: float, condition: Callable[[], bool]) -> bool:
+        """Does the condition come to hold within so many seconds, at what the machine is told?"""
+        until = self.loop.time() + seconds
+        while not condition():
+            left = until - self.loop.time()
+            if left <= 0:
+                if seconds:
+                    logger.warning(NO_ANSWER, self.ledger.topic, seconds, extra=self.about())
+                return False
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.changed(), left)
+        return True
 
     # -- R15 --------------------------------------------------------------------------------------------------
 
