@@ -1,9 +1,9 @@
 """The Faust driver: feeds the machine, does its actions, feeds back what came of them. It decides nothing.
 
 One `FaustDriver` stands for one app in one worker process. The ledger is read by a task of its own; what the machine
-wants written is appended by another, in the order asked. No event, send or commit of the app waits for either, with
-the exceptions of R15: the start, a rebalance, and a red record whose trigger is not read yet (R2) wait for the ledger, at
-most `LEDGER_WAIT_S`.
+wants written is appended by another, in the order asked. No event, send or commit of the app waits for either, but for
+R15: the start, a rebalance, and a red record whose trigger is not read yet (R2) wait for the ledger, at most
+`LEDGER_WAIT_S`.
 """
 
 from __future__ import annotations
