@@ -275,9 +275,16 @@ def running(
     _await_topics(bootstrap, set(wanted))
     for side in sides:
         side.port = free_port()
+    ready = folder / "ready"
+    ready.mkdir(exist_ok=True)
 
     def start(side: Side) -> None:
-        settings = {"FEATURES_ID": side.id, "FEATURES_INPUT": f"{prefix}-in", "PYTHONHASHSEED": "0"}
+        settings = {
+            "FEATURES_ID": side.id,
+            "FEATURES_INPUT": f"{prefix}-in",
+            "FEATURES_READY": str(ready),
+            "PYTHONHASHSEED": "0",
+        }
         switch = {"SNAPKAFKA": "off" if side.id.endswith("-plain") else ""}
         options = ("--web-port", str(side.port)) if web else ("--without-web",)
         for _ in range(workers):
@@ -297,6 +304,9 @@ def running(
                 if joins:
                     observer.wait_for_workers(ours.system)
                     _require_made(observer, wanted)
+                    count = sum(len(view.inputs) for view in observer.state.living())
+                    for side in sides:
+                        _await_inputs(side, ready, count)
                 yield pair
             except BaseException:
                 print(pair.logs())
@@ -313,6 +323,21 @@ def _await_topics(bootstrap: str, names: set[str]) -> None:
         f"{len(names)} topics to be seen",
         lambda: names <= admin.list_topics(timeout=20).topics.keys(),
         timeout_s=30,
+    )
+
+
+def _await_inputs(side: Side, ready: Path, count: int) -> None:
+    """Until its workers run them all: Faust may pass over what comes while they get there (docs/features.md)."""
+
+    def running_inputs() -> int:
+        told = [ready / f"{side.id}.{worker.pid}" for worker in side.system.workers]
+        return sum(int(file.read_text()) for file in told if file.exists())
+
+    wait_until(
+        f"the workers of {side.id} to run {count} inputs",
+        lambda: running_inputs() == count,
+        timeout_s=60,
+        system=side.system,
     )
 
 

@@ -7,6 +7,8 @@ FEATURES_INPUT; what an app writes is named after its own id.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,38 @@ def new_app(**settings: Any) -> Any:
     )
     if not LATE:
         _install(app)
+    if "FEATURES_READY" in os.environ:
+        threading.Thread(target=_tell_when_ready, args=(app,), daemon=True).start()
     return app
+
+
+def _tell_when_ready(app: Any) -> None:
+    """Keep a file, one for each worker, that says how many inputs it reads; -1 while it has to come to that, as what
+    comes before Faust by itself may pass over. In a thread of its own: the app has nothing to do with it."""
+    told, said = Path(os.environ["FEATURES_READY"], f"{ID}.{os.getpid()}"), None
+    while True:
+        if (count := _inputs_that_run(app)) != said:
+            new = told.with_name(f"{told.name}.new")
+            new.write_text(str(count))
+            new.rename(told)
+            said = count
+        time.sleep(0.05)  # nobody tells
+
+
+def _inputs_that_run(app: Any) -> int:
+    consumer, tables = app._consumer, app.__dict__.get("tables")
+    recovery = None if tables is None else tables._recovery  # nothing is made here that Faust has not made
+    if consumer is None or recovery is None or app.rebalancing or recovery.in_recovery:
+        return -1
+    if not app.flow_control.is_active():
+        return -1
+    try:
+        inputs = {tp for tp in consumer.assignment() if not consumer._is_changelog_tp(tp)}
+        running = set(consumer._active_partitions or ())
+    except (AssertionError, RuntimeError):  # it is being made, or changes in this moment
+        return -1
+    inputs = {tp for tp in inputs if tp.topic != app.conf.reply_to}
+    return len(inputs) if inputs <= running else -1
 
 
 def _data() -> str:
