@@ -48,7 +48,7 @@ LOG_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5")
 def run(
     stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_there: StillThere
 ) -> tuple[list[CheckOutcome], dict[TopicPartition, StateFacts]]:
-    """The outcomes of V1 to V5, and what the changelogs hold.
+    """The outcomes of V1 to V5, and what the changelogs hold. Where no record tells its cause V5 is not run.
 
     Args:
         stamps: those of the reading ranges; read several times, so persisted by the caller.
@@ -58,7 +58,7 @@ def run(
     """
     first, counts = bounds_findings(lookups.view)
     with step(lookups.spark, "V1 to V5: a first look at every record"):
-        suspicion, held = first_look(stamps, lookups)
+        suspicion, held, untold = first_look(stamps, lookups)
     with step(lookups.spark, "V3: key by key"):
         of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
     first, counts = first + of_state, counts + how_many
@@ -67,7 +67,8 @@ def run(
             rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
         counts = counts + Counter({row.kind: row.found for row in rows})
         first += [Finding(*(row[name] for name in Finding._fields)) for row in rows]
-    return [outcome(check, first, counts) for check in LOG_CHECKS], held
+    looked_at = [check for check in LOG_CHECKS if not (untold and check == "V5")]
+    return [outcome(check, first, counts) for check in looked_at], held
 
 
 def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataFrame:

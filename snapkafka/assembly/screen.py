@@ -57,10 +57,12 @@ COUNTED: Final = tuple(rule for rule in Suspicion._fields if rule != "last_missi
 
 
 class Look(NamedTuple):
-    """What is worth a second look, and what the changelogs hold, for V3."""
+    """What is worth a second look, and what the changelogs hold, for V3. `untold`: there are records of processes that
+    the snapshot knows, and none of them says which event it comes from (`cause=False`): V5 has nothing to look at."""
 
     suspicion: Suspicion
     held: dict[TopicPartition, StateFacts]
+    untold: bool = False
 
 
 def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
@@ -75,7 +77,8 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
         counts["out_of_turn"] += sum(run.out_of_turn for run in _runs(again, lookups))
     due = {(tp, end.process) for tp, end, _ in lookups.view.last_in_flight()}
     suspicion = Suspicion(**counts, last_missing=len(due) - sum(run.due for run in runs))
-    return Look(suspicion, {tp: _facts(of_place) for tp, of_place in by_place.items()})
+    untold = any(run.of_ours for run in runs) and not any(run.caused for run in runs)
+    return Look(suspicion, {tp: _facts(of_place) for tp, of_place in by_place.items()}, untold)
 
 
 def _in_turn(stamps: DataFrame, lookups: Lookups) -> DataFrame:
@@ -183,6 +186,8 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
             _count(is_due).alias("due"),
             _count(later_cause).alias("later_cause"),
             _count(earlier_cause).alias("earlier_cause"),
+            _count(known & ~marker).alias("of_ours"),
+            _count(fn.col("cause_offset").isNotNull()).alias("caused"),
             fn.min("offset").alias("first"),
             fn.max("offset").alias("last"),
             fn.min(distance).alias("nearest"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from snapkafka.assembly import checks as in_spark
 from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.assembly.lookups import Lookups, local_frame
+from snapkafka.assembly.manifests import check_entries
 from snapkafka.assembly.screen import Suspicion, first_look
 from snapkafka.checks import KINDS, CutView, Finding, LogRecord, log_checks, reading_ranges
 from snapkafka.checks.witness import Weight
@@ -136,6 +138,23 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
             missed = {kind for kind in kinds if not getattr(suspicion, _SEEN_AS[kind])}
             assert not missed, by_kinds[kinds]
     assert covered == _FROM_RECORDS
+
+
+@pytest.mark.spark
+def test_v5_is_not_run_where_no_record_tells_its_cause(spark: SparkSession) -> None:
+    """As of services with `cause=False`: it would pass, and nothing would have been looked at."""
+    rng = random.Random(5)
+    world = together([history(rng, n) for n in range(1, 6)])
+
+    def run_on(records: list[LogRecord]) -> list[str]:
+        stamps, lookups = _stamps(spark, replace(world, records=records))
+        outcomes, _ = in_spark.run(stamps, lookups, reading_ranges(lookups.view), lambda wanted: set())
+        return [entry.name for entry in check_entries(outcomes) if entry.run]
+
+    silent = [record._replace(cause=None) for record in world.records]
+    one_tells = next(n for n, record in enumerate(world.records) if record.cause is not None)
+    assert run_on(silent) == ["V1", "V2", "V3", "V4"]
+    assert run_on([*silent[:one_tells], world.records[one_tells], *silent[one_tells + 1 :]])[-1] == "V5"
 
 
 @pytest.mark.spark

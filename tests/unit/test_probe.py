@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from importlib import import_module
 from typing import Any
 
 import pytest
 
+from snapkafka.drivers.faust import install
 from snapkafka.drivers.faust.probe import EXPECTED, not_as_expected
 
 CONSUMER = "faust.transport.drivers.aiokafka:Consumer"
@@ -86,3 +88,24 @@ def test_a_wrapper_of_somebody_elses_is_as_good_as_what_is_in_it(monkeypatch: py
     fetch = inspect.getattr_static(cls, "_getmany")
     monkeypatch.setattr(cls, "_getmany", functools.wraps(fetch)(traced(fetch)))
     assert not_as_expected() == []
+
+
+async def test_r15_a_driver_that_cannot_be_loaded_leaves_the_app_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with an aiokafka that has moved one of its modules."""
+    monkeypatch.setitem(sys.modules, "snapkafka.drivers.faust.driver", None)
+    started: list[str] = []
+
+    class App:
+        async def on_start(self) -> None:
+            started.append("the app's own")
+
+    app: Any = App()
+    assert install(app, namespace="n") is None
+    assert caplog.messages == []
+    await app.on_start()
+    assert started == ["the app's own"]
+    (said,) = caplog.messages
+    assert said.startswith("snapkafka: its driver cannot be loaded here (")
+    assert said.endswith("this worker goes on without taking part")

@@ -28,7 +28,7 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
 
     Returns:
         The driver, also to be had as `app.snapkafka`: `await app.snapkafka.trigger()` asks for a snapshot. None where
-        `enabled=False`, SNAPKAFKA=off or the mode "observe" leaves the app as it is.
+        `enabled=False`, SNAPKAFKA=off or the mode "observe" leaves the app as it is, or the driver cannot be loaded.
 
     Raises:
         InstallError: the app has snapkafka already, or a setting makes no sense (all of them are named).
@@ -55,8 +55,15 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
 
         look_when_started(app)
         return None
-    from .driver import FaustDriver
     from .probe import not_as_expected
+
+    try:
+        from .driver import FaustDriver
+    except ImportError as error:  # of something that a later aiokafka has elsewhere
+        from .aside import cannot_be_loaded
+
+        cannot_be_loaded(app, error)
+        return None
 
     driver = app.snapkafka = FaustDriver(app, settings)
     if found := not_as_expected():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.logs import about
 
 from .web import serve
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
 
-__all__ = ["stand_aside"]
+__all__ = ["cannot_be_loaded", "stand_aside"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -24,24 +26,27 @@ def stand_aside(driver: FaustDriver, found: Sequence[str]) -> None:
         found: what is not as expected.
     """
     driver.absent = f"found that faust-streaming {version('faust-streaming')} is not as expected"
-
-    def tell() -> None:
-        logger.error(
-            "snapkafka: %s (%s); this worker goes on without taking part",
-            driver.absent,
-            ", ".join(found),
-            extra=driver.about(),
-        )
-
     if driver.config.web and hasattr(driver.app, "_new_web"):
         serve(driver)
-    if not hasattr(driver.app, "on_start"):
+    _tell_when_started(driver.app, f"{driver.absent} ({', '.join(found)})", driver.about())
+
+
+def cannot_be_loaded(app: Any, error: ImportError) -> None:
+    """Leave an app as it is that the driver cannot even be made for (R15)."""
+    _tell_when_started(app, f"its driver cannot be loaded here ({error})", about())
+
+
+def _tell_when_started(app: Any, why: str, extra: dict[str, Any]) -> None:
+    def tell() -> None:
+        logger.error("snapkafka: %s; this worker goes on without taking part", why, extra=extra)
+
+    if not hasattr(app, "on_start"):
         tell()
         return
-    start = driver.app.on_start
+    start = app.on_start
 
     async def started() -> None:
         await start()
         tell()
 
-    driver.app.on_start = started
+    app.on_start = started
