@@ -32,6 +32,7 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     LogEnd,
     Position,
+    Retention,
     SentEnd,
     Table,
     TopicPartition,
@@ -214,7 +215,12 @@ async def _join(stage: Stage, ids: dict[str, str]) -> tuple[Sender, Sender, Send
 
     async def hello(app: str, n: int, topic: str, *tables: Table) -> Sender:
         source = InputTopic(topic=topic, partitions=2, topic_id=ids[topic])
-        offset = await stage.append(Hello(n=n, app=app, host="here", pid=n, inputs=(source,), tables=tables))
+        kept = tuple(
+            Retention(topic=table.changelog, uncompacted_ms=0, tombstones_ms=86_400_000, retained_ms=-1)
+            for table in tables
+        )  # as Kafka has it where nobody says otherwise
+        hello = Hello(n=n, app=app, host="here", pid=n, inputs=(source,), tables=tables, retention=kept)
+        offset = await stage.append(hello)
         return Sender(stage, offset, app)
 
     table = Table(name="balances", changelog=balances, partitions=2, topic_id=ids[balances])

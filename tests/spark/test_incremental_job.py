@@ -88,6 +88,7 @@ def test_a_chain_on_a_real_broker_is_the_whole(spark: SparkSession, chain: Chain
     assert others.items() <= {table.name: table.digest for table in last.tables}.items()
     assert {check.name: check.status for check in last.checks} == {
         **{check.name: check.status for check in full.checks if check.name != "V6"},
+        "V5": "not-run",  # no new record says which event it comes from
         "V6 kept": "passed",
         "V6 deleted": "passed",
     }
