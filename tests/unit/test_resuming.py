@@ -13,6 +13,7 @@ import pytest
 from faust.types import TP, ConsumerMessage
 
 from snapkafka.drivers.faust.resuming import Resuming
+from snapkafka.drivers.faust.seams import _on_revoked
 
 INPUT, CHANGELOG = TP("requests", 0), TP("resuming-counts-changelog", 0)
 
@@ -153,3 +154,13 @@ async def test_what_is_taken_away_meanwhile_does_not_go_on(worker: Worker) -> No
     assert worker.active == set()
     worker.consumer.resume_partitions({INPUT})
     assert worker.active == {INPUT}, "nobody has announced anything: not ours to hold"
+
+
+async def test_r15_who_takes_no_part_any_more_holds_no_input_that_is_taken_away(worker: Worker) -> None:
+    """It stood down between the announcement and the flow; what it held must not go on when it is somebody else's."""
+    driver: Any = SimpleNamespace(resuming=worker.resuming, absent="failed to note an event")
+    worker.resuming.announced()
+    worker.consumer.resume_partitions({INPUT})
+    await _on_revoked(driver)()
+    worker.consumer.resume_flow()
+    assert worker.active == set()

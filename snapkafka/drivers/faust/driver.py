@@ -95,7 +95,7 @@ class FaustDriver:
         self.metrics = Metrics()
         self.outgoing: Outgoing
         self.recorder: Recorder
-        self.resuming: Resuming
+        self.resuming: Resuming | None = None  # until there is a consumer
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
         self.loop: Any = None  # until the app starts

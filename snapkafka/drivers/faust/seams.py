@@ -159,7 +159,8 @@ def connection_of(app: Any) -> Connection:
 
 
 def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
-    subscribe, driver.resuming = consumer.subscribe, Resuming(consumer)
+    subscribe, resuming = consumer.subscribe, Resuming(consumer)
+    driver.resuming = resuming
 
     async def say_hello_then_subscribe(topics: Any) -> None:
         if driver.machine.process is None and not driver.absent:
@@ -180,7 +181,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
             await driver.wait_for_inputs()
             if driver.outgoing.transactions is not None:
                 driver.outgoing.transactions.kept(consumer)
-            driver.resuming.announced()
+            resuming.announced()
 
     acknowledge = consumer.ack
 
@@ -206,9 +207,10 @@ def _report_uncaptured(driver: FaustDriver) -> None:
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     async def revoked(*args: Any, **kwargs: Any) -> None:
+        if driver.resuming is not None:
+            driver.resuming.taken_away()  # also where we take no part any more: it may hold some
         if driver.absent:
             return
-        driver.resuming.taken_away()
         with driver.failing_open("to note that its inputs are taken away", for_good=True):
             for queues in (driver.events, driver.replies, driver.tables, driver.outgoing.attached):
                 queues.taken_away()
