@@ -24,6 +24,17 @@ def look(app: str, *arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+def run_code(code: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, from the root of the project."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+    )
+
+
 def as_json(app: str) -> tuple[int, Any]:
     status, out, err = look(app, "--json")
     assert "an app that talks" in err, "what an app prints is no part of the result"
@@ -81,13 +92,7 @@ def test_on_a_faust_that_is_not_the_one_we_know() -> None:
         f"sys.argv = ['snapkafka', 'doctor', '--offline', '{MODULE}:whole', '--json']\n"
         "main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=Path(__file__).parents[2],
-    )
+    done = run_code(code)
     assert done.returncode == 1, done.stderr
     (advice,) = json.loads(done.stdout)["found"]
     assert advice["code"] == "faust-not-as-expected"
@@ -130,13 +135,7 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
         "print({t.topic: (t.key_codec, t.value_codec) for t in hello.inputs})\n"
         "print({t.name: (t.key_codec, t.value_codec) for t in hello.tables})\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=Path(__file__).parents[2],
-    )
+    done = run_code(code)
     assert done.returncode == 0, done.stderr
     assert (
         "('windows', 60000, False, True), ('groups', 0, True, False), ('for_ever', 0, False, True)"
