@@ -42,6 +42,7 @@ __all__ = [
     "LaterVersionError",
     "LedgerEntry",
     "Manifest",
+    "OpenEntry",
     "ParentEntry",
     "ReadEntry",
     "RestorableEntry",
@@ -201,10 +202,22 @@ class ParentEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenEntry:
+    """A consumer group without snapkafka that reads outputs, while inputs hold records of nobody with snapkafka.
+
+    `group` empty: groups may not be seen. `topics`: the outputs that it reads; empty: which ones cannot be told.
+    """
+
+    group: str
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """See the top of this file. `id`, `attempt` and `epoch` repeat those of `captured`, for readers of the JSON.
 
     `parents`: of an incremental snapshot, oldest first; that is a full one, and each builds on the one before it.
+    `open`: paths that nobody can see, which make a snapshot `VERIFIED_OPEN` at best.
     `isolation`: how the log was read ("read_committed": without what was aborted).
     """
 
@@ -224,6 +237,7 @@ class Manifest:
     restorable: RestorableEntry | None = None
     parents: tuple[ParentEntry, ...] = ()
     settled: tuple[SettledEntry, ...] = ()
+    open: tuple[OpenEntry, ...] = ()
     isolation: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     version: int = MANIFEST_VERSION

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
@@ -35,7 +35,7 @@ from .seqs import TP
 from .state_checks import StillThere
 from .tables import has_started, still_to_start
 
-__all__ = ["FINDINGS_SCHEMA", "LOG_CHECKS", "findings", "run"]
+__all__ = ["FINDINGS_SCHEMA", "LOG_CHECKS", "Checked", "findings", "run"]
 
 FINDINGS_SCHEMA: Final = (
     "kind string, topic string, partition int, offset bigint, process bigint, seq bigint, app string, a bigint, "
@@ -45,10 +45,16 @@ FINDINGS_SCHEMA: Final = (
 LOG_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5")
 
 
-def run(
-    stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_there: StillThere
-) -> tuple[list[CheckOutcome], dict[TopicPartition, StateFacts]]:
-    """The outcomes of V1 to V5, and what the changelogs hold. Where no record tells its cause V5 is not run.
+class Checked(NamedTuple):
+    """The outcomes of checks; what the changelogs hold; how many records of inputs have no header of ours."""
+
+    outcomes: list[CheckOutcome]
+    held: dict[TopicPartition, StateFacts]
+    external: int
+
+
+def run(stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_there: StillThere) -> Checked:
+    """V1 to V5. Where no record tells its cause V5 is not run.
 
     Args:
         stamps: those of the reading ranges; read several times, so persisted by the caller.
@@ -58,7 +64,7 @@ def run(
     """
     first, counts = bounds_findings(lookups.view)
     with step(lookups.spark, "V1 to V5: a first look at every record"):
-        suspicion, held, untold = first_look(stamps, lookups)
+        suspicion, held, untold, external = first_look(stamps, lookups)
     with step(lookups.spark, "V3: key by key"):
         of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
     first, counts = first + of_state, counts + how_many
@@ -68,7 +74,7 @@ def run(
         counts = counts + Counter({row.kind: row.found for row in rows})
         first += [Finding(*(row[name] for name in Finding._fields)) for row in rows]
     looked_at = [check for check in LOG_CHECKS if not (untold and check == "V5")]
-    return [outcome(check, first, counts) for check in looked_at], held
+    return Checked([outcome(check, first, counts) for check in looked_at], held, external)
 
 
 def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataFrame:

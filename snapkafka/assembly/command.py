@@ -19,19 +19,20 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.checks import CutView, Verdict, decide, reading_ranges, require_offsets
+from snapkafka.checks import CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.strangers import ANY
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured import Captured
 from snapkafka.store import Store, open_store, read_manifest
 
 from .desk import Desk
-from .facts import DEFAULT_ISOLATION, kafka_options, look
+from .facts import DEFAULT_ISOLATION, kafka_options, look, look_for_strangers
 from .failures import told_when_it_was_lost, translate
-from .manifests import check_entries
+from .manifests import check_entries, verdict_of
 from .options import parser
 from .parents import Base, find_base, view_on
 from .progress import Working, as_line, in_words, now_and_then
@@ -135,6 +136,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
                     namespace=options.namespace,
                     base=base,
                     wanted=wanted,
+                    strangers=desk.strangers(captured, options.sink),
                     restorable=desk.restorable(captured),
                     meter=meter,
                     say=options.say,
@@ -187,7 +189,11 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
         isolation = isolation_of(manifest, options.isolation)
         since_ms = manifest.ledger.triggered_ms
         view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
-        work.append((path, replace(manifest, isolation=isolation), view))
+        seen = asyncio.run(look_for_strangers(connection, manifest.captured, sinks=options.sink))
+        # Those of then still count: a group that has ended is forgotten some day.
+        before = () if ANY in options.sink else (e for e in manifest.open if e.group not in options.sink)
+        strangers = tuple({entry.group: entry for entry in (*before, *seen)}.values())
+        work.append((path, replace(manifest, isolation=isolation, open=strangers), view))
     results = []
     offsets = max(_offsets(view, options) for _, _, view in work)
     with _spark(options, offsets) as spark, _spared(spark, options) as spared:
@@ -201,10 +207,12 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
                 _settings(options, manifest.ledger, schemas, registry, spared), isolation=manifest.isolation
             )
             meter = Meter(spark, manifest.id, options.tell)
-            outcomes = job.verify(spark, view, settings, wanted=wanted, meter=meter, say=options.say)
-            cut = manifest.captured
-            verdict = decide(outcomes, replays=cut.replays, contaminated=cut.contaminated)
-            checked = replace(manifest, verdict=verdict, checks=check_entries(outcomes))
+            outcomes, _, external = job.verify(
+                spark, view, settings, wanted=wanted, meter=meter, say=options.say
+            )
+            strangers = manifest.open if external else ()
+            verdict = verdict_of(manifest.captured, outcomes, strangers)
+            checked = replace(manifest, verdict=verdict, open=strangers, checks=check_entries(outcomes))
             work_done = meter.work(checked.checks)
             options.say(in_words(work_done))
             results.append(verified(checked, path, work_done))

@@ -9,6 +9,7 @@ import asyncio
 import random
 import time
 from collections import defaultdict
+from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
@@ -19,12 +20,12 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import restorable
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.kafka.reading import LedgerReading, find_captured, good, read_to_end
-from snapkafka.manifest import LedgerEntry, Manifest, RestorableEntry
+from snapkafka.manifest import LedgerEntry, Manifest, OpenEntry, RestorableEntry
 from snapkafka.protocol import records
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 
-from .facts import look
+from .facts import look, look_for_strangers
 
 __all__ = ["Desk", "group_name"]
 
@@ -77,6 +78,11 @@ class Desk:
         """The snapshot with what its log holds now."""
         since_ms = self.ledger(captured).triggered_ms
         return self._loop.run(look(self.connection, captured, isolation=isolation, triggered_ms=since_ms))
+
+    def strangers(self, captured: Captured, sinks: Collection[str]) -> tuple[OpenEntry, ...]:
+        """Groups without snapkafka that read outputs of the snapshot: see `kafka.strangers`."""
+        known = {view.hello.app for view in self.reading.state.processes.values()}
+        return self._loop.run(look_for_strangers(self.connection, captured, known=known, sinks=sinks))
 
     def restorable(self, captured: Captured) -> RestorableEntry:
         """How long its log holds what it needs, as of now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,10 +17,12 @@ from snapkafka.errors import LedgerUnusableError, TimedOutError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection, hear_of, translated
 from snapkafka.kafka.lasting import log_bounds
+from snapkafka.kafka.strangers import strangers
+from snapkafka.manifest import OpenEntry
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
 
-__all__ = ["DEFAULT_ISOLATION", "ISOLATIONS", "kafka_options", "look"]
+__all__ = ["DEFAULT_ISOLATION", "ISOLATIONS", "kafka_options", "look", "look_for_strangers"]
 
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 #: What was aborted is no message and no state, whoever sent it; where there are no transactions it makes no difference.
@@ -65,6 +67,17 @@ async def look(
         captured,
         {tp: replace(now, end=ends[tp], keeping=kept.get(tp.topic)) for tp, now in bounds.items()},
     )
+
+
+async def look_for_strangers(
+    connection: Connection, captured: Captured, *, known: Collection[str] = (), sinks: Collection[str] = ()
+) -> tuple[OpenEntry, ...]:
+    """See `kafka.strangers`."""
+    admin = KafkaTopicAdmin(connection)
+    try:
+        return await strangers(admin, captured, known=known, sinks=sinks)
+    finally:
+        await admin.close()
 
 
 async def _keeping(admin: KafkaTopicAdmin, topic: str, then: Retention | None, age_ms: int) -> Keeping | None:

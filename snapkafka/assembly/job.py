@@ -24,12 +24,12 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.ranges import TAIL_MAX
-from snapkafka.checks.state_checks import StateFacts
 from snapkafka.manifest import (
     STATE,
     STATE_DELTA,
     LedgerEntry,
     Manifest,
+    OpenEntry,
     RestorableEntry,
     file_stem,
 )
@@ -38,6 +38,7 @@ from snapkafka.store import Folder, Store
 from snapkafka.wire.headers import ledger_id
 
 from . import checks, deltas, invariants, tables, writing
+from .checks import Checked
 from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
 from .lookups import Lookups
@@ -86,6 +87,7 @@ def assemble(
     namespace: str,
     base: Base | None = None,
     wanted: Iterable[Invariant] = (),
+    strangers: tuple[OpenEntry, ...] = (),
     restorable: RestorableEntry | None = None,
     meter: Meter | None = None,
     say: Callable[[str], None] = lambda text: None,
@@ -100,6 +102,7 @@ def assemble(
         namespace: of the ledger, for the manifest.
         base: what an incremental snapshot builds on (`parents.find_base`); None: its state is made as a whole.
         wanted: invariants to check (V6).
+        strangers: groups that read outputs (`kafka.strangers`); they count where inputs hold external records.
         restorable: how long the log holds what it needs, for the manifest.
         meter: measures the work.
         say: hears what is being done.
@@ -134,7 +137,7 @@ def assemble(
             )
             written = _write(pool, records, lookups, base, settings.decoding, folder, ranges)
             sums = clock.timed("digests", lambda: writing.digests(written))
-            outcomes, held = looked.result()
+            outcomes, held, external = looked.result()
         seen = written if base is None else _with_state(spark, written, base, store)
         outcomes += clock.timed("invariants", lambda: invariants.check(spark, wanted, seen))
         entries = clock.timed(
@@ -153,6 +156,7 @@ def assemble(
             outcomes=outcomes,
             wanted=wanted,
             ranges=ranges,
+            open_groups=strangers if external else (),
             restorable=restorable,
             clock=clock,
         )
@@ -167,7 +171,7 @@ def verify(
     wanted: Iterable[Invariant] = (),
     meter: Meter | None = None,
     say: Callable[[str], None] = lambda text: None,
-) -> list[CheckOutcome]:
+) -> Checked:
     """Run the checks from the log alone; records that are gone are findings here, and no error.
 
     Args:
@@ -182,10 +186,11 @@ def verify(
     lookups = Lookups(spark, view)
     kept = _read(spark, ranges, settings, meter, view.topics_read, light=not wanted)
     with sized(spark, _offsets(ranges)), kept as records:
-        outcomes, _ = _check(spark, records, lookups, ranges, settings)
+        checked = _check(spark, records, lookups, ranges, settings)
         if wanted:
-            outcomes += invariants.check(spark, wanted, _unwritten(records, lookups, settings.decoding))
-    return outcomes
+            of_tables = invariants.check(spark, wanted, _unwritten(records, lookups, settings.decoding))
+            checked = checked._replace(outcomes=checked.outcomes + of_tables)
+    return checked
 
 
 def ask(
@@ -202,7 +207,7 @@ def ask(
 
 def _check(
     spark: SparkSession, records: DataFrame, lookups: Lookups, ranges: list[ReadRange], settings: Settings
-) -> tuple[list[CheckOutcome], dict[TopicPartition, StateFacts]]:
+) -> Checked:
     """The checks of the log, on its records and, where need be, on a second look at it."""
 
     def still_there(wanted: Collection[ReadRange]) -> set[TopicPartition]:

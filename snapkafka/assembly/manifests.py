@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 import snapkafka
-from snapkafka.checks import CheckOutcome, ReadRange, Witness, decide
+from snapkafka.checks import CheckOutcome, ReadRange, Verdict, Witness, decide
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
     CheckEntry,
     InvariantEntry,
     LedgerEntry,
     Manifest,
+    OpenEntry,
     ParentEntry,
     ReadEntry,
     RestorableEntry,
@@ -27,7 +28,7 @@ from snapkafka.manifest import (
 )
 from snapkafka.protocol.captured import Captured
 
-__all__ = ["Clock", "check_entries", "manifest_of"]
+__all__ = ["Clock", "check_entries", "manifest_of", "verdict_of"]
 
 _T = TypeVar("_T")
 
@@ -64,6 +65,7 @@ def manifest_of(
     outcomes: Sequence[CheckOutcome],
     wanted: Sequence[Invariant],
     ranges: Sequence[ReadRange],
+    open_groups: tuple[OpenEntry, ...],
     restorable: RestorableEntry | None,
     clock: Clock,
 ) -> Manifest:
@@ -73,13 +75,14 @@ def manifest_of(
         spark: its version.
         outcomes: of the checks; the verdict follows from them.
         ranges: what was read.
+        open_groups: see `Manifest.open`.
     """
     return Manifest(
         id=captured.id,
         attempt=captured.attempt,
         epoch=captured.epoch,
         namespace=namespace,
-        verdict=decide(outcomes, replays=captured.replays, contaminated=captured.contaminated),
+        verdict=verdict_of(captured, outcomes, open_groups),
         content=content_digest(tables, parents),
         ledger=ledger,
         times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
@@ -90,6 +93,7 @@ def manifest_of(
         read=tuple(ReadEntry(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in ranges),
         parents=parents,
         settled=settled,
+        open=open_groups,
         isolation=isolation,
         restorable=restorable,
         versions={
@@ -97,6 +101,18 @@ def manifest_of(
             "python": platform.python_version(),
             "spark": spark,
         },
+    )
+
+
+def verdict_of(
+    captured: Captured, outcomes: Iterable[CheckOutcome], open_groups: Iterable[OpenEntry]
+) -> Verdict:
+    """What follows for a snapshot."""
+    return decide(
+        outcomes,
+        replays=captured.replays,
+        open_groups=(entry.group for entry in open_groups),
+        contaminated=captured.contaminated,
     )
 
 

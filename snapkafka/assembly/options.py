@@ -80,6 +80,13 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="offsets to look at past the snapshot's ends",
     )
+    add(
+        "--sink",
+        action="append",
+        default=[],
+        metavar="GROUP",
+        help="a consumer group without snapkafka that writes nothing back to inputs; * for all; repeat it",
+    )
     add("--verify-only", action="store_true", help="verify again, from a manifest and the log alone")
     add(
         "--manifest",

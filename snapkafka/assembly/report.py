@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from snapkafka.checks import Status
 from snapkafka.kafka.lasting import in_words
-from snapkafka.manifest import Manifest, RestorableEntry
+from snapkafka.kafka.strangers import unseen_path
+from snapkafka.manifest import Manifest, OpenEntry, RestorableEntry
 
 from .progress import Work
 
@@ -38,6 +39,7 @@ def verified(manifest: Manifest, path: str, work: Work) -> dict[str, Any]:
         "epoch": manifest.epoch,
         "verdict": str(manifest.verdict),
         "contaminated": manifest.captured.contaminated,
+        "open": [asdict(entry) for entry in manifest.open],
         "restorable": None if manifest.restorable is None else asdict(manifest.restorable),
         "checks": [asdict(check) for check in manifest.checks],
         "manifest": path,
@@ -50,6 +52,7 @@ def report(told: dict[str, Any]) -> Iterator[str]:
     yield f"{told['id']} (epoch {told['epoch']}): {told['verdict']}"
     if told["contaminated"]:
         yield f"  nobody can prove it: {told['contaminated']}"
+    yield from (f"  open:     {unseen_path(OpenEntry(**entry))}" for entry in told["open"])
     run = [check for check in told["checks"] if check["run"]]
     skipped = ", ".join(check["name"] for check in told["checks"] if not check["run"])
     yield "  checks:   " + ", ".join(f"{c['name']} {c['status']}" for c in run) + f"; not run: {skipped}"

@@ -58,11 +58,13 @@ COUNTED: Final = tuple(rule for rule in Suspicion._fields if rule != "last_missi
 
 class Look(NamedTuple):
     """What is worth a second look, and what the changelogs hold, for V3. `untold`: there are records of processes that
-    the snapshot knows, and none of them says which event it comes from (`cause=False`): V5 has nothing to look at."""
+    the snapshot knows, and none of them says which event it comes from (`cause=False`): V5 has nothing to look at.
+    `external`: how many records of inputs have no header of ours."""
 
     suspicion: Suspicion
     held: dict[TopicPartition, StateFacts]
     untold: bool = False
+    external: int = 0
 
 
 def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
@@ -78,7 +80,8 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
     due = {(tp, end.process) for tp, end, _ in lookups.view.last_in_flight()}
     suspicion = Suspicion(**counts, last_missing=len(due) - sum(run.due for run in runs))
     untold = any(run.of_ours for run in runs) and not any(run.caused for run in runs)
-    return Look(suspicion, {tp: _facts(of_place) for tp, of_place in by_place.items()}, untold)
+    held = {tp: _facts(of_place) for tp, of_place in by_place.items()}
+    return Look(suspicion, held, untold, sum(run.external for run in runs))
 
 
 def _in_turn(stamps: DataFrame, lookups: Lookups) -> DataFrame:
@@ -186,6 +189,7 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
             _count(is_due).alias("due"),
             _count(later_cause).alias("later_cause"),
             _count(earlier_cause).alias("earlier_cause"),
+            _count(fn.col("process").isNull() & ~fn.col("only_state")).alias("external"),
             _count(known & ~marker).alias("of_ours"),
             _count(fn.col("cause_offset").isNotNull()).alias("caused"),
             fn.min("offset").alias("first"),

@@ -20,6 +20,7 @@ __all__ = [
     "Namespace",
     "Parameters",
     "SchemaRegistry",
+    "Sinks",
     "Storage",
     "Unpickle",
     "moment_ms",
@@ -54,6 +55,14 @@ Parameters = Annotated[
 ]
 Isolation = Annotated[
     str, typer.Option("--isolation", help="read_uncommitted takes what was aborted for sent.")
+]
+Sinks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sink",
+        metavar="GROUP",
+        help="A consumer group without snapkafka that writes nothing back to inputs; * for all; repeat it.",
+    ),
 ]
 Codecs = Annotated[
     list[str] | None,

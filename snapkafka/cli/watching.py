@@ -23,6 +23,7 @@ from .options import (
     Namespace,
     Parameters,
     SchemaRegistry,
+    Sinks,
     Unpickle,
 )
 from .progress import say
@@ -71,6 +72,7 @@ def watch(
         int, typer.Option("--ttl", help="A snapshot that is not captured in so many milliseconds fails.")
     ] = 5_000,
     isolation: Isolation = "",
+    sinks: Sinks = None,
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
@@ -91,6 +93,7 @@ def watch(
             ttl_ms=ttl_ms,
             who=f"{getpass.getuser()}@{socket.gethostname()}",
             isolation=isolation,
+            sinks=sinks or (),
             codecs=codecs or (),
             unpickle=unpickle,
             avro=avro or (),

@@ -16,7 +16,7 @@ from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, DependencyMissingError, InternalError, SnapkafkaError, all_errors
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry
+from snapkafka.manifest import CheckEntry, OpenEntry, RestorableEntry, WitnessEntry
 
 from .finding import manifest_places
 
@@ -48,6 +48,7 @@ class Assembled:
     positions_committed: bool = False
     positions_why_not: str = ""
     restorable: RestorableEntry | None = None
+    open: tuple[OpenEntry, ...] = ()
     work: Work | None = None
 
 
@@ -61,6 +62,7 @@ async def assemble(
     asked: Sequence[str] = (),
     parameters: Sequence[str] = (),
     isolation: str = "",
+    sinks: Sequence[str] = (),
     codecs: Sequence[str] = (),
     unpickle: bool = False,
     avro: Sequence[str] = (),
@@ -79,6 +81,7 @@ async def assemble(
         asked: the same, in their place, for what need not hold: it is answered, and no check of the snapshot.
         parameters: `name=value`, for the invariants.
         isolation: "read_uncommitted" takes what was aborted for sent; empty: committed.
+        sinks: groups without snapkafka that read outputs and write nothing back to inputs; `*` for all.
         codecs: modules to import where the data is, for the codecs that they register with Faust.
         unpickle: load pickles, which executes whatever they hold.
         avro: `name=file`: schemas by `TOPIC-key`, `TOPIC-value`, or their number in a schema registry.
@@ -100,7 +103,7 @@ async def assemble(
     return await _job(
         [
             *arguments,
-            *_options(invariants, parameters, isolation, max_mb_s),
+            *_options(invariants, parameters, isolation, sinks, max_mb_s),
             *_decoding(codecs, unpickle, avro),
         ],
         say,
@@ -119,6 +122,7 @@ async def verify(
     invariants: Sequence[str] = (),
     parameters: Sequence[str] = (),
     isolation: str = "",
+    sinks: Sequence[str] = (),
     codecs: Sequence[str] = (),
     unpickle: bool = False,
     avro: Sequence[str] = (),
@@ -135,6 +139,7 @@ async def verify(
             manifest lies.
         manifest: the manifest itself: then neither namespace nor ledger is needed.
         record: write the verdict to the ledger.
+        sinks: as for `assemble`.
         codecs, unpickle, avro, schema_registry: as for `assemble`, where invariants look at what they decode.
         max_mb_s, say, progress: as for `assemble`.
 
@@ -149,7 +154,7 @@ async def verify(
     return await _job(
         [
             *arguments,
-            *_options(invariants, parameters, isolation, max_mb_s),
+            *_options(invariants, parameters, isolation, sinks, max_mb_s),
             *_decoding(codecs, unpickle, avro),
         ],
         say,
@@ -159,10 +164,15 @@ async def verify(
 
 
 def _options(
-    invariants: Sequence[str], parameters: Sequence[str], isolation: str, max_mb_s: float | None
+    invariants: Sequence[str],
+    parameters: Sequence[str],
+    isolation: str,
+    sinks: Sequence[str],
+    max_mb_s: float | None,
 ) -> list[str]:
     options = [part for item in invariants for part in ("--invariants", item)]
     options += [part for item in parameters for part in ("--set", item)]
+    options += [part for group in sinks for part in ("--sink", group)]
     if max_mb_s is not None and not 0 < max_mb_s < math.inf:
         raise BadInputError(f"{max_mb_s:g} megabytes a second is no rate", hint="check --max-mb-s")
     options += [] if max_mb_s is None else ["--max-mb-s", f"{max_mb_s:g}"]
@@ -246,6 +256,9 @@ def _assembled(told: Mapping[str, Any]) -> Assembled:
         positions_committed=told.get("positions_committed", False),
         positions_why_not=told.get("positions_why_not", ""),
         restorable=RestorableEntry(**told["restorable"]) if told.get("restorable") else None,
+        open=tuple(
+            OpenEntry(group=item["group"], topics=tuple(item["topics"])) for item in told.get("open", ())
+        ),
         work=Work(**{**told["work"], "checks": tuple(told["work"]["checks"])}) if "work" in told else None,
     )
 

@@ -97,6 +97,7 @@ async def watch(
     ttl_ms: int = 5_000,
     who: str = "",
     isolation: str = "",
+    sinks: Sequence[str] = (),
     codecs: Sequence[str] = (),
     unpickle: bool = False,
     avro: Sequence[str] = (),
@@ -114,7 +115,7 @@ async def watch(
         every_ms: from one trigger to the next; where a round takes longer, the next one begins when it ends.
         timeout_ms: for all of it; None: for ever.
         keep_last: remove the snapshots that were taken here, all but those that `prune` would keep with this number.
-        isolation, codecs, unpickle, avro, schema_registry: as for `assemble`.
+        isolation, sinks, codecs, unpickle, avro, schema_registry: as for `assemble`.
         told: hears of each round.
         say: hears each line of an assembly's progress.
 
@@ -141,6 +142,7 @@ async def watch(
             asked=[until],
             parameters=parameters,
             isolation=isolation,
+            sinks=sinks,
             codecs=codecs,
             unpickle=unpickle,
             avro=avro,

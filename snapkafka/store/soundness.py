@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Final
 
-from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Verdict, decide
+from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, decide
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import CheckEntry, FileEntry, Manifest, TableEntry, content_digest
 
@@ -170,14 +170,14 @@ def _contradiction(check: CheckEntry) -> Iterator[str]:
 
 
 def _wrong_verdict(manifest: Manifest) -> Iterator[str]:
-    """The verdict follows from the checks; which groups left it open, no manifest says."""
+    """The verdict follows from the checks, and from the groups that leave it open."""
     outcomes = [
         CheckOutcome(check=check.name, status=Status(check.status), noted=check.noted)
         for check in manifest.checks
         if check.run
     ]
     cut = manifest.captured
-    verdict = decide(outcomes, replays=cut.replays, contaminated=cut.contaminated)
-    allowed = {verdict, Verdict.VERIFIED_OPEN} if verdict.good else {verdict}
-    if manifest.verdict not in allowed:
+    groups = [entry.group for entry in manifest.open]
+    verdict = decide(outcomes, replays=cut.replays, open_groups=groups, contaminated=cut.contaminated)
+    if manifest.verdict != verdict:
         yield f"verdict is {manifest.verdict}, and its checks give {verdict}"

@@ -171,6 +171,7 @@ def play(
     later_cause: bool = False,
     calm: bool = False,
     lost: int = 0,
+    external: bool = True,
 ) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it.
 
@@ -178,13 +179,20 @@ def play(
         red_received: let alpha take in a red record (orders[0] offset 8) before it cuts: what must never be.
         later_cause: let alpha write its table (balances[0] offset 2) for an event that it has yet to take in.
         calm: let no event of alpha run at its cut: the state of balances[0] ends with offset 6, red begins at 7.
+        external: False: what clients without snapkafka send comes from beta in their place.
         lost: let so many of alpha's records to balances[0] be lost, the first of them behind its cut.
     """
-    return asyncio.run(_play(bootstrap, namespace, red_received, later_cause, calm, lost))
+    return asyncio.run(_play(bootstrap, namespace, red_received, later_cause, calm, lost, external))
 
 
 async def _play(
-    bootstrap: str, namespace: str, red_received: bool, later_cause: bool, calm: bool, lost: int
+    bootstrap: str,
+    namespace: str,
+    red_received: bool,
+    later_cause: bool,
+    calm: bool,
+    lost: int,
+    external: bool,
 ) -> Stage:
     connection = Connection(bootstrap=bootstrap)
     ledger, admin = KafkaLedger(connection, namespace), KafkaTopicAdmin(connection)
@@ -201,7 +209,7 @@ async def _play(
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
         old, a, b = await _join(stage, ids)
         stage.players = (a, b)
-        _white(stage, old, a, b, later_cause)
+        _white(stage, old, a, b, later_cause, external)
         await _cut(stage, a, b, red_received, calm, lost)
         stage.captured = stage.state.captured(stage.epoch)
         return stage
@@ -231,18 +239,22 @@ async def _join(stage: Stage, ids: dict[str, str]) -> tuple[Sender, Sender, Send
     return old, a, b
 
 
-def _white(stage: Stage, old: Sender, a: Sender, b: Sender, later_cause: bool) -> None:
+def _white(stage: Stage, old: Sender, a: Sender, b: Sender, later_cause: bool, external: bool) -> None:
     """What is sent before the cut. Offsets are in the order of the lines."""
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
-    stage.send(orders, b"client", b'{"amount": 1}')  # orders 0: external, done
+    client: Stage | Sender = stage if external else b
+    client.send(orders, b"client", b'{"amount": 1}')  # orders 0: external, done
     b.send(orders, b'"x"', b'{"amount": 5}')  # orders 1: done
     b.send(orders, b'"x"', b'{"amount": 7}', more=[("trace", b"1"), ("trace", b"2")])  # orders 2: in flight
-    stage.send(orders, b"client", b'{"amount": 2}')  # orders 3: external
+    client.send(orders, b"client", b'{"amount": 2}')  # orders 3: external
     old.send(orders, None, b"left behind")  # orders 4: of a process that left, no JSON, no key: in flight
     b.send(orders, b"\xff\xfe", b"\x80\x81")  # orders 5: no text at all, in flight
     b.send(orders, b'"y"', None)  # orders 6: no value, in flight; b's last white one
     copied = [("_sk", a.header(back, 0, 0))]
-    stage.send(orders, b"copied", b"header of another place", copied)  # orders 7: external
+    if external:
+        stage.send(orders, b"copied", b"header of another place", copied)  # orders 7: external
+    else:
+        b.send(orders, b"copied", b"header of another place", more=[*copied])
 
     a.send(back, b'"x"', b'"a text"')  # credits 0: text, in flight
     old.send(back, b"1", b"2")  # credits 1: started out of turn

@@ -148,7 +148,7 @@ def test_v5_is_not_run_where_no_record_tells_its_cause(spark: SparkSession) -> N
 
     def run_on(records: list[LogRecord]) -> list[str]:
         stamps, lookups = _stamps(spark, replace(world, records=records))
-        outcomes, _ = in_spark.run(stamps, lookups, reading_ranges(lookups.view), lambda wanted: set())
+        outcomes, *_ = in_spark.run(stamps, lookups, reading_ranges(lookups.view), lambda wanted: set())
         return [entry.name for entry in check_entries(outcomes) if entry.run]
 
     silent = [record._replace(cause=None) for record in world.records]

@@ -113,7 +113,7 @@ def _verified(spark: SparkSession, played: Played, runs: list[Written]) -> dict[
     cut = promised(captured(_whole(runs)), uncompacted_ms=real_logs.LAG_MS)
     looked = facts.look(connection, cut, isolation="read_committed", triggered_ms=played.began_ms)
     settings = job.Settings(bootstrap=played.bootstrap, ledger=real_logs.LEDGER, isolation="read_committed")
-    return {found.check: found for found in job.verify(spark, asyncio.run(looked), settings)}
+    return {found.check: found for found in job.verify(spark, asyncio.run(looked), settings).outcomes}
 
 
 @pytest.fixture(autouse=True)

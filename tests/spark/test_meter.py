@@ -185,8 +185,8 @@ def test_what_is_damaged_is_found_with_the_meter_on_as_without(
             view = desk.look(captured, "read_uncommitted")
             settings = job.Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
         metered = Meter(spark, captured.id, told.append)
-        seen = job.verify(spark, view, settings, wanted=wanted, meter=metered)
-        assert seen == job.verify(spark, view, settings, wanted=wanted)
+        seen = job.verify(spark, view, settings, wanted=wanted, meter=metered).outcomes
+        assert seen == job.verify(spark, view, settings, wanted=wanted).outcomes
         failed = {one.check: one.witnesses[0] for one in seen if one.status == "failed"}
         found = {check: (first.topic, first.partition, first.offset) for check, first in failed.items()}
         assert found == places

@@ -389,7 +389,7 @@ async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Looked:
     source = read_ranges(spark, read, bootstrap=bootstrap, isolation="read_committed")
     seen, lookups = stamps(stamped(source, ledger_id=LEDGER)).persist(), Lookups(spark, view)
     found, _ = bounds_findings(view)
-    suspicion, held, _ = first_look(seen, lookups)
+    suspicion, held, *_ = first_look(seen, lookups)
     rows = checks.findings(seen, lookups, suspicion).collect()
     found += [Finding(*row) for row in rows]
     of_state, _ = state_checks.findings(

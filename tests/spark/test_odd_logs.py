@@ -80,7 +80,7 @@ def verified(spark: SparkSession, stage: Stage) -> dict[str, CheckOutcome]:
         settings = job.Settings(
             bootstrap=stage.bootstrap, ledger=desk.ledger(captured), isolation="read_committed"
         )
-        return {found.check: found for found in job.verify(spark, view, settings)}
+        return {found.check: found for found in job.verify(spark, view, settings).outcomes}
 
 
 def rows(manifest: Manifest, folder: Path, table: str) -> list[dict[str, Any]]:

@@ -241,7 +241,7 @@ def verified(spark: SparkSession, *cuts: tuple[Topic, int], uncompacted_ms: int 
             triggered_ms=an_hour_ago,
         )
     )
-    outcomes = job.verify(spark, view, job.Settings(bootstrap=bootstrap, ledger=LEDGER))
+    outcomes = job.verify(spark, view, job.Settings(bootstrap=bootstrap, ledger=LEDGER)).outcomes
     (of_state,) = [outcome for outcome in outcomes if outcome.check == "V3"]
     return of_state
 

@@ -1,0 +1,63 @@
+"""Paths that nobody can see: consumer groups without snapkafka that read what ours write.
+
+Such a group may write back what it made of it, without a header of ours. Kafka does not say who wrote a record, so it
+takes two things: somebody who reads outputs, and records from nobody with snapkafka in what the snapshot's inputs hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.manifest import OpenEntry
+from snapkafka.ports import TopicAdmin
+from snapkafka.protocol.captured import Captured
+
+from .triggering import OWN_GROUPS
+
+__all__ = ["ANY", "strangers", "unseen_path"]
+
+#: In the place of a group: all of them.
+ANY: Final = "*"
+
+
+async def strangers(
+    admin: TopicAdmin, captured: Captured, *, known: Collection[str] = (), sinks: Collection[str] = ()
+) -> tuple[OpenEntry, ...]:
+    """Groups that read what the snapshot's processes write, and are none of its apps, by name.
+
+    Args:
+        known: more apps with snapkafka, outside the snapshot's scope: what they write has colours.
+        sinks: groups that write nothing back, as somebody has said who knows; `*`: whoever there is.
+
+    Returns:
+        one entry without a name where groups may not be seen.
+    """
+    if ANY in sinks:
+        return ()
+    apps = {cut.app for cut in captured.processes} | {source.app for source in captured.inputs} | {*known}
+    changelogs = {cut.topic for cut in captured.changelogs}
+    written = {end.topic for end in captured.senders if end.last_seq >= 0} - changelogs
+    if not written:
+        return ()
+    try:
+        groups = await admin.groups()
+    except LedgerUnusableError:
+        return (OpenEntry(group=""),)
+    return tuple(
+        OpenEntry(group=group.name, topics=tuple(sorted(written & (group.topics or frozenset()))))
+        for group in groups
+        if group.name not in apps
+        and group.name not in sinks
+        and not group.name.startswith(OWN_GROUPS)
+        and (group.topics is None or written & group.topics)
+    )
+
+
+def unseen_path(entry: OpenEntry) -> str:
+    """What a person reads of it."""
+    if not entry.group:
+        return "groups may not be seen (it takes DESCRIBE on the cluster); inputs hold records of nobody with snapkafka"
+    read = f"reads {', '.join(entry.topics)}" if entry.topics else "reads nobody can tell what"
+    return f"group {entry.group} {read} without snapkafka, and may be who writes to inputs (--sink if it does not)"

@@ -1,0 +1,107 @@
+"""VERIFIED_OPEN: groups without snapkafka read outputs, and inputs hold records that nobody with snapkafka sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly import job
+from snapkafka.assembly.command import main
+from snapkafka.assembly.desk import Desk
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import Manifest, OpenEntry
+from snapkafka.store import LocalStore
+from snapkafka.store.soundness import contradictions
+from snapkafka.testing import Broker
+from tests.spark.scene import Stage, play
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def read_as(group: str, stage: Stage, name: str) -> None:
+    """A group of clients has read this topic, and is away."""
+    consumer = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": group, "log_level": 0})
+    consumer.commit(offsets=[KafkaPartition(stage.topic(name), 0, 1)], asynchronous=False)
+    consumer.close()
+
+
+@pytest.fixture(scope="module")
+def stage(kafka: Broker) -> Stage:
+    stage = play(kafka.bootstrap, f"str{os.getpid()}", calm=True)
+    read_as(f"{stage.namespace}-bank", stage, "credits")
+    read_as(
+        f"{stage.namespace}-audit", stage, "balances"
+    )  # a changelog: what is read there is nobody's message
+    return stage
+
+
+def assembled(spark: SparkSession, stage: Stage, folder: Path, *sinks: str) -> Manifest:
+    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
+        captured = desk.captured(f"{stage.namespace}-snap")
+        view = desk.look(captured, "read_committed")
+        settings = job.Settings(
+            bootstrap=stage.bootstrap, ledger=desk.ledger(captured), isolation="read_committed"
+        )
+        strangers = desk.strangers(captured, sinks)
+        store = LocalStore(folder)
+        return job.assemble(spark, view, settings, store, namespace=stage.namespace, strangers=strangers)
+
+
+def test_a_path_that_nobody_can_see_is_named(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
+    manifest = assembled(spark, stage, tmp_path)
+    bank = OpenEntry(group=f"{stage.namespace}-bank", topics=(stage.topic("credits"),))
+    assert (manifest.verdict, manifest.open) == ("VERIFIED_OPEN", (bank,))
+    assert list(contradictions(manifest)) == []
+    for untrue in (replace(manifest, verdict="VERIFIED"), replace(manifest, open=())):
+        assert any("verdict is" in flaw for flaw in contradictions(untrue)), "the files tell of it too"
+
+
+def test_a_group_that_is_said_to_write_nothing_back_leaves_nothing_open(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+) -> None:
+    manifest = assembled(spark, stage, tmp_path, f"{stage.namespace}-bank")
+    assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
+
+
+def test_where_everything_in_the_inputs_has_a_known_sender_nothing_came_by_unseen(
+    spark: SparkSession, kafka: Broker, tmp_path: Path
+) -> None:
+    stage = play(kafka.bootstrap, f"strn{os.getpid()}", calm=True, external=False)
+    read_as(f"{stage.namespace}-bank", stage, "credits")
+    manifest = assembled(spark, stage, tmp_path)
+    assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
+
+
+def test_verification_looks_for_them_again_and_remembers_those_of_then(
+    spark: SparkSession, stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A group that has ended is forgotten by the broker some day; what it read before was read all the same."""
+    manifest = assembled(spark, stage, tmp_path)
+    long_gone = OpenEntry(group="long-gone", topics=(stage.topic("credits"),))
+    store, place = LocalStore(tmp_path), tmp_path / f"{manifest.id}.json"
+    text = json.loads(place.read_text())
+    text["open"] = [{"group": "long-gone", "topics": [*long_gone.topics]}]
+    place.write_text(json.dumps(text))
+    assert store.read(manifest.id).open == (long_gone,)
+
+    def verify(*sinks: str) -> tuple[int, str, list[str]]:
+        capsys.readouterr()
+        named = [part for sink in sinks for part in ("--sink", sink)]
+        status = main(["--bootstrap", stage.bootstrap, "--verify-only", "--manifest", str(place), *named])
+        said = capsys.readouterr().out
+        (verdict,) = re.findall(r"\): (\w+)$", said, re.MULTILINE)
+        return status, verdict, re.findall(r"open: +group (\S+) reads", said)
+
+    bank = f"{stage.namespace}-bank"
+    assert verify() == (0, "VERIFIED_OPEN", ["long-gone", bank])
+    assert verify(bank) == (0, "VERIFIED_OPEN", ["long-gone"])
+    assert verify(bank, "long-gone") == (0, "VERIFIED", [])
+    assert verify("*") == (0, "VERIFIED", [])

@@ -1,0 +1,88 @@
+"""Who may write back to inputs what it has read of outputs, without anybody seeing it."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.strangers import strangers, unseen_path
+from snapkafka.manifest import OpenEntry
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
+from tests.fakes import FakeAdmin, FakeGroup
+
+
+def sent(topic: str, last_seq: int = 0) -> SenderEnd:
+    return SenderEnd(process=1, topic=topic, partition=0, white_end=1, last_seq=last_seq)
+
+
+CAPTURED = Captured(
+    id="one",
+    attempt=1,
+    epoch=7,
+    type="full",
+    parent="",
+    storage="",
+    processes=(ProcessCut(process=1, app="shop"),),
+    inputs=(
+        InputCut(
+            app="shop",
+            topic="orders",
+            topic_id="",
+            partition=0,
+            position=0,
+            noted=0,
+            low=0,
+            log_end=0,
+            receiver=1,
+        ),
+    ),
+    senders=(sent("bills"), sent("letters"), sent("shop-changelog"), sent("only-a-marker", last_seq=-1)),
+    changelogs=(
+        ChangelogCut(
+            app="shop", table="t", topic="shop-changelog", topic_id="", partition=0, end=1, process=1
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("group", "reads", "found"),
+    [
+        ("bank", {"bills", "elsewhere"}, ("bills",)),
+        ("bank", {"letters", "bills"}, ("bills", "letters")),
+        ("bank", None, ()),  # it may read anything
+        ("shop", {"bills"}, None),  # an app of the snapshot
+        ("neighbour", {"bills"}, None),  # an app with snapkafka that is not in its scope
+        ("snapkafka.ns.shop", {"bills"}, None),  # positions that we have committed ourselves
+        ("bank", {"orders"}, None),  # an input that nobody of ours writes to
+        ("bank", {"shop-changelog"}, None),
+        ("bank", {"only-a-marker"}, None),
+        ("archive", {"bills"}, None),  # said to write nothing back
+    ],
+)
+async def test_who_reads_outputs_without_snapkafka(
+    group: str, reads: set[str] | None, found: tuple[str, ...] | None
+) -> None:
+    admin = FakeAdmin(known_groups=[FakeGroup(group, None if reads is None else frozenset(reads))])
+    seen = await strangers(admin, CAPTURED, known={"neighbour"}, sinks=["archive"])
+    assert seen == (() if found is None else (OpenEntry(group=group, topics=found),))
+
+
+async def test_whoever_there_is_writes_nothing_back() -> None:
+    admin = FakeAdmin(failure=LedgerUnusableError("no right"))
+    assert await strangers(admin, CAPTURED, sinks=["*"]) == ()
+
+
+async def test_groups_that_may_not_be_seen_are_no_proof_that_there_are_none() -> None:
+    (entry,) = await strangers(FakeAdmin(failure=LedgerUnusableError("no right")), CAPTURED)
+    assert entry == OpenEntry(group="")
+    assert "DESCRIBE" in unseen_path(entry)
+    with pytest.raises(BrokerUnavailableError):
+        await strangers(FakeAdmin(failure=BrokerUnavailableError("gone")), CAPTURED)
+
+
+def test_what_a_person_reads() -> None:
+    assert unseen_path(OpenEntry(group="bank", topics=("bills", "letters"))) == (
+        "group bank reads bills, letters without snapkafka, and may be who writes to inputs (--sink if it does not)"
+    )
+    assert "reads nobody can tell what" in unseen_path(OpenEntry(group="bank"))
