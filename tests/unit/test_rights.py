@@ -27,7 +27,7 @@ async def test_names_are_those_of_the_ledger(cluster: FakeCluster) -> None:
     assert list(dict.fromkeys(right.role for right in found.rights)) == ROLES
     of_assembly = {right.names: right for right in found.rights if right.role == "assembly"}
     topics_and_groups = {("_snapkafka.ns",), ("orders", "bills"), ("orders",), ("snapkafka.ns.",)}
-    assert set(of_assembly) == topics_and_groups | {("kafka-cluster",)}
+    assert set(of_assembly) == topics_and_groups | {("kafka-cluster",), ("*",)}
     assert of_assembly["snapkafka.ns.",].command == (
         "kafka-acls.sh --bootstrap-server BROKER --add --allow-principal User:ASSEMBLY --operation Read "
         "--group snapkafka.ns. --resource-pattern-type prefixed"
