@@ -178,7 +178,7 @@ async def test_r15_classic_is_refused_where_nothing_can_be_marked(caplog: pytest
         await app.on_start()
     assert "failed to start" in caplog.text
     assert "classic needs markers" in caplog.text
-    assert not await driver.wait_for_identity()
+    assert not await driver.waiting.for_identity()
 
 
 class FakeConsumer:

@@ -12,8 +12,7 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust import driver as of_driver
-from snapkafka.drivers.faust import patience, scribe
+from snapkafka.drivers.faust import patience, scribe, waiting
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.incoming import Incoming
 from snapkafka.errors import BrokerUnavailableError
@@ -99,7 +98,7 @@ class Service:
         await self.driver.start(self.ledger, FakeAdmin())
         await self.driver.join(Hello(n=0, app="shop", host="box", pid=7, inputs=(INPUT,)))
         self.driver.feed(InputsGiven(generation=1, inputs=(GIVEN,), changelogs=()))
-        assert await self.driver.wait_for_inputs()
+        assert await self.driver.waiting.for_inputs()
 
     def message(self, offset: int, epoch: int) -> Any:
         header = wire.stamp(7, wire.tp_check("in", 0), epoch, 99, offset)
@@ -115,9 +114,9 @@ class Service:
 
 @pytest.fixture
 async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
-    for module in (patience, of_driver):
+    for module in (patience, waiting):
         monkeypatch.setattr(module, "LEDGER_WAIT_S", 0.2)
-    for module in (scribe, of_driver):
+    for module in (scribe, waiting):
         monkeypatch.setattr(module, "RETRY_S", 0.01)
     made = Service()
     await made.join()
@@ -155,14 +154,16 @@ async def test_r15_who_is_absent_does_not_come_back_before_it_has_read_of_what_i
     """Its inputs are announced by then, and the trigger of a red record that it took in stands behind that."""
     service.ledger.back.clear()
     service.driver.feed(InputsGiven(generation=2, inputs=(GIVEN,), changelogs=()))
-    assert not await service.driver.wait_for_inputs()
+    assert not await service.driver.waiting.for_inputs()
     announced = service.ledger.put(None)  # stands for what is in the ledger by then
     epoch = service.ledger.put(Trigger(n=1, id="red while it was absent")) + 1
     await service.take(0, epoch)
     assert service.came == [0]
-    service.driver._missed.remove(service.driver._announced)  # as if they had been announced already
+    service.driver.waiting._missed.remove(
+        service.driver.waiting._announced
+    )  # as if they had been announced already
     assert service.driver.machine.ledger.end <= announced
-    service.driver._notify()
+    service.driver.waiting.told()
     assert service.driver.machine.absent
     service.ledger.back.set()
     await until(lambda: not service.driver.machine.absent and bool(service.said(Abort)))
@@ -236,7 +237,7 @@ async def test_r9_inputs_that_run_unannounced_spoil_every_snapshot_until_they_ar
     """They were given while the ledger was away, and Faust does not wait for long."""
     service.ledger.back.clear()
     service.driver.feed(InputsGiven(generation=2, inputs=(GIVEN,), changelogs=()))
-    assert not await service.driver.wait_for_inputs()
+    assert not await service.driver.waiting.for_inputs()
     assert service.driver.machine.absent
     epoch = service.ledger.put(Trigger(n=1, id="before it is known")) + 1
     service.ledger.back.set()

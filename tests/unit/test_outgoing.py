@@ -261,7 +261,7 @@ async def test_r15_who_is_declared_dead_while_a_send_waits_harms_no_send(joins_a
         done.set_result(SimpleNamespace(offset=len(stamps) - 1))
         return done
 
-    async def wait_for_identity() -> bool:
+    async def joined() -> bool:
         if joins_again:
             hello = Hello(n=2, app="p")
             driver.feed(Joined(hello=hello))
@@ -269,7 +269,7 @@ async def test_r15_who_is_declared_dead_while_a_send_waits_harms_no_send(joins_a
         return driver.machine.process is not None
 
     driver.outgoing._send = remember
-    driver.wait_for_identity = wait_for_identity  # type: ignore[attr-defined]
+    driver.waiting = SimpleNamespace(for_identity=joined)  # type: ignore[attr-defined]
     old = driver.machine.process
     driver.producer.hold.clear()  # a full batch
     first, second = driver.spawn(send(driver)), driver.spawn(send(driver))
@@ -298,7 +298,7 @@ async def test_what_entered_in_an_earlier_life_and_leaves_without_a_stamp_is_wai
     ) -> Any:
         left.append(headers)
 
-    driver.wait_for_identity = in_vain  # type: ignore[attr-defined]
+    driver.waiting = SimpleNamespace(for_identity=in_vain)  # type: ignore[attr-defined]
     driver.outgoing._send = plain
     effect, machine = driver.machine.send_entered(None), driver.machine
     old = machine.process

@@ -13,11 +13,11 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from snapkafka.errors import SnapkafkaError, TriggerRefusedError
+from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.logs import about
@@ -33,14 +33,12 @@ from snapkafka.protocol.actions import (
     TurnedRed,
 )
 from snapkafka.protocol.events import (
-    CameBack,
     CutTimed,
     EndsSeen,
     Event,
     Joined,
     StopAsked,
     TimerExpired,
-    WentAbsent,
 )
 from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
 from snapkafka.protocol.records import (
@@ -56,13 +54,14 @@ from snapkafka.protocol.worker import WorkerProtocol
 
 from .events import Events
 from .metrics import Metrics
-from .patience import LEDGER_WAIT_S, OPEN_S, Patience
+from .patience import LEDGER_WAIT_S
 from .replies import Replies
-from .scribe import RETRY_S, Scribe
+from .scribe import Scribe
 from .sensors import Sensors
 from .stamps import Stamps
 from .stopped import stopped_app
 from .tables import Tables
+from .waiting import Waiting
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
@@ -76,9 +75,6 @@ __all__ = ["FaustDriver"]
 logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
-NO_ANSWER: Final = (
-    "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part"
-)
 
 
 class FaustDriver:
@@ -99,17 +95,11 @@ class FaustDriver:
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
         self.loop: Any = None  # until the app starts
-        self._patience = Patience()
-        self._waiters: list[asyncio.Future[None]] = []
-        self._missed: list[Callable[[], bool]] = []  # see `_miss`
-        self._wanted, self._wanted_of = -1, 0  # an offset of the ledger, and of which one
-        self._wants = 0  # how often one was
-        self._goal: int | None = 0  # so far it has to be read for that; None: it is being asked
-        self._asking = False
+        self.waiting = Waiting(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
-        self._started = False
+        self.started = False
         self.absent = ""  # why this worker takes no part in any snapshot, if it is for good
         self.scribe = Scribe(self)
         self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
@@ -149,7 +139,7 @@ class FaustDriver:
                     extra=self.about(action.epoch),
                 )
                 self.feed(CutTimed(epoch=action.epoch, us=us))
-        self._notify()
+        self.waiting.told()
         return asked
 
     def do(self, actions: Sequence[Action]) -> None:
@@ -182,7 +172,7 @@ class FaustDriver:
                 case TurnedRed() | ReadLedgerTo():
                     pass
         if actions:
-            self._notify()
+            self.waiting.told()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A task that outlives a cancelled callback of Faust's; a failure is logged, never raised into the app."""
@@ -200,112 +190,6 @@ class FaustDriver:
         """Append to the ledger in the background, in the order asked."""
         if not self.absent:
             self.scribe.append(record)
-
-    # -- waiting for the machine ------------------------------------------------------------------------------
-
-    def _notify(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        if self._missed and all(made_up_for() for made_up_for in self._missed):
-            self._missed = []
-            self.feed(CameBack())
-
-    async def changed(self) -> None:
-        """Until the machine was told something."""
-        waiter = self.loop.create_future()
-        self._waiters.append(waiter)
-        await waiter
-
-    async def read_ledger_to(self, offset: int) -> bool:
-        """R2: has the ledger been read up to and including `offset`, or is it shorter? Waits a little (R15), but not
-        if the machine is doing without the ledger already: so once for as long as it is away."""
-        if self.absent or not self._started:
-            return False
-        self._want(offset)
-        if not self.machine.absent and await self._within(LEDGER_WAIT_S, self._has_read):
-            return True
-        self._miss(self._has_read)
-        return False
-
-    def _want(self, offset: int) -> None:
-        """The ledger is to be read up to here, or to its end as it is told from now on: a header may be forged."""
-        if self._wanted_of != self.metrics.ledger_recreated:
-            self._wanted_of, self._goal = self.metrics.ledger_recreated, 0
-        if self._goal is not None and offset < self._goal:
-            return
-        self._wanted = offset if self._goal is not None else max(offset, self._wanted)
-        self._goal, self._wants = None, self._wants + 1
-        if not self._asking:
-            self._asking = True
-            self.spawn(self._ask_goal())
-
-    async def _ask_goal(self) -> None:
-        """As soon as the ledger can be asked, and once more if more was wanted meanwhile."""
-        try:
-            while self._goal is None:
-                wants = self._wants
-                try:
-                    end = await self.ledger.end()
-                except SnapkafkaError:
-                    await asyncio.sleep(RETRY_S)
-                    continue
-                if wants == self._wants:
-                    self._goal = min(self._wanted + 1, end)
-        finally:
-            self._asking = False
-        self._notify()
-
-    def _has_read(self) -> bool:
-        if self._wanted_of != self.metrics.ledger_recreated:
-            return True  # in another ledger an offset of this one stands for nothing
-        return self._goal is not None and self.machine.ledger.end >= self._goal
-
-    async def wait_for_identity(self) -> bool:
-        """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15)."""
-        if self.absent or not self._started:
-            return False
-        if self._patience.worn(self.loop.time()):
-            return self.machine.process is not None
-        return await self._wait_until(lambda: self.machine.process is not None)
-
-    async def wait_for_inputs(self) -> bool:
-        """R9: have the inputs just given been announced, and the ledger read up to there?"""
-        if await self._wait_until(self._announced):
-            return True
-        self._miss(self._announced)
-        return False
-
-    def _announced(self) -> bool:
-        return self.machine.inputs.ready
-
-    async def _wait_until(self, condition: Callable[[], bool]) -> bool:
-        """Wait as long as there is patience (R15); does the condition hold?"""
-        patience = self._patience.seconds(self.loop.time())
-        if await self._within(patience, condition):
-            self._patience.waited(self.loop.time(), in_vain=False)
-            return True
-        if patience and self._patience.waited(self.loop.time(), in_vain=True):
-            logger.warning(
-                "snapkafka: it did not answer several times in a row; nothing waits for it in the next %.0f min",
-                OPEN_S / 60,
-                extra=self.about(),
-            )
-        return False
-
-    async def _within(self, seconds: float, condition: Callable[[], bool]) -> bool:
-        """Does the condition come to hold within so many seconds, at what the machine is told?"""
-        until = self.loop.time() + seconds
-        while not condition():
-            left = until - self.loop.time()
-            if left <= 0:
-                if seconds:
-                    logger.warning(NO_ANSWER, self.ledger.topic, seconds, extra=self.about())
-                return False
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.changed(), left)
-        return True
 
     # -- R15 --------------------------------------------------------------------------------------------------
 
@@ -339,14 +223,6 @@ class FaustDriver:
     def _log_failed(self, what: str, error: Exception, then: str) -> None:
         logger.error("snapkafka: failed %s (%r); %s", what, error, then, exc_info=True, extra=self.about())
 
-    def _miss(self, made_up_for: Callable[[], bool]) -> None:
-        """The app goes on without an answer of the ledger that the machine should have had: until that is made up for,
-        it vouches for nothing."""
-        if made_up_for not in self._missed:
-            self._missed.append(made_up_for)
-        if not self.machine.absent:
-            self.feed(WentAbsent())
-
     # -- life -------------------------------------------------------------------------------------------------
 
     def runs_here(self) -> bool:
@@ -361,7 +237,7 @@ class FaustDriver:
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
         """Called when the app starts, before anything is sent. Returns at once."""
         self.loop = asyncio.get_running_loop()
-        self._started = True
+        self.started = True
         self.ledger, self.admin = ledger, admin
         self.scribe.start()
         if self.config.every is not None:
@@ -382,7 +258,7 @@ class FaustDriver:
         self._hello = hello
         await self._say_hello()
         self.spawn(self._warm_up(hello))
-        await self.wait_for_identity()
+        await self.waiting.for_identity()
 
     async def _warm_up(self, hello: Hello) -> None:
         """Ask for log ends once before a snapshot does: the first time, connections have to be made."""
@@ -390,7 +266,7 @@ class FaustDriver:
 
     async def stop(self) -> None:
         """The app has stopped and flushed: say `Bye`, so that nobody waits for this process."""
-        if not self._started:
+        if not self.started:
             return
         if self.machine.process is not None:
             self.feed(StopAsked())
@@ -460,7 +336,7 @@ class FaustDriver:
             compose_trigger,
         )  # few workers ever ask; importing it takes 5 ms
 
-        if self.absent or not self._started:
+        if self.absent or not self.started:
             raise TriggerRefusedError(
                 f"this worker takes no part in snapshots: it {self.absent or 'has not started'}",
                 hint="`snapkafka trigger` asks for a snapshot from anywhere; the worker's log says more",

@@ -102,7 +102,7 @@ class Incoming:
         answer the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
         with self._driver.failing_open("to meet a red record", for_good=True):
             asked = self._driver.tell(event)
-            if asked is None or not await self._driver.read_ledger_to(asked.offset):
+            if asked is None or not await self._driver.waiting.ledger_to(asked.offset):
                 return
             if self._driver.tell(event) is not None:
                 self._driver.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign

@@ -143,7 +143,7 @@ class Outgoing:
         if transactional_id is not None and _by_thread.get():
             transactional_id = None
         effect, others = taken_off(headers) if headers else (None, ())
-        if machine.process is None and not await self._driver.wait_for_identity():
+        if machine.process is None and not await self._driver.waiting.for_identity():
             if effect is not None:  # it entered when there was a process: nobody waits for it any more
                 self._withdraw(effect)
             return await self._send(
@@ -257,7 +257,7 @@ class Outgoing:
                     await self._append_marker(way)
                 if self.transactions is not None:
                     await way.led_by(transactional_id)
-                if machine.process is None and not await self._driver.wait_for_identity():
+                if machine.process is None and not await self._driver.waiting.for_identity():
                     # Declared dead while this waited: it leaves as in `send`, and counts for nothing.
                     future = await self._send(
                         *record, headers=others or None, transactional_id=transactional_id
@@ -396,7 +396,7 @@ class Outgoing:
         """As in 1985: markers first. In order per partition, and without standing in the way of white sends."""
         async with way.gate:
             while self._machine.must_wait(effect):
-                await self._driver.changed()
+                await self._driver.waiting.changed()
             future = await self._append(way, effect, others, record)
         return await future
 

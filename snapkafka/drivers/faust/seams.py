@@ -178,7 +178,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
             inputs = await inputs_of(driver, consumer)
             driver.outgoing.attached.given([given.tp for given in inputs.inputs])
             driver.feed(inputs)
-            await driver.wait_for_inputs()
+            await driver.waiting.for_inputs()
             if driver.outgoing.transactions is not None:
                 driver.outgoing.transactions.kept(consumer)
             resuming.announced()

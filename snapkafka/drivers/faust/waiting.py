@@ -1,0 +1,155 @@
+"""What waits for the ledger, and how long: R15 allows a little at a start, at a rebalance, and before a red record whose
+trigger is not read yet (R2). What the app did without an answer is made up for later; till then the machine is absent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from snapkafka.errors import SnapkafkaError
+from snapkafka.protocol.events import CameBack, WentAbsent
+
+from .patience import LEDGER_WAIT_S, OPEN_S, Patience
+from .scribe import RETRY_S
+
+if TYPE_CHECKING:
+    from .driver import FaustDriver
+
+__all__ = ["Waiting"]
+
+logger = logging.getLogger("snapkafka")
+
+NO_ANSWER: Final = (
+    "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part"
+)
+
+
+class Waiting:
+    """Waits for what the machine is told. `told` has to be called whenever it was."""
+
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver = driver
+        self._patience = Patience()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._missed: list[Callable[[], bool]] = []  # see `_miss`
+        self._wanted, self._wanted_of = -1, 0  # an offset of the ledger, and of which one
+        self._wants = 0  # how often one was
+        self._goal: int | None = 0  # so far it has to be read for that; None: it is being asked
+        self._asking = False
+
+    def told(self) -> None:
+        """The machine was told something: who waits looks again."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        if self._missed and all(made_up_for() for made_up_for in self._missed):
+            self._missed = []
+            self._driver.feed(CameBack())
+
+    async def changed(self) -> None:
+        """Until the machine was told something."""
+        waiter = self._driver.loop.create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def ledger_to(self, offset: int) -> bool:
+        """R2: has the ledger been read up to and including `offset`, or is it shorter? Waits a little (R15), but not
+        if the machine is doing without the ledger already: so once for as long as it is away."""
+        if self._driver.absent or not self._driver.started:
+            return False
+        self._want(offset)
+        if not self._driver.machine.absent and await self._within(LEDGER_WAIT_S, self._has_read):
+            return True
+        self._miss(self._has_read)
+        return False
+
+    def _want(self, offset: int) -> None:
+        """The ledger is to be read up to here, or to its end as it is told from now on: a header may be forged."""
+        if self._wanted_of != self._driver.metrics.ledger_recreated:
+            self._wanted_of, self._goal = self._driver.metrics.ledger_recreated, 0
+        if self._goal is not None and offset < self._goal:
+            return
+        self._wanted = offset if self._goal is not None else max(offset, self._wanted)
+        self._goal, self._wants = None, self._wants + 1
+        if not self._asking:
+            self._asking = True
+            self._driver.spawn(self._ask_goal())
+
+    async def _ask_goal(self) -> None:
+        """As soon as the ledger can be asked, and once more if more was wanted meanwhile."""
+        try:
+            while self._goal is None:
+                wants = self._wants
+                try:
+                    end = await self._driver.ledger.end()
+                except SnapkafkaError:
+                    await asyncio.sleep(RETRY_S)
+                    continue
+                if wants == self._wants:
+                    self._goal = min(self._wanted + 1, end)
+        finally:
+            self._asking = False
+        self.told()
+
+    def _has_read(self) -> bool:
+        if self._wanted_of != self._driver.metrics.ledger_recreated:
+            return True  # in another ledger an offset of this one stands for nothing
+        return self._goal is not None and self._driver.machine.ledger.end >= self._goal
+
+    async def for_identity(self) -> bool:
+        """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15)."""
+        if self._driver.absent or not self._driver.started:
+            return False
+        if self._patience.worn(self._driver.loop.time()):
+            return self._driver.machine.process is not None
+        return await self._until(lambda: self._driver.machine.process is not None)
+
+    async def for_inputs(self) -> bool:
+        """R9: have the inputs just given been announced, and the ledger read up to there?"""
+        if await self._until(self._announced):
+            return True
+        self._miss(self._announced)
+        return False
+
+    def _announced(self) -> bool:
+        return self._driver.machine.inputs.ready
+
+    async def _until(self, condition: Callable[[], bool]) -> bool:
+        """Wait as long as there is patience (R15); does the condition hold?"""
+        patience = self._patience.seconds(self._driver.loop.time())
+        if await self._within(patience, condition):
+            self._patience.waited(self._driver.loop.time(), in_vain=False)
+            return True
+        if patience and self._patience.waited(self._driver.loop.time(), in_vain=True):
+            logger.warning(
+                "snapkafka: it did not answer several times in a row; nothing waits for it in the next %.0f min",
+                OPEN_S / 60,
+                extra=self._driver.about(),
+            )
+        return False
+
+    async def _within(self, seconds: float, condition: Callable[[], bool]) -> bool:
+        """Does the condition come to hold within so many seconds, at what the machine is told?"""
+        until = self._driver.loop.time() + seconds
+        while not condition():
+            left = until - self._driver.loop.time()
+            if left <= 0:
+                if seconds:
+                    logger.warning(NO_ANSWER, self._driver.ledger.topic, seconds, extra=self._driver.about())
+                return False
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.changed(), left)
+        return True
+
+    def _miss(self, made_up_for: Callable[[], bool]) -> None:
+        """The app goes on without an answer of the ledger that the machine should have had: until that is made up for,
+        it vouches for nothing."""
+        if made_up_for not in self._missed:
+            self._missed.append(made_up_for)
+        if not self._driver.machine.absent:
+            self._driver.feed(WentAbsent())
