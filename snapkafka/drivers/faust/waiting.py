@@ -1,5 +1,6 @@
-"""What waits for the ledger, and how long: R15 allows a little at a start, at a rebalance, and before a red record whose
-trigger is not read yet (R2). What the app did without an answer is made up for later; till then the machine is absent.
+"""What waits for the ledger, and how long: R15 allows a little at a start, at a rebalance, and before a red record
+whose trigger is not read yet (R2). What the app did without an answer is made up for later; till then the machine is
+absent.
 """
 
 from __future__ import annotations
