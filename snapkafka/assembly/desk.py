@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import defaultdict
 from collections.abc import Collection
 from types import TracebackType
@@ -132,8 +131,7 @@ class Desk:
     async def _restorable(self, captured: Captured) -> RestorableEntry:
         admin = KafkaTopicAdmin(self.connection)
         try:
-            cut_ms, now_ms = self.ledger(captured).triggered_ms, time.time_ns() // 1_000_000
-            return await restorable(admin, captured, cut_ms=cut_ms, now_ms=now_ms)
+            return await restorable(admin, captured, cut_ms=self.ledger(captured).triggered_ms)
         finally:
             await admin.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -16,7 +15,7 @@ from snapkafka.checks.lasting import keeping, promised_by
 from snapkafka.errors import LedgerUnusableError, TimedOutError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection, hear_of, translated
-from snapkafka.kafka.lasting import log_bounds
+from snapkafka.kafka.lasting import log_bounds, wall_ms
 from snapkafka.kafka.strangers import strangers
 from snapkafka.manifest import OpenEntry
 from snapkafka.protocol.captured import Captured
@@ -51,7 +50,7 @@ async def look(
     try:
         bounds = await log_bounds(admin, {*unbound.inputs, *unbound.changelogs})
         changelogs = sorted({tp.topic for tp in bounds if tp in unbound.changelogs} if triggered_ms else ())
-        age_ms = max(0, time.time_ns() // 1_000_000 - triggered_ms)
+        age_ms = max(0, wall_ms() - triggered_ms)
         then = {promised.topic: promised for promised in captured.retention}
         told = await asyncio.gather(
             *(_keeping(admin, topic, then.get(topic), age_ms) for topic in changelogs)

@@ -46,6 +46,7 @@ from .manifests import Clock, manifest_of
 from .meter import Meter, observed
 from .parents import Base, view_on
 from .remote import reached
+from .seqs import stretch_of
 from .session import sized, storage_level
 from .source import read_ranges
 
@@ -124,7 +125,7 @@ def assemble(
     clock = Clock()
     ranges = reading_ranges(view, tail_max=settings.tail_max, starts=view.starts)
     say(f"{captured.id}: reading {_amount(ranges)}")
-    lookups = Lookups(spark, view)
+    lookups = Lookups(spark, view, stretch=stretch_of(ranges))
     with (
         sized(spark, _offsets(ranges)),
         reached(spark, store),
@@ -183,7 +184,7 @@ def verify(
     invariants.require_valid(spark, wanted)
     ranges = reading_ranges(view, tail_max=settings.tail_max)
     say(f"{view.captured.id}: verifying {_amount(ranges)}")
-    lookups = Lookups(spark, view)
+    lookups = Lookups(spark, view, stretch=stretch_of(ranges))
     kept = _read(spark, ranges, settings, meter, view.topics_read, light=not wanted)
     with sized(spark, _offsets(ranges)), kept as records:
         checked = _check(spark, records, lookups, ranges, settings)

@@ -120,11 +120,12 @@ def _needed(codec: str) -> str | None:
 
 
 class Lookups:
-    """Makes them as they are asked for, and once."""
+    """Makes them as they are asked for, and once. `stretch`: see `seqs.with_highest`."""
 
-    def __init__(self, spark: SparkSession, view: CutView) -> None:
+    def __init__(self, spark: SparkSession, view: CutView, *, stretch: int = 0) -> None:
         self.spark = spark
         self.view = view
+        self.stretch = stretch
 
     @cached_property
     def inputs(self) -> DataFrame:

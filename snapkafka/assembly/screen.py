@@ -75,7 +75,7 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
         by_place[lookups.partitions[run.place]].append(run)
     counts = {rule: sum(run[rule] for run in runs) for rule in COUNTED}
     if restless := [tp for tp, of_place in by_place.items() if _is_restless(lookups.view, tp, of_place)]:
-        again = with_highest(_placed(stamps, lookups, restless))
+        again = with_highest(_placed(stamps, lookups, restless), lookups.stretch)
         counts["out_of_turn"] += sum(run.out_of_turn for run in _runs(again, lookups))
     due = {(tp, end.process) for tp, end, _ in lookups.view.last_in_flight()}
     suspicion = Suspicion(**counts, last_missing=len(due) - sum(run.due for run in runs))
@@ -92,7 +92,7 @@ def _in_turn(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     of_state = _placed(stamps, lookups, state).withColumns(unsorted)
     if not inputs:
         return of_state
-    in_order = with_highest(_placed(stamps, lookups, inputs))
+    in_order = with_highest(_placed(stamps, lookups, inputs), lookups.stretch)
     return in_order.unionByName(of_state) if state else in_order
 
 

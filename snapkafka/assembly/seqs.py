@@ -2,39 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
+
+from snapkafka.checks import ReadRange
 
 from .lookups import Lookups
 
-__all__ = ["TP", "gaps", "late", "of_known", "suspects", "with_highest"]
+__all__ = ["TP", "gaps", "late", "of_known", "stretch_of", "suspects", "with_highest"]
 
 TP: Final = ("topic", "partition")
+EARLIER: Final = (Window.unboundedPreceding, -1)
+#: More offsets of a partition than this no single task sorts.
+STRETCH: Final = 2_000_000
 
 
-def with_highest(stamps: DataFrame) -> DataFrame:
+def stretch_of(ranges: Iterable[ReadRange]) -> int:
+    """For `with_highest`: is a partition among these that one task should not sort?"""
+    return STRETCH if any(item.end - item.start > STRETCH for item in ranges) else 0
+
+
+def with_highest(stamps: DataFrame, stretch: int) -> DataFrame:
     """Adds to each record the `highest` seq before it (same process and partition), `high_offset` where that stood, and
     `holes`: how many offsets between the two hold no record at all. Null for the first of a process, and for records
     that are not ours.
 
-    One shuffle, by partition: both windows are satisfied by it.
+    Args:
+        stretch: a task sorts no more than so many offsets of a partition; what was highest in the stretches before is
+            carried into each. 0: one task for a partition, which is quicker where that is small. Either way records
+            are shuffled once.
     """
-    in_log = Window.partitionBy(*TP).orderBy("offset")
-    before = Window.partitionBy(*TP, "process").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
-    # Of two records with the highest seq the first one counts: hence the negative offset.
-    high = fn.max(fn.struct("seq", (-fn.col("offset")).alias("back"), "nth")).over(before)
-    return (
-        stamps.withColumn("nth", fn.row_number().over(in_log))
-        .withColumn("high", high)
-        .select(
-            *stamps.columns,
-            fn.col("high.seq").alias("highest"),
-            (-fn.col("high.back")).alias("high_offset"),
-            (fn.col("offset") + fn.col("high.back") - (fn.col("nth") - fn.col("high.nth"))).alias("holes"),
-        )
+    stretches = (*TP, "stretch")
+    in_log = Window.partitionBy(*stretches).orderBy("offset")
+    before = Window.partitionBy(*stretches, "process").orderBy("offset").rowsBetween(*EARLIER)
+    numbered = (
+        stamps.withColumn("stretch", fn.floor(fn.col("offset") / stretch) if stretch else fn.lit(0))
+        .withColumn("nth", fn.row_number().over(in_log))
+        .withColumn("high", fn.when(fn.col("process").isNotNull(), fn.max(_high()).over(before)))
     )
+    if stretch:
+        nth = fn.col("first_nth") + fn.col("high.nth")
+        in_stretch = fn.when(fn.col("high").isNotNull(), fn.struct("high.seq", "high.back", nth.alias("nth")))
+        numbered = (
+            numbered.join(fn.broadcast(_carried(numbered)), [*stretches, "process"], "left")
+            .withColumn("high", fn.greatest(in_stretch, "carried"))
+            .withColumn("nth", fn.col("first_nth") + fn.col("nth"))
+        )
+    return numbered.select(
+        *stamps.columns,
+        fn.col("high.seq").alias("highest"),
+        (-fn.col("high.back")).alias("high_offset"),
+        (fn.col("offset") + fn.col("high.back") - (fn.col("nth") - fn.col("high.nth"))).alias("holes"),
+    )
+
+
+def _carried(numbered: DataFrame) -> DataFrame:
+    """Of each stretch and process the highest seq of the stretches before it (`carried`), and how many records of the
+    partition those hold (`first_nth`). As many rows as there are stretches, times the processes that write there."""
+    earlier = Window.partitionBy(*TP, "process").orderBy("stretch").rowsBetween(*EARLIER)
+    below = Window.partitionBy(*TP).orderBy("stretch").rangeBetween(Window.unboundedPreceding, -1)
+    return (
+        numbered.groupBy(*TP, "stretch", "process")
+        .agg(fn.max(_high()).alias("top"), fn.count("*").alias("records"))
+        .withColumn("first_nth", fn.coalesce(fn.sum("records").over(below), fn.lit(0)))
+        .withColumn(
+            "top", fn.struct("top.seq", "top.back", (fn.col("first_nth") + fn.col("top.nth")).alias("nth"))
+        )
+        .withColumn("carried", fn.max("top").over(earlier))
+        .where(fn.col("process").isNotNull())
+        .select(*TP, "stretch", "process", "first_nth", "carried")
+    )
+
+
+def _high() -> Column:
+    """Where the highest seq stands. Of two records that have it the first one counts: hence the negative offset."""
+    return fn.struct("seq", (-fn.col("offset")).alias("back"), "nth")
 
 
 def of_known(records: DataFrame, lookups: Lookups) -> DataFrame:
@@ -59,7 +104,7 @@ def suspects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     seq, highest = fn.col("seq"), fn.col("highest")
     failed = fn.filter("failed", lambda it: (it > highest) & (it < seq))
     return (
-        of_known(with_highest(stamps), lookups)
+        of_known(with_highest(stamps, lookups.stretch), lookups)
         .join(fn.broadcast(lookups.places), list(TP))
         .where((fn.col("offset") < judged_end) & (seq != highest + 1))
         .withColumn("failed", failed)

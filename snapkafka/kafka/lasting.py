@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
 from snapkafka.checks import CutView, LogBounds
@@ -14,20 +15,28 @@ from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["in_words", "log_bounds", "log_sizes", "restorable", "said_bytes"]
+__all__ = ["in_words", "log_bounds", "log_sizes", "restorable", "said_bytes", "wall_ms"]
 
 Settings = Mapping[str, Mapping[str, str]]
 
 
-async def restorable(admin: TopicAdmin, captured: Captured, *, cut_ms: int, now_ms: int) -> RestorableEntry:
+def wall_ms() -> int:
+    """Milliseconds since 1970, by this machine's clock."""
+    return time.time_ns() // 1_000_000
+
+
+async def restorable(
+    admin: TopicAdmin, captured: Captured, *, cut_ms: int, now: Callable[[], int] = wall_ms
+) -> RestorableEntry:
     """Until when the log holds what a snapshot needs, which topic loses it first, and why. What may not be looked at is
     said, and is no error.
 
     Args:
         cut_ms: when it was triggered.
+        now: tells the time; asked when the logs have been looked at, which may take a while.
     """
     try:
-        found = await _look(admin, captured, cut_ms, now_ms)
+        found = await _look(admin, captured, cut_ms, now)
     except (
         LedgerUnusableError,
         BrokerUnavailableError,
@@ -64,7 +73,7 @@ def _iso(ms: int | None) -> str:
     return "" if ms is None else datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")
 
 
-async def _look(admin: TopicAdmin, captured: Captured, cut_ms: int, now_ms: int) -> Lasting:
+async def _look(admin: TopicAdmin, captured: Captured, cut_ms: int, now: Callable[[], int]) -> Lasting:
     wanted = list(needs(CutView(captured)))
     bounds = await log_bounds(admin, [need.tp for need in wanted])
     recreated = CutView(captured, bounds).recreated
@@ -75,7 +84,7 @@ async def _look(admin: TopicAdmin, captured: Captured, cut_ms: int, now_ms: int)
     topics = sorted({need.tp.topic for need in wanted})
     told = await asyncio.gather(*(admin.topic_settings(topic) for topic in topics))
     settings: Settings = {topic: holding for topic, (holding, _) in zip(topics, told, strict=True)}
-    logs = await _logs(admin, wanted, bounds, settings)
+    logs, now_ms = await _logs(admin, wanted, bounds, settings), now()
     return first_to_go(
         lasting(need, logs[need.tp], settings[need.tp.topic], cut_ms=cut_ms, now_ms=now_ms) for need in wanted
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import restorable
+from snapkafka.kafka.lasting import restorable, wall_ms
 from snapkafka.kafka.reading import (
     LedgerReading,
     Opened,
@@ -38,11 +37,6 @@ __all__ = [
 ]
 
 Clock = Callable[[], int]
-
-
-def wall_ms() -> int:
-    """Milliseconds since 1970, by this machine's clock."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,13 +158,13 @@ async def show(
         else:
             view = find_snapshot(reading.state, name) if epoch is None else find_epoch(reading.state, epoch)
         found = details(reading, view, now_ms)
-        return replace(found, restorable=await _restorable(work, found, now_ms))
+        return replace(found, restorable=await _restorable(work, found, clock))
 
 
-async def _restorable(work: Opened, found: Details, now_ms: int) -> RestorableEntry | None:
+async def _restorable(work: Opened, found: Details, clock: Clock) -> RestorableEntry | None:
     if found.captured is None:
         return None
-    return await restorable(work.admin, found.captured, cut_ms=found.summary.triggered_ms, now_ms=now_ms)
+    return await restorable(work.admin, found.captured, cut_ms=found.summary.triggered_ms, now=clock)
 
 
 def summary(reading: LedgerReading, view: SnapshotView) -> Summary:

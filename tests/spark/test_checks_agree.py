@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 from snapkafka.assembly import checks as in_spark
 from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.manifests import check_entries
 from snapkafka.assembly.screen import Suspicion, first_look
-from snapkafka.checks import KINDS, CutView, Finding, LogRecord, log_checks, reading_ranges
+from snapkafka.assembly.seqs import STRETCH, stretch_of, with_highest
+from snapkafka.assembly.session import having
+from snapkafka.checks import KINDS, CutView, Finding, LogRecord, ReadRange, log_checks, reading_ranges
 from snapkafka.checks.witness import Weight
 from snapkafka.wire.headers import topic_check, topics_by_check
 
@@ -84,10 +87,10 @@ def _found_in_lists(world: World) -> list[Finding]:
     return [finding for check in checks for finding in check(view, records)]
 
 
-def _stamps(spark: SparkSession, world: World) -> tuple[DataFrame, Lookups]:
+def _stamps(spark: SparkSession, world: World, stretch: int = 0) -> tuple[DataFrame, Lookups]:
     view = CutView(captured(world), world.bounds)
     rows = [_stamp(record) for record in _visible(view, world.records)]
-    return local_frame(spark, STAMPS_SCHEMA, rows), Lookups(spark, view)
+    return local_frame(spark, STAMPS_SCHEMA, rows), Lookups(spark, view, stretch=stretch)
 
 
 def _stamp(record: LogRecord) -> dict[str, Any]:
@@ -104,14 +107,15 @@ def _stamp(record: LogRecord) -> dict[str, Any]:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("stretch", [0, 3], ids=["a-task-for-a-partition", "in-stretches"])
 @pytest.mark.parametrize("seed", [EVERY_KIND, None], ids=["every-kind", "any"])
-def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None) -> None:
+def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None, stretch: int) -> None:
     seed = random.randrange(10**9) if seed is None else seed
     rng = random.Random(seed)
     world = together([damage(rng, history(rng, n)) for n in range(1, WORLDS + 1)])
     expected = Counter(_found_in_lists(world))
 
-    stamps, lookups = _stamps(spark, world)
+    stamps, lookups = _stamps(spark, world, stretch)
     found = in_spark.findings(stamps, lookups, EVERYTHING).collect()
     actual = Counter(Finding(*row) for row in found)
 
@@ -119,6 +123,41 @@ def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None) ->
     assert expected - actual == Counter(), f"only the lists find these (seed {seed})"
     if seed == EVERY_KIND:
         assert {finding.kind for finding in expected} == _FROM_RECORDS, "else agreeing means little"
+
+
+@pytest.mark.spark
+def test_a_hot_partition_is_sorted_by_many_tasks_with_the_same_result(spark: SparkSession) -> None:
+    """Every number that `with_highest` gives, where the stretches are so short that most of it is carried over."""
+    rng = random.Random(8)
+    world = together([damage(rng, history(rng, n)) for n in range(1, WORLDS + 1)])
+    stamps, _ = _stamps(spark, world)
+
+    def rows(stretch: int) -> Counter[Any]:
+        return Counter(map(tuple, with_highest(stamps, stretch).collect()))
+
+    whole = rows(0)
+    assert sum(row[-3] is not None for row in whole) > 1_000, "else there is nothing to carry"
+    for stretch in (1, 3, 1_000):
+        assert rows(stretch) == whole, stretch
+
+    hottest = max(world.records, key=lambda record: record.offset).tp
+    of_one = stamps.where((fn.col("topic") == hottest.topic) & (fn.col("partition") == hottest.partition))
+    # What lies in one part already needs no shuffle, and few records are put together again.
+    spread = {"spark.sql.adaptive.coalescePartitions.enabled": "false", "spark.sql.shuffle.partitions": "8"}
+    with having(spark, spread):
+        tasks = [
+            with_highest(of_one.repartition(4), stretch)
+            .groupBy(fn.spark_partition_id())
+            .agg(fn.max("highest"), fn.max("holes"))  # else Spark leaves out what makes them
+            .collect()
+            for stretch in (0, 3)
+        ]
+    assert len(tasks[0]) == 1 < len(tasks[1])
+
+
+def test_only_large_partitions_are_cut_into_stretches() -> None:
+    small, large = ReadRange("t", 0, 5, 5 + STRETCH), ReadRange("t", 1, 5, 6 + STRETCH)
+    assert (stretch_of([small]), stretch_of([small, large])) == (0, STRETCH)
 
 
 @pytest.mark.spark

@@ -92,11 +92,11 @@ async def test_of_a_windowed_table_and_by_size() -> None:
     )
     captured = dataclasses.replace(example().captured, inputs=(), senders=(), changelogs=(cut,))
     admin = FakeAdmin(ends={tp: 100}, times={tp: 5}, settings={"log": {"retention.ms": str(3 * HOUR)}})
-    found = await restorable(admin, captured, cut_ms=CUT, now_ms=NOW)
+    found = await restorable(admin, captured, cut_ms=CUT, now=lambda: NOW)
     assert (found.how, found.until) == ("until", "2027-01-15T10:00:00.000+00:00")
     admin.settings["log"] |= {"retention.ms": "-1", "retention.bytes": "1000"}
     admin.sizes["log"] = (1_001, 0)
-    found = await restorable(admin, captured, cut_ms=CUT, now_ms=NOW)
+    found = await restorable(admin, captured, cut_ms=CUT, now=lambda: NOW)
     assert "and 1,001 have come since" in found.why
 
 
