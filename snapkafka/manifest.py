@@ -35,6 +35,7 @@ __all__ = [
     "MANIFEST_VERSION",
     "STATE",
     "STATE_DELTA",
+    "AppendedEntry",
     "CheckEntry",
     "Column",
     "FileEntry",
@@ -68,15 +69,25 @@ class LaterVersionError(BadInputError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AppendedEntry:
+    """When the record at an offset of the ledger was appended, by the ledger's time, milliseconds since 1970."""
+
+    offset: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
     """The ledger of the snapshot. `topic_id` is Kafka's own, 32 hex digits: headers carry a hash of it.
 
     `triggered_ms`: when the trigger was appended, by the ledger's time, milliseconds since 1970; 0: it is not known.
+    `appended`: the same of the reports and closings of its processes, as far as it is known.
     """
 
     topic: str
     topic_id: str
     triggered_ms: int = 0
+    appended: tuple[AppendedEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import restorable
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.kafka.reading import LedgerReading, find_captured, good, read_to_end
-from snapkafka.manifest import LedgerEntry, Manifest, OpenEntry, RestorableEntry
+from snapkafka.manifest import AppendedEntry, LedgerEntry, Manifest, OpenEntry, RestorableEntry
 from snapkafka.protocol import records
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
@@ -66,8 +66,14 @@ class Desk:
 
     def ledger(self, captured: Captured) -> LedgerEntry:
         """What the manifest of a snapshot says of the ledger."""
-        at_ms = self.reading.times_ms.get(captured.epoch - 1, 0)
-        return LedgerEntry(topic=self._ledger.topic, topic_id=self._ledger.topic_id, triggered_ms=at_ms)
+        known = {at: ms for at, ms in self.reading.times_ms.items() if ms > 0}
+        told = sorted({at for cut in captured.processes for at in (cut.report, cut.closed)} & known.keys())
+        return LedgerEntry(
+            topic=self._ledger.topic,
+            topic_id=self._ledger.topic_id,
+            triggered_ms=known.get(captured.epoch - 1, 0),
+            appended=tuple(AppendedEntry(offset=at, at_ms=known[at]) for at in told),
+        )
 
     def captured(self, name: str) -> Captured:
         """See `kafka.reading.find_captured`."""

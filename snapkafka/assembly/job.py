@@ -64,7 +64,7 @@ class Settings:
 
     Args:
         bootstrap: `host:port` of a broker.
-        ledger: whose header counts as ours.
+        ledger: whose header counts as ours, and when it got what the processes said.
         isolation: "read_committed": without what was aborted.
         tail_max: how many offsets past the snapshot's ends are looked at, per partition.
         options: more options of Spark's Kafka source (credentials).
@@ -136,7 +136,7 @@ def assemble(
             looked = pool.submit(
                 clock.timed, "checks", lambda: _check(spark, records, lookups, ranges, settings)
             )
-            written = _write(pool, records, lookups, base, settings.decoding, folder, ranges)
+            written = _write(pool, records, lookups, base, settings, folder, ranges)
             sums = clock.timed("digests", lambda: writing.digests(written))
             outcomes, held, external = looked.result()
         seen = written if base is None else _with_state(spark, written, base, store)
@@ -189,7 +189,7 @@ def verify(
     with sized(spark, _offsets(ranges)), kept as records:
         checked = _check(spark, records, lookups, ranges, settings)
         if wanted:
-            of_tables = invariants.check(spark, wanted, _unwritten(records, lookups, settings.decoding))
+            of_tables = invariants.check(spark, wanted, _unwritten(records, lookups, settings))
             checked = checked._replace(outcomes=checked.outcomes + of_tables)
     return checked
 
@@ -218,14 +218,14 @@ def _check(
     return checks.run(stamps(records), lookups, ranges, still_there)
 
 
-def _unwritten(records: DataFrame, lookups: Lookups, decoding: Decoding) -> dict[str, DataFrame]:
+def _unwritten(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:
     """Every table, made from the log as it is asked."""
-    messages = tables.messages(records, lookups, decoding)
+    messages = tables.messages(records, lookups, settings.decoding)
     return {
-        "state": tables.state(records, lookups, decoding),
+        "state": tables.state(records, lookups, settings.decoding),
         "messages": messages,
         "channels": tables.channels(messages, lookups),
-        "processes": tables.processes(lookups),
+        "processes": tables.processes(lookups, settings.ledger),
         "positions": tables.positions(lookups),
     }
 
@@ -275,7 +275,7 @@ def _write(
     records: DataFrame,
     lookups: Lookups,
     base: Base | None,
-    decoding: Decoding,
+    settings: Settings,
     folder: Folder,
     ranges: list[ReadRange],
 ) -> dict[str, DataFrame]:
@@ -288,15 +288,15 @@ def _write(
 
     def write_state() -> DataFrame:
         if base is None:
-            return write(STATE, tables.state(records, lookups, decoding), view.changelogs)
+            return write(STATE, tables.state(records, lookups, settings.decoding), view.changelogs)
         parent = Lookups(lookups.spark, CutView(base.parent.captured))
-        return write(STATE_DELTA, deltas.delta(records, lookups, parent, decoding), view.changelogs)
+        return write(STATE_DELTA, deltas.delta(records, lookups, parent, settings.decoding), view.changelogs)
 
     view = lookups.view
     state = pool.submit(write_state)
-    processes = pool.submit(lambda: write("processes", tables.processes(lookups)))
+    processes = pool.submit(lambda: write("processes", tables.processes(lookups, settings.ledger)))
     positions = pool.submit(lambda: write("positions", tables.positions(lookups)))
-    messages = write("messages", tables.messages(records, lookups, decoding), view.inputs)
+    messages = write("messages", tables.messages(records, lookups, settings.decoding), view.inputs)
     channels = write("channels", tables.channels(messages, lookups))
     return {
         STATE if base is None else STATE_DELTA: state.result(),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from snapkafka.manifest import STATE, STATE_DELTA
+from snapkafka.manifest import STATE, STATE_DELTA, LedgerEntry
 from snapkafka.protocol.records import Position
 
 from .codecs import PLAIN, Decoding, decoded, key_and_value
@@ -49,7 +50,8 @@ SCHEMAS: Final[Mapping[str, str]] = {
     ),
     "processes": (
         "process bigint, app string, host string, pid bigint, left boolean, previous bigint, heard string, "
-        "report bigint, closed bigint, cut_us bigint, "
+        "report bigint, closed bigint, triggered_at timestamp, reported_at timestamp, closed_at timestamp, "
+        "cut_us bigint, "
         "running array<struct<agent:string,topic:string,partition:int,offset:bigint>>, "
         "torn array<struct<agent:string,topic:string,partition:int,offset:bigint,was:bigint,met:bigint,table:string>>"
     ),
@@ -60,6 +62,9 @@ SCHEMAS: Final[Mapping[str, str]] = {
 }
 #: The times that are some: Kafka says -1 for none, and past the year 9999 hardly any reader of a file can follow.
 TIMES: Final = ("1970-01-01 00:00:00 UTC", "9999-12-31 23:59:59.999 UTC")
+UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: The last of `TIMES`, in milliseconds.
+LAST_MS: Final = 253_402_300_799_999
 #: In a table of one file rows lie in this order: what is looked up together lies together.
 SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     STATE: ("app", "table", "partition", "key_raw"),
@@ -199,18 +204,27 @@ def channels(in_flight: DataFrame, lookups: Lookups) -> DataFrame:
 # --- Processes and positions ----------------------------------------------------------------------------------------
 
 
-def processes(lookups: Lookups) -> DataFrame:
+def processes(lookups: Lookups, ledger: LedgerEntry) -> DataFrame:
     """Who took part: how each heard of the snapshot, what it was running, which of its events were torn (R6), how long
-    its cut took (microseconds)."""
+    its cut took (microseconds); and when the ledger had the trigger, its report and its closing."""
+    times = {entry.offset: entry.at_ms for entry in ledger.appended}
     rows = [
         asdict(cut)
         | {
+            "triggered_at": _at(ledger.triggered_ms),
+            "reported_at": _at(times.get(cut.report, 0)),
+            "closed_at": _at(times.get(cut.closed, 0)),
             "running": [asdict(event) for event in cut.running],
             "torn": [asdict(event) for event in cut.torn],
         }
         for cut in lookups.view.captured.processes
     ]
     return local_frame(lookups.spark, SCHEMAS["processes"], rows).select(*columns("processes"))
+
+
+def _at(ms: int) -> datetime | None:
+    """A time of the ledger; None where it is not known, and where no reader of a file could follow."""
+    return UNIX_EPOCH + timedelta(milliseconds=ms) if 0 < ms <= LAST_MS else None
 
 
 def positions(lookups: Lookups) -> DataFrame:

@@ -13,14 +13,17 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
 
 from snapkafka import ops
-from snapkafka.assembly import invariants, job, session, source, writing
+from snapkafka.assembly import invariants, job, session, source, tables, writing
 from snapkafka.assembly.desk import Desk
-from snapkafka.assembly.lookups import local_frame
+from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.tables import SCHEMAS
-from snapkafka.checks import CheckOutcome, Status, Verdict
+from snapkafka.checks import CheckOutcome, CutView, Status, Verdict
 from snapkafka.checks.invariants import Invariant, load
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.kafka.connection import Connection
@@ -154,6 +157,58 @@ def test_processes_and_positions(assembled: Assembled) -> None:
         ("beta", topic("credits"), 0, 0, [1], 2),
         ("beta", topic("credits"), 1, 1, [], 2),
     ]
+
+
+def test_processes_have_the_times_of_the_ledger(assembled: Assembled) -> None:
+    """When the snapshot was asked for, and when each process had reported and closed, as the broker noted it."""
+    stage = assembled.stage
+    at = times_in(stage.bootstrap, stage.ledger.topic)
+    columns = ("process", "report", "closed", "triggered_at", "reported_at", "closed_at")
+    asked, rows = at[stage.epoch - 1], sorted(assembled.rows("processes", *columns), key=lambda row: row[0])
+    assert (
+        [row[3:] for row in rows]
+        == [
+            (asked, None, None),  # it had left
+            *((asked, at[report], at[closed]) for _, report, closed, *_ in rows[1:]),
+        ]
+    )
+    assert all(asked <= reported <= closed for *_, reported, closed in rows[1:])
+
+
+def times_in(bootstrap: str, topic: str) -> dict[int, datetime]:
+    """The times of a topic's records by their offsets, as any consumer sees them."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "looks",
+        "enable.partition.eof": True,
+        "log_level": 0,
+    }
+    consumer = Consumer({**settings, "enable.auto.commit": False})
+    consumer.assign([KafkaPartition(topic, 0, 0)])
+    found = {}
+    try:
+        while (message := consumer.poll(20)) is not None and message.error() is None:
+            kind, at_ms = message.timestamp()
+            assert kind == TIMESTAMP_LOG_APPEND_TIME
+            found[message.offset()] = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
+    finally:
+        consumer.close()
+    return found
+
+
+def test_times_are_in_the_manifest_so_that_verification_has_the_same(
+    spark: SparkSession, assembled: Assembled
+) -> None:
+    """`verify` makes the tables again without the ledger."""
+    (told,) = {row[:1] for row in assembled.rows("processes", "triggered_at")}
+    rows = {row[0]: row[1:] for row in assembled.rows("processes", "process", "reported_at", "closed_at")}
+    manifest = assembled.store.read(assembled.manifest.id)
+    again = tables.processes(Lookups(spark, CutView(manifest.captured)), manifest.ledger)
+    in_ms = [fn.unix_millis(name) for name in ("triggered_at", "reported_at", "closed_at")]
+    assert {row[0]: tuple(row[1:]) for row in again.select("process", *in_ms).collect()} == {
+        process: tuple(time and round(time.timestamp() * 1000) for time in (*told, *times))
+        for process, times in rows.items()
+    }
 
 
 async def test_what_was_assembled_is_asked_and_compared_without_spark(assembled: Assembled) -> None:

@@ -16,15 +16,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly import tables, writing
-from snapkafka.assembly.codecs import PLAIN
 from snapkafka.assembly.decode import stamped
 from snapkafka.assembly.failures import translate
-from snapkafka.assembly.job import _unwritten
+from snapkafka.assembly.job import Settings, _unwritten
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.session import sized
 from snapkafka.assembly.source import SOURCE_SCHEMA, read_ranges
 from snapkafka.checks import CutView, ReadRange
 from snapkafka.errors import BadInputError
+from snapkafka.manifest import AppendedEntry, LedgerEntry
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Position, TornEvent
 from snapkafka.testing import Broker
@@ -34,6 +34,7 @@ from tests.unit.little_log import CAPTURED, EPOCH, INPUT
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
 
 LEDGER = 0xBEEF
+ENTRY = LedgerEntry(topic="_snapkafka.taken", topic_id="ab" * 16)
 #: Offsets of the markers of `taken`: no table may know of them.
 MARKER_SEQ = 5
 TIMES = {
@@ -100,7 +101,7 @@ def taken() -> list[dict[str, Any]]:
 
 def made(spark: SparkSession, records: DataFrame) -> dict[str, list[Any]]:
     """Every table, row by row."""
-    found = _unwritten(records, Lookups(spark, CutView(captured())), PLAIN)
+    found = _unwritten(records, Lookups(spark, CutView(captured())), Settings(bootstrap="", ledger=ENTRY))
     return {name: [row.asDict(recursive=True) for row in table.collect()] for name, table in found.items()}
 
 
@@ -257,7 +258,7 @@ def test_torn_events_and_replays_are_in_the_tables(spark: SparkSession) -> None:
         log_end=9, receiver=1, agents=(agent,),
     )  # fmt: skip
     lookups = Lookups(spark, CutView(replace(CAPTURED, processes=(cut,), inputs=(source,))))
-    (process,) = tables.processes(lookups).collect()
+    (process,) = tables.processes(lookups, ENTRY).collect()
     assert [row.asDict() for row in process.torn] == [
         {
             "agent": "count",
@@ -271,3 +272,24 @@ def test_torn_events_and_replays_are_in_the_tables(spark: SparkSession) -> None:
     ]
     (position,) = tables.positions(lookups).collect()
     assert (position.position, position.replay_until) == (7, 9)
+
+
+def test_times_of_the_ledger_that_nobody_knows_are_null(spark: SparkSession) -> None:
+    """A checkpoint of an older release knows none, and a producer may have written what it liked."""
+    cut = ProcessCut(process=1, app="app", report=EPOCH, closed=EPOCH + 1)
+    left = ProcessCut(process=2, app="app", left=True)
+    lookups = Lookups(spark, CutView(replace(CAPTURED, processes=(cut, left))))
+
+    def told(triggered_ms: int, **appended_ms: int) -> list[tuple[int | None, ...]]:
+        offsets = {"report": EPOCH, "closed": EPOCH + 1}
+        appended = tuple(AppendedEntry(offset=offsets[who], at_ms=ms) for who, ms in appended_ms.items())
+        ledger = replace(ENTRY, triggered_ms=triggered_ms, appended=appended)
+        rows = tables.processes(lookups, ledger).orderBy("process")
+        columns = ("triggered_at", "reported_at", "closed_at")
+        in_ms = rows.select(*(fn.unix_millis(column).alias(column) for column in columns))
+        return [tuple(row) for row in in_ms.collect()]
+
+    now, last = TIMES["now"], TIMES["the last"]
+    assert told(now, report=now + 1, closed=last) == [(now, now + 1, last), (now, None, None)]
+    assert told(0, report=TIMES["none"], closed=TIMES["past the last"]) == [(None, None, None)] * 2
+    assert told(TIMES["absurd"]) == [(None, None, None)] * 2

@@ -12,6 +12,7 @@ import pytest
 from snapkafka import manifest as manifests
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import (
+    AppendedEntry,
     CheckEntry,
     Column,
     FileEntry,
@@ -86,7 +87,12 @@ def example() -> Manifest:
         namespace="shop",
         verdict="INCONSISTENT",
         content=content_digest([table]),
-        ledger=LedgerEntry(topic="_snapkafka.shop", topic_id="0" * 32),
+        ledger=LedgerEntry(
+            topic="_snapkafka.shop",
+            topic_id="0" * 32,
+            triggered_ms=1_767_225_600_000,
+            appended=(AppendedEntry(offset=19, at_ms=1_767_225_600_007),),
+        ),
         times=Times(assembled_at="2026-01-01T00:00:00+00:00", seconds={"tables": 1.5, "checks": 2.0}),
         tables=(table,),
         checks=(
