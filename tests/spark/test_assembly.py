@@ -378,6 +378,37 @@ def test_ready_made_invariants_run(spark: SparkSession, assembled: Assembled) ->
         assert found_then.status is status, (total, without)
 
 
+def test_one_token_is_in_one_place(spark: SparkSession, assembled: Assembled) -> None:
+    """In the table of who holds it, or on its way; a second one, wherever it is, and none at all are told."""
+    empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
+
+    def places(held: dict[str, str], on_the_way: list[str]) -> tuple[Status, list[tuple[Any, ...]]]:
+        state = [
+            {"app": "x", "table": table, "key": who, "value": value, "partition": 0, "changelog_offset": n}
+            for n, (who, value) in enumerate(held.items())
+            for table in ("ring", "another")
+        ]
+        messages = [{"topic": topic, "partition": 1, "offset": 5 + n} for n, topic in enumerate(on_the_way)]
+        given = {
+            **empty,
+            "state": local_frame(spark, SCHEMAS["state"], state),
+            "messages": local_frame(spark, SCHEMAS["messages"], messages),
+        }
+        wanted = load(["one_token"], {"table": "ring", "holds": "$.token", "topics": "left,right"})
+        (found,) = invariants.check(spark, wanted, given)
+        told = [json.loads(witness.what) for witness in found.witnesses]
+        assert found.found == len(told)
+        return found.status, sorted((one["tokens"], one.get("place"), one.get("offset")) for one in told)
+
+    a, b, neither = {"a": '{"token": true}'}, {"b": '{"token": true}'}, {"c": '{"token": false}', "d": "{}"}
+    holds: tuple[Status, list[tuple[Any, ...]]] = (Status.PASSED, [])
+    assert places({**neither, **a}, ["elsewhere"]) == places(neither, ["right", "elsewhere"]) == holds
+    assert places({**a, **b}, []) == (Status.FAILED, [(2, "held by a", 0), (2, "held by b", 1)])
+    assert places(a, ["left"]) == (Status.FAILED, [(2, "held by a", 0), (2, "on its way", 5)])
+    assert places({}, ["left", "right"]) == (Status.FAILED, [(2, "on its way", 5), (2, "on its way", 6)])
+    assert places(neither, ["elsewhere"]) == (Status.FAILED, [(0, None, None)])
+
+
 def test_ended_means_nothing_in_flight_and_nobody_busy(spark: SparkSession, assembled: Assembled) -> None:
     empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
     busy = [("a", '{"busy": false}'), ("b", '{"busy": true}'), ("c", None)]
