@@ -9,7 +9,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -19,14 +22,15 @@ from snapkafka.assembly import facts, job, state_checks
 from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.screen import first_look
-from snapkafka.checks import CheckOutcome, CutView, Keeping, ReadRange, Status, reading_ranges
+from snapkafka.checks import CheckOutcome, CutView, Keeping, ReadRange, Status, Verdict, reading_ranges
 from snapkafka.checks.state_checks import v3
 from snapkafka.demo.system import wait_until
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import LedgerEntry
+from snapkafka.manifest import LedgerEntry, state_table
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.wire import headers as wire
 from tests.unit.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog, promised
@@ -36,6 +40,14 @@ pytestmark = pytest.mark.spark
 WORLDS = 500
 #: Partitions that were compacted past the cut.
 CASES = 20
+#: Keys and values (None deletes) of a table before a cut. The last one lies in the segment that is written to, so the
+#: cleaner leaves the one before it, which it supersedes.
+WRITTEN: Final = (
+    *((1, "10"), (2, "20"), (3, "30"), (1, "11"), (4, "40"), (2, None), (1, "12"), (5, None), (3, "31")),
+    *((6, "60"), (6, "61")),
+)
+#: What is superseded below the last of them.
+SUPERSEDED: Final = frozenset({0, 1, 2, 3})
 LEDGER = LedgerEntry(topic="_snapkafka.cleaned", topic_id="ab" * 16)
 
 
@@ -106,7 +118,7 @@ class Topic:
     def tp(self) -> TopicPartition:
         return TopicPartition(self.name, self.partition)
 
-    def write(self, key: int, value: str, *, epoch: int = 0) -> None:
+    def write(self, key: int, value: str | None, *, epoch: int = 0) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "log_level": 0})
         n = len(self.written)
         ledger = wire.ledger_id(bytes.fromhex(LEDGER.topic_id))
@@ -114,7 +126,7 @@ class Topic:
         at_ms = time.time_ns() // 1_000_000 - HOUR + n * 60_000
         producer.produce(
             self.name,
-            value.encode(),
+            None if value is None else value.encode(),
             b"%d" % key,
             self.partition,
             timestamp=at_ms,
@@ -163,12 +175,13 @@ class Topic:
 @dataclass
 class Cleaned:
     """What the cleaner has been through: of `past` it took what the cut still needs, and `witness` tells where that can
-    be seen; of `last` even the last white record; of `short` only what was superseded before."""
+    be seen; of `last` even the last white record; of `short` and `whole` only what was superseded before."""
 
     past: list[Topic]
     witness: dict[TopicPartition, int]
     last: Topic
     short: Topic
+    whole: Topic
 
 
 @pytest.fixture(scope="module")
@@ -187,24 +200,30 @@ def cleaned() -> Iterator[Cleaned]:
             await admin.alter_settings(name, {"min.cleanable.dirty.ratio": "1"})
             await admin.close()
 
-        asyncio.run(create({"past": CASES, "short": 1, "last": 1}))
+        asyncio.run(create({"past": CASES, "short": 1, "last": 1, "whole": 1}))
         found = Cleaned(
             past=[Topic(broker.bootstrap, "past", partition) for partition in range(CASES)],
             witness={},
             last=Topic(broker.bootstrap, "last"),
             short=Topic(broker.bootstrap, "short"),
+            whole=Topic(broker.bootstrap, "whole"),
         )
         left = {topic.tp: _past(random.Random(topic.partition), topic, found) for topic in found.past}
         for key, epoch in ((2, 0), (1, 0), (1, EPOCH), (9, EPOCH)):
             found.last.write(key, "value", epoch=epoch)
         for key in (1, 1, 2, 2):
             found.short.write(key, "white")
+        for key, value in WRITTEN:
+            found.whole.write(key, value)
         for topic in found.past:
             topic.await_cleaner(*left[topic.tp])
         found.last.await_cleaner(0, 2, 3)
         found.short.await_cleaner(1, 2, 3)
-        asyncio.run(stop_cleaning("short"))
-        found.short.write(3, "red", epoch=EPOCH)
+        found.whole.await_cleaner(*(offset for offset in range(len(WRITTEN)) if offset not in SUPERSEDED))
+        for topic in (found.short, found.whole):
+            asyncio.run(stop_cleaning(topic.name))
+            topic.write(3, "red", epoch=EPOCH)
+        found.whole.write(9, "red", epoch=EPOCH)
         yield found
 
 
@@ -225,6 +244,13 @@ def _past(rng: random.Random, topic: Topic, found: Cleaned) -> list[int]:
 def verified(spark: SparkSession, *cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> CheckOutcome:
     """V3 of a snapshot that was triggered an hour ago, from the log alone; each partition with the end of its state.
     `uncompacted_ms`: what their settings promised then."""
+    outcomes = job.verify(spark, *looked_at(*cuts, uncompacted_ms=uncompacted_ms)).outcomes
+    (of_state,) = [outcome for outcome in outcomes if outcome.check == "V3"]
+    return of_state
+
+
+def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutView, job.Settings]:
+    """Such a snapshot, and how its log is read."""
     an_hour_ago = time.time_ns() // 1_000_000 - HOUR
     single = [topic.captured(end) for topic, end in cuts]
     whole = replace(
@@ -241,9 +267,7 @@ def verified(spark: SparkSession, *cuts: tuple[Topic, int], uncompacted_ms: int 
             triggered_ms=an_hour_ago,
         )
     )
-    outcomes = job.verify(spark, view, job.Settings(bootstrap=bootstrap, ledger=LEDGER)).outcomes
-    (of_state,) = [outcome for outcome in outcomes if outcome.check == "V3"]
-    return of_state
+    return view, job.Settings(bootstrap=bootstrap, ledger=LEDGER)
 
 
 @pytest.mark.kafka
@@ -308,3 +332,23 @@ def test_compacted_short_of_the_cut(
     monkeypatch.setattr(job, "_source", gone)
     assert verified(spark, (cleaned.short, 4)).status is Status.UNVERIFIABLE, "it is looked at again"
     assert looked[1:] == [ReadRange("short", 0, 2, 3)]
+
+
+@pytest.mark.kafka
+def test_a_log_that_the_cleaner_went_through_is_assembled(
+    spark: SparkSession, cleaned: Cleaned, tmp_path: Path
+) -> None:
+    """What was superseded before the cut is gone from the log, and the table is the fold of all that was written."""
+    end = len(WRITTEN)
+    there = cleaned.whole.offsets()
+    assert there == sorted({*range(end + 2)} - SUPERSEDED), "it shows nothing where no offset is missing"
+    expected = {key: (value, offset) for offset, (key, value) in enumerate(WRITTEN)}
+    view, settings = looked_at((cleaned.whole, end))
+    manifest = job.assemble(spark, view, settings, LocalStore(tmp_path), namespace="cleaned")
+    rows = pq.read_table(tmp_path / state_table(manifest).path, partitioning=None).to_pylist()
+    assert sorted((row["key"], row["value"], row["changelog_offset"]) for row in rows) == [
+        (str(key), value, offset) for key, (value, offset) in sorted(expected.items()) if value is not None
+    ]
+    told = {check.name: (check.status, check.found) for check in manifest.checks}
+    assert told["V3"] == ("passed", 0)
+    assert manifest.verdict == Verdict.VERIFIED
