@@ -1,8 +1,9 @@
 """What runs of the simulator leave: consistent snapshots with everything that happens to honest systems.
 
 Retries, failed sends, transactions, rebalances, replays, torn events, processes that left and zombies are the
-simulator's; deletions in the changelogs, and a cleaner that goes over them, are put on top. Each snapshot comes as one
-of the small worlds of `small_logs`, with topics, processes and epochs of its own, so that many are looked at in one go.
+simulator's; deletions in the changelogs, and a cleaner that goes over them, are put on top: one that takes any of
+what is superseded, or one that works as Kafka's does and comes past the cut as well. Each snapshot comes as one of
+the small worlds of `small_logs`, with topics, processes and epochs of its own, so that many are looked at in one go.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Final
+from zlib import crc32
 
-from snapkafka.checks import CutView, LogBounds, LogRecord
+from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.sim.log import ABORTED, Broker
 from snapkafka.sim.run import judge, played
 from snapkafka.sim.world import World as Simulated
+from tests.unit.cleaned_log import HOUR
 
 from .small_logs import EPOCH, World
 
@@ -29,6 +32,14 @@ __all__ = ["APART", "PARTS", "Names", "consistent", "kinds"]
 APART = 10_000
 #: So many of the values that go into a changelog are deletions.
 DELETED = 0.25
+#: What the settings of a changelog may promise, for a cut of an hour ago: the usual; that nothing younger than a day is
+#: compacted; that deletions go at once; and nothing that anybody knows.
+KEPT: Final = (
+    *[Keeping(age_ms=HOUR, tombstones_ms=24 * HOUR)] * 3,
+    Keeping(age_ms=HOUR, tombstones_ms=24 * HOUR, uncompacted_ms=24 * HOUR),
+    Keeping(age_ms=HOUR),
+    None,
+)
 #: What a captured snapshot is made of.
 PARTS = ("processes", "inputs", "senders", "changelogs", "recorded")
 _NAMES = {"topic", "changelog", "app"}
@@ -49,8 +60,13 @@ def consistent(seed: int, n: int, counts: Counter[str]) -> Iterator[World]:
         if found or verdict is None or not verdict.good:
             continue
         captured = world.fold.captured(epoch)
-        records = _cleaned(rng, world.broker, CutView(captured), world.broker.records(world.fold), counts)
-        yield _small(captured, records, world.broker, n)
+        view, records = CutView(captured), world.broker.records(world.fold)
+        compacted = _Compacted()
+        if rng.random() < 0.5:
+            records = _cleaned(rng, world.broker, view, records, counts)
+        else:
+            records = compacted.go_over(rng, world.broker, view, records)
+        yield _small(captured, records, world.broker, n, compacted)
         n += 1
         counts["snapshots"] += 1
         counts.update(kinds(world, captured))
@@ -119,11 +135,80 @@ def _cleaned(
     return kept
 
 
-def _small(captured: Captured, records: list[LogRecord], broker: Broker, n: int) -> World:
+@dataclass
+class _Compacted:
+    """Changelogs that a cleaner has gone through as Kafka's does: as far as it came it left the last record of a key.
+
+    `kept`: what their settings promise. `written`, `deletions`: see `small_logs.World`.
+    """
+
+    kept: dict[TopicPartition, Keeping | None] = field(default_factory=dict)
+    written: dict[TopicPartition, list[LogRecord]] = field(default_factory=dict)
+    deletions: set[tuple[TopicPartition, int]] = field(default_factory=set)
+
+    def go_over(
+        self, rng: random.Random, broker: Broker, view: CutView, records: list[LogRecord]
+    ) -> list[LogRecord]:
+        """All records, without what it has taken of the changelogs; those that are left there have their `key_hash`."""
+        tables = view.changelogs.keys() - view.inputs.keys()
+        left = [record for record in records if record.tp not in tables]
+        for tp in sorted(tables):
+            log = broker.logs.get(tp, [])
+            lines = [
+                record._replace(
+                    key_hash=crc32(
+                        (f"_sk:{record.process}" if record.marker else log[record.offset].key).encode()
+                    )
+                )
+                for record in records
+                if record.tp == tp
+            ]
+            self.written[tp], self.kept[tp] = lines, rng.choice(KEPT)
+            self.deletions |= {
+                (tp, r.offset)
+                for r in lines
+                if r.marker or (r.key_hash is not None and rng.random() < DELETED)
+            }
+            left += self._rounds(rng, view, tp, len(log))
+        return left
+
+    def _rounds(self, rng: random.Random, view: CutView, tp: TopicPartition, end: int) -> list[LogRecord]:
+        lines, kept, clean = self.written[tp], self.kept[tp], 0
+        later = (r.offset for r in lines if not r.marker and not view.in_state(r))
+        # What is written after the cut is too young to supersede anything.
+        upto_max = min(later, default=end) if kept is not None and kept.uncompacted_ms else end
+        for _ in range(rng.randint(0, 2)):
+            upto = rng.randint(clean, max(clean, upto_max))
+            last = {r.key_hash: r.offset for r in lines if r.offset < upto}
+            lines = [
+                r
+                for r in lines
+                if r.offset >= upto
+                or (last[r.key_hash] == r.offset and not (r.offset < clean and self._forgotten(rng, view, r)))
+            ]
+            clean = upto
+        return lines
+
+    def _forgotten(self, rng: random.Random, view: CutView, record: LogRecord) -> bool:
+        """Is it a deletion that an earlier round has seen, and that may go? Of what came after the cut only where
+        the settings say so."""
+        kept = self.kept[record.tp]
+        old = view.in_state(record) or kept is None or not kept.tombstones_ms
+        return (record.tp, record.offset) in self.deletions and old and rng.random() < 0.5
+
+
+def _small(
+    captured: Captured, records: list[LogRecord], broker: Broker, n: int, compacted: _Compacted
+) -> World:
     names = Names(captured.epoch, n)
     whole = World(
         records=[names.record(record) for record in records],
-        bounds={names.tp(tp): LogBounds(start=0, end=len(log)) for tp, log in broker.logs.items()},
+        bounds={
+            names.tp(tp): LogBounds(start=0, end=len(log), keeping=compacted.kept.get(tp))
+            for tp, log in broker.logs.items()
+        },
+        written={names.tp(tp): list(map(names.record, lines)) for tp, lines in compacted.written.items()},
+        deletions={(names.tp(tp), offset) for tp, offset in compacted.deletions},
     )
     here = names.captured(captured)
     for part in PARTS:

@@ -21,7 +21,11 @@ EPOCH = 1_000_000_000
 
 @dataclass
 class World:
-    """What one small history leaves: its logs, and what its processes reported."""
+    """What one small history leaves: its logs, and what its processes reported.
+
+    `written`: of changelogs that a cleaner went through as Kafka's does, all that ever stood there; `deletions`: which
+    of it deletes a key.
+    """
 
     records: list[LogRecord] = field(default_factory=list)
     bounds: dict[TopicPartition, LogBounds] = field(default_factory=dict)
@@ -30,6 +34,8 @@ class World:
     senders: list[SenderEnd] = field(default_factory=list)
     changelogs: list[ChangelogCut] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
+    written: dict[TopicPartition, list[LogRecord]] = field(default_factory=dict)
+    deletions: set[tuple[TopicPartition, int]] = field(default_factory=set)
 
 
 def captured(world: World) -> Captured:
@@ -54,6 +60,8 @@ def together(worlds: list[World]) -> World:
         for name in ("records", "processes", "inputs", "senders", "changelogs", "recorded"):
             getattr(whole, name).extend(getattr(world, name))
         whole.bounds.update(world.bounds)
+        whole.written.update(world.written)
+        whole.deletions |= world.deletions
     return whole
 
 

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from snapkafka.assembly import facts, job
 from snapkafka.checks import KINDS, CheckOutcome, CutView, LogBounds, Status, Weight, Witness, reading_ranges
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.captured import Captured
 from snapkafka.testing import EmbeddedKafka
 from tests.unit.cleaned_log import promised
 
@@ -100,11 +102,15 @@ def _whole(runs: list[Written]) -> World:
                     for tp, offsets in one.offsets.items()
                     if offsets
                 },
-                **{part: list(getattr(one.captured, part)) for part in PARTS},
+                **_parts(one.captured),
             )
             for one in runs
         ]
     )
+
+
+def _parts(cut: Captured) -> dict[str, Any]:
+    return {part: list(getattr(cut, part)) for part in PARTS}
 
 
 def _verified(spark: SparkSession, played: Played, runs: list[Written]) -> dict[str, CheckOutcome]:
