@@ -225,7 +225,7 @@ def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) 
         seen += len(worlds)
         world = _as_headers_tell(together(worlds))
         stamps, lookups = _stamps(spark, world)
-        suspicion, held, _ = first_look(stamps, lookups)
+        suspicion, held, *_ = first_look(stamps, lookups)
         found = in_spark.findings(stamps, lookups, suspicion).collect() if any(suspicion) else []
         noted = Counter(Finding(*row) for row in found)
         accused = [finding for finding in noted if KINDS[finding.kind].weight is not Weight.NOTE]
