@@ -10,18 +10,18 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError, UnknownSnapshotError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.completion import LedgerState, ProcessView
-from snapkafka.protocol.records import LogEnd, TopicPartition, Trigger
+from snapkafka.protocol.records import Hello, LogEnd, TopicPartition, Trigger
 
 from .reading import good
 
-__all__ = ["check_trigger", "compose_trigger", "knows_markers", "made_id"]
+__all__ = ["check_trigger", "compose_trigger", "knows_markers", "made_id", "unlike_counts"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -142,6 +142,37 @@ def check_trigger(
         raise TriggerRefusedError(
             f"{len(state.open)} snapshots are running already", hint="wait for them, or see `snapkafka list`"
         )
+    latest = {view.hello.app: view.hello for view in living}
+    if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
+        raise TriggerRefusedError(
+            "; ".join(unlike),
+            hint="Faust fails at the first write to such a table: make the counts equal and restart the app, or leave"
+            " it out (--apps)",
+        )
+
+
+def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:
+    """A sentence for each table that Faust cannot write: a change goes to the partition of the event that makes it, and
+    no input of the app has as many partitions as the changelog (robinhood/faust#137).
+
+    Args:
+        counts: partitions by topic; what is not in it is not known, and nothing is said of it.
+    """
+    inputs = {source.topic: counts[source.topic] for source in hello.inputs if source.topic in counts}
+    for table in hello.tables:
+        count = counts.get(table.changelog)
+        if table.copartitioned and count is not None and inputs and count not in inputs.values():
+            told = ", ".join(f"{topic} has {number}" for topic, number in sorted(inputs.items()))
+            yield (
+                f"partition counts of table {table.name} of app {hello.app} differ: its changelog {table.changelog} has"
+                f" {count}, of the inputs {told}"
+            )
+
+
+def _counts(hello: Hello) -> dict[str, int]:
+    """Partitions by topic, as a process found them when it joined: Faust goes by these, and nobody has to be asked."""
+    changelogs = {table.changelog: table.partitions for table in hello.tables if table.partitions}
+    return changelogs | {source.topic: source.partitions for source in hello.inputs}
 
 
 def _parent(state: LedgerState, type_: str, parent: str) -> str:

@@ -12,7 +12,7 @@ from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import Opened, latest_of_apps, opened, outputs_of
-from snapkafka.kafka.triggering import OWN_GROUPS, knows_markers
+from snapkafka.kafka.triggering import OWN_GROUPS, knows_markers, unlike_counts
 from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol.completion import LedgerState, ProcessView
 
@@ -223,9 +223,9 @@ async def _about_topics(work: Opened, views: list[ProcessView], within_ms: int) 
 
 
 def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
+    counts = {name: topic.partitions for name, topic in described.items()}
     for view in views:
         app = view.hello.app
-        counts = set()
         for source in view.hello.inputs:
             if source.topic not in described:
                 yield Advice(
@@ -234,25 +234,21 @@ def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) 
                     what=f"topic {source.topic}, an input of app {app}, does not exist",
                     do="create it, and restart the app: Faust does not see a topic that comes later",
                 )
-            elif (now := described[source.topic].partitions) != source.partitions:
+            elif (now := counts[source.topic]) != source.partitions:
                 yield Advice(
                     code="partitions-added",
                     weight=Weight.WARNING,
                     what=f"topic {source.topic} has {now} partitions, app {app} joined with {source.partitions}",
                     do="restart the app",
                 )
-            if source.topic in described:
-                counts.add(described[source.topic].partitions)
-        for table in view.hello.tables:
-            there = described.get(table.changelog)
-            if there is not None and counts and there.partitions not in counts:
-                yield Advice(
-                    code="partition-counts",
-                    weight=Weight.PROBLEM,
-                    what=f"table {table.name} of app {app} has a changelog of {there.partitions} partitions, the "
-                    f"inputs of the app have {', '.join(map(str, sorted(counts)))}",
-                    do="Faust assigns a table's partition with the input's: make the counts equal",
-                )
+        for said in unlike_counts(view.hello, counts):
+            yield Advice(
+                code="partition-counts",
+                weight=Weight.PROBLEM,
+                what=said,
+                do="Faust fails at the first write to such a table, and no snapshot is taken: make the counts equal and"
+                " restart the app",
+            )
 
 
 # -- what the cluster says -----------------------------------------------------------------------------------

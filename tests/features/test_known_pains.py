@@ -22,6 +22,7 @@ from faust.types import TP, ConsumerMessage, FutureMessage
 
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
+from snapkafka.errors import TriggerRefusedError
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.driver.test_install import take
@@ -186,6 +187,29 @@ def test_137_plain_faust_fails_at_a_write_where_partition_counts_differ(app: Any
     app.consumer.topic_partitions = {REQUESTS.topic: 2, CHANGELOG.topic: 3}.get
     with pytest.raises(PartitionsMismatch):
         table._verify_source_topic_partitions(REQUESTS.topic)
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(200)
+def test_137_a_snapshot_is_refused_where_partition_counts_differ(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """A worker that has started like any other tells the ledger both counts."""
+    app = f"small-{namespace}"
+    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
+    create_topics(kafka.bootstrap, f"{app}-counts-changelog", partitions=3)
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    try:
+        with observing(kafka.bootstrap, namespace) as observer:
+            system.start_worker(app, {"SMALL_APP_ID": app}, module="tests.driver.small_app")
+            observer.wait_for_workers(system)
+            with pytest.raises(TriggerRefusedError) as refused:
+                take(observer, "refused", ttl_ms=15_000)
+    finally:
+        harness.stop(system)
+    assert f"{app}-counts-changelog has 3, of the inputs {app}-in has 2, {app}-out has 2" in str(
+        refused.value
+    )
 
 
 async def test_385_plain_faust_never_expires_a_window_that_it_recovered(app: Any) -> None:

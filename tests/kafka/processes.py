@@ -15,6 +15,7 @@ from snapkafka.protocol.records import (
     Hello,
     InputTopic,
     Position,
+    Table,
     TopicPartition,
     Trigger,
 )
@@ -24,7 +25,12 @@ __all__ = ["process"]
 
 @contextlib.asynccontextmanager
 async def process(
-    connection: Connection, namespace: str, topic: str, *, closes: bool = True
+    connection: Connection,
+    namespace: str,
+    topic: str,
+    *,
+    closes: bool = True,
+    tables: tuple[Table, ...] = (),
 ) -> AsyncIterator[int]:
     """A process of app `shop` that reads `topic`; gives its id."""
     ledger = KafkaLedger(connection, namespace)
@@ -36,6 +42,7 @@ async def process(
             host="box",
             pid=7,
             inputs=(InputTopic(topic=topic, partitions=1),),
+            tables=tables,
         )
     )
     assigned = await ledger.append(

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +28,7 @@ from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import (
     Dead,
     Hello,
+    Table,
     Trigger,
 )
 from tests.kafka.processes import process
@@ -173,6 +175,34 @@ async def test_the_command_as_a_process(connection: Connection, namespace: str, 
         status, found, err = await command(connection, namespace, "show", "yours")
         assert (status, found["error"]["code"]) == (5, "unknown-snapshot")
         assert len(err.splitlines()) == 2
+
+
+async def test_partition_counts_that_differ_are_refused_by_the_same_words_as_doctor_says(
+    connection: Connection, namespace: str, topic: str
+) -> None:
+    """robinhood/faust#137, #325: before anything is started, in any attempt, and as long as it is so."""
+    admin, ledger = KafkaTopicAdmin(connection), KafkaLedger(connection, namespace)
+    changelog = f"{topic}-changelog"
+    await admin.create_topic(changelog, partitions=3, settings={"cleanup.policy": "compact"})
+    unlike = Table(name="stock", changelog=changelog, partitions=3, copartitioned=True)
+    said = (
+        f"partition counts of table stock of app shop differ: its changelog {changelog} has 3, of the inputs {topic}"
+        " has 1"
+    )
+    async with process(connection, namespace, topic, tables=(unlike,)):
+        await ledger.open(create=False)
+        before = await ledger.end()
+        status, found, err = await command(connection, namespace, "trigger", "--wait", "--retries", "1")
+        assert (status, found["error"]["code"]) == (TriggerRefusedError.exit_status, "trigger-refused")
+        assert said in err
+        assert await ledger.end() == before, "nothing was started"
+        checkup = await ops.doctor(connection, namespace)
+        assert [advice.what for advice in checkup.found if advice.code == "partition-counts"] == [said]
+    free = replace(unlike, copartitioned=False)
+    async with process(connection, namespace, topic, tables=(free,)):
+        assert (await ops.trigger(connection, namespace, ttl_ms=600)).epoch > 0
+    await admin.close()
+    await ledger.close()
 
 
 async def test_show_of_a_running_snapshot_names_who_holds_it_up(

@@ -29,6 +29,8 @@ clicks = partly.topic("clicks", value_serializer="json")
 windows = partly.Table("windows", default=int).tumbling(10.0, expires=60.0)
 groups = partly.SetTable("groups")
 for_ever = partly.Table("for_ever", default=int).tumbling(10.0)
+placed = partly.Table("placed", use_partitioner=True)
+everywhere, sets_everywhere = partly.GlobalTable("everywhere"), partly.SetGlobalTable("sets_everywhere")
 
 
 class Reversed(codecs.Codec):

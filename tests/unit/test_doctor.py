@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,12 +13,14 @@ from snapkafka.ops import doctoring
 from snapkafka.protocol.records import Bye, Hello, InputTopic, Pause, Retire, Table
 from tests.fakes import FakeAccess, FakeCluster, FakeGroup, FakeTopic, Worker
 
+STOCK = Table(name="stock", changelog="shop-stock-changelog", partitions=4, copartitioned=True)
+
 
 def joined(cluster: FakeCluster, app: str = "shop", release: str = "1.0", **changes: Any) -> int:
     """A process of an app with one input and one table, of four partitions each."""
     given: dict[str, Any] = {
         "inputs": (InputTopic(topic="orders", partitions=4),),
-        "tables": (Table(name="stock", changelog="shop-stock-changelog", partitions=4),),
+        "tables": (STOCK,),
     }
     hello = Hello(n=len(cluster.the_ledger.entries), app=app, release=release, **(given | changes))
     return cluster.the_ledger.put(hello)
@@ -127,8 +130,15 @@ async def test_partition_counts_of_source_and_changelog_differ(cluster: FakeClus
     cluster.the_admin.topics["shop-stock-changelog"] = FakeTopic(6)
     joined(cluster)
     said = (await codes(cluster))["partition-counts"]
-    assert said.startswith("problem: table stock of app shop has a changelog of 6 partitions")
-    assert "the inputs of the app have 4" in said
+    assert said.startswith("problem: partition counts of table stock of app shop differ")
+    assert "its changelog shop-stock-changelog has 6, of the inputs orders has 4" in said
+
+
+async def test_partition_counts_of_a_table_that_needs_no_source_may_differ(cluster: FakeCluster) -> None:
+    """A global table, or one whose changes a partitioner places."""
+    cluster.the_admin.topics["shop-stock-changelog"] = FakeTopic(6)
+    joined(cluster, tables=(replace(STOCK, copartitioned=False),))
+    assert await codes(cluster) == {}
 
 
 async def test_topics_that_are_missing_or_have_grown(cluster: FakeCluster) -> None:

@@ -68,6 +68,9 @@ def test_what_no_snapshot_holds_is_named() -> None:
         "for_ever": ("Table", 0),
         "odd": ("Table", 0),
         "odder": ("Table", 0),
+        "placed": ("Table", 0),
+        "everywhere": ("GlobalTable", 0),
+        "sets_everywhere": ("SetGlobalTable", 0),
     }
 
 
@@ -130,6 +133,7 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
         "driver.admin = types.SimpleNamespace(describe_topics=described, topic_settings=settings)\n"
         "hello = asyncio.run(hello_of(driver, ['clicks', 'views']))\n"
         "print([(t.name, t.expires_ms, t.sets, t.windowed) for t in hello.tables], hello.uncaptured)\n"
+        "print('not copartitioned:', sorted(t.name for t in hello.tables if not t.copartitioned))\n"
         "print(sorted({r.topic for r in hello.retention}) == sorted({t.changelog for t in hello.tables}))\n"
         "print({(r.uncompacted_ms, r.tombstones_ms, r.retained_ms) for r in hello.retention})\n"
         "print({t.topic: (t.key_codec, t.value_codec) for t in hello.inputs})\n"
@@ -141,6 +145,7 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
         "('windows', 60000, False, True), ('groups', 0, True, False), ('for_ever', 0, False, True)"
         in done.stdout
     )
+    assert "not copartitioned: ['everywhere', 'placed', 'sets_everywhere']" in done.stdout
     assert "True\n{(5, 7, -1)}\n" in done.stdout
     assert "{'clicks': ('raw', 'json'), 'views': ('', 'reversed')}" in done.stdout
     assert "'groups': ('json', 'json')" in done.stdout

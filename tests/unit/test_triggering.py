@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from snapkafka.errors import (
@@ -12,7 +14,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka import triggering
-from snapkafka.kafka.triggering import compose_trigger, knows_markers, made_id
+from snapkafka.kafka.triggering import check_trigger, compose_trigger, knows_markers, made_id
 from snapkafka.manifest import file_stem
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import (
@@ -21,6 +23,7 @@ from snapkafka.protocol.records import (
     InputTopic,
     LogEnd,
     Retire,
+    Table,
     TopicPartition,
     Trigger,
     Verdict,
@@ -192,6 +195,55 @@ async def test_an_incremental_one_that_could_not_be_assembled_is_refused(parent:
     state = state_with(lost="failed", bad="UNVERIFIABLE")
     with pytest.raises((TriggerRefusedError, UnknownSnapshotError), match=said):
         await compose_trigger(FakeAdmin(), state, type="incremental", parent=parent)
+
+
+STOCK = Table(name="stock", changelog="shop-stock-changelog", partitions=6, copartitioned=True)
+GROWN = (InputTopic(topic="orders", partitions=4), InputTopic(topic="refunds", partitions=8))
+
+
+async def test_partition_counts_of_source_and_changelog_that_differ_are_told_without_asking_anybody() -> None:
+    """robinhood/faust#137, #325: Faust fails at the first write. The ledger has both counts."""
+    state = state_of(
+        Hello(n=1, app="shop", inputs=GROWN, tables=(STOCK,)), Hello(n=2, app="tills", inputs=ORDERS)
+    )
+    with pytest.raises(TriggerRefusedError) as raised:
+        check_trigger(state, snapshot_id="s", type_="full", ttl_ms=1, apps=())
+    assert str(raised.value) == (
+        "partition counts of table stock of app shop differ: its changelog shop-stock-changelog has 6, of the inputs"
+        " orders has 4, refunds has 8"
+    )
+    assert (await compose_trigger(FakeAdmin(), state, apps=["tills"])).apps == ("tills",)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "table"),
+    [
+        (GROWN, replace(STOCK, partitions=8)),
+        (GROWN, replace(STOCK, copartitioned=False)),
+        (GROWN, replace(STOCK, partitions=0)),
+        ((), STOCK),
+    ],
+    ids=[
+        "as many as one of the inputs",
+        "global, by a partitioner, or of a release that does not tell",
+        "not known",
+        "written by nobody",
+    ],
+)
+async def test_partition_counts_that_may_differ_are_no_fault(
+    inputs: tuple[InputTopic, ...], table: Table
+) -> None:
+    state = state_of(SHOP, Hello(n=2, app="other", inputs=inputs, tables=(table,)))
+    await compose_trigger(FakeAdmin(), state)
+
+
+async def test_partition_counts_are_those_that_an_app_joined_with_last() -> None:
+    before = Hello(n=1, app="shop", inputs=ORDERS, tables=(STOCK,))
+    mended = Hello(n=2, app="shop", inputs=ORDERS, tables=(replace(STOCK, partitions=2),))
+    await compose_trigger(FakeAdmin(), state_of(before, mended))
+    with pytest.raises(TriggerRefusedError, match="changelog has 6"):
+        await compose_trigger(FakeAdmin(), state_of(mended, before))
+    await compose_trigger(FakeAdmin(), state_of(SHOP, replace(before, app="stopped"), Bye(process=1, n=1)))
 
 
 async def test_retired_apps_are_not_asked_for_ends() -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "TopicLook",
     "codec_name",
     "codecs_of",
+    "copartitioned",
     "expires_ms",
     "look",
     "look_at",
@@ -181,6 +182,14 @@ def expires_ms(table: Any) -> int:
 def of_sets(table: Any) -> bool:
     """Are its values sets, which change by records of their own?"""
     return hasattr(table.data, "send_changelog_event")
+
+
+def copartitioned(table: Any) -> bool:
+    """Does a change go to the partition of the event that makes it? A partitioner chooses among whatever there are; and
+    a global table is often written by another app, and only read in this one."""
+    from faust.types.tables import GlobalTableT
+
+    return not (table.use_partitioner or table.is_global or isinstance(table, GlobalTableT))
 
 
 def codec_name(codec: Any) -> str:

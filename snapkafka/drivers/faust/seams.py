@@ -46,7 +46,7 @@ from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Retentio
 
 from .factories import wrap_factory
 from .incoming import Incoming
-from .looking import codec_name, codecs_of, expires_ms, of_sets, uncaptured
+from .looking import codec_name, codecs_of, copartitioned, expires_ms, of_sets, uncaptured
 from .outgoing import Outgoing
 from .recorder import Recorder
 from .resuming import Resuming
@@ -294,6 +294,7 @@ def _table(table: Any, described: Any) -> Table:
         expires_ms=expires_ms(table),
         sets=of_sets(table),
         windowed=table.window is not None,
+        copartitioned=copartitioned(table),
     )
 
 
