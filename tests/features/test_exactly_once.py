@@ -146,7 +146,7 @@ def _decided(observer: Observer, epoch: int, meanwhile: Callable[[], None] = lam
     return snapshots[epoch]
 
 
-def _fence(pair: Pair) -> None:
+def fence(pair: Pair) -> None:
     """Take the transactional ids away, as a second worker does: open transactions are aborted."""
 
     async def take() -> None:
@@ -210,7 +210,7 @@ def test_white_sends_count_when_they_are_committed(pair: Pair, told: Told) -> No
     _few(pair)
     _open(pair, appended=3 * FEW, committed=2 * FEW)
     epoch = _trigger(pair.observer, "fenced", 40_000)
-    _fence(pair)
+    fence(pair)
     told.commit()
     view = _decided(pair.observer, epoch)
     assert view.failure is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ from tests.driver.test_install import take
 from tests.kafka.waiting import until
 
 from . import harness
+from .test_exactly_once import FEW, fence
 
 REQUESTS = TP("requests", 0)
 CHANGELOG = TP("pains-counts-changelog", 0)
@@ -146,6 +148,54 @@ async def test_323_plain_faust_takes_a_commit_of_a_fenced_producer_for_done(app:
     transactions = TransactionManager(app.transport, consumer=app.consumer, producer=Fenced())
     assert await transactions.commit({REQUESTS: 5})
     assert [type(reason) for reason in crashed] == [ProducerFenced]
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(300)
+def test_177_plain_faust_sends_outside_the_transaction_what_it_does_not_read_itself(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """#177: under exactly-once such a record is there for everybody before the event is done, and stays when its
+    transaction is aborted. What the app reads itself, and its changelog, is in the transaction and gone with it."""
+    inside, outside = ["exact-mid", "exact-changelog"], ["exact-out"]
+    with harness.running(
+        kafka.bootstrap,
+        namespace,
+        tmp_path,
+        "tests.features.apps.transactional",
+        inputs=["exact"],
+        outputs=["exact-out", "again-out", "exact-mid"],
+        changelogs=["exact"],
+        isolation="read_committed",
+        env={"FEATURES_COMMIT": "600"},  # not in this test
+    ) as pair:
+
+        def there(isolation: str) -> dict[str, int]:
+            return harness.count_records(kafka.bootstrap, pair.plain.id, inside + outside, isolation)
+
+        pair.send({"exact": [(f"k{n}", b"{}", None) for n in range(FEW)]}, seconds=0.1)
+        wait_until(
+            "all effects to be in the log",
+            lambda: set(there("read_uncommitted").values()) == {FEW},
+            timeout_s=60,
+        )
+        before_any_commit = dict.fromkeys(inside, 0) | dict.fromkeys(outside, FEW)
+        assert there("read_committed") == before_any_commit
+        tps = [
+            TopicPartition(f"{pair.plain.id}-{name}", n) for name in inside for n in range(harness.PARTITIONS)
+        ]
+        written = {tp: end for tp, end in log_ends(pair.observer, tps).items() if end}
+        fence(pair)
+        wait_until(
+            "the end of each transaction to be in the log",
+            lambda: all(log_ends(pair.observer, tps)[tp] > end for tp, end in written.items()),
+            timeout_s=60,
+        )
+        assert there("read_committed") == before_any_commit, "aborted, and sent all the same"
+
+
+def log_ends(observer: Observer, tps: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+    return observer.call(observer.admin.log_ends(tps))
 
 
 def test_93_plain_faust_gives_a_worker_that_joins_no_partition() -> None:

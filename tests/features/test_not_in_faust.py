@@ -68,11 +68,12 @@ async def test_under_exactly_once_a_changelog_of_which_nothing_was_fetched_count
 
 
 @pytest.mark.parametrize(("sought", "committed"), [(True, 14), (False, 11)])
-async def test_after_a_recovery_a_seek_in_the_middle_of_a_batch_takes_events_for_done(
+async def test_221_plain_faust_takes_events_for_done_where_it_seeks_in_the_middle_of_a_batch(
     app: Any, sought: bool, committed: int
 ) -> None:
-    """An app with tables: inputs are resumed while the flow is on, and sought after that. What is handed out next of a
-    batch in hand seems to leave a gap behind the position, and a commit passes over events that were never done."""
+    """#221, #216: an app with tables. After a recovery inputs are resumed while the flow is on, and sought after that.
+    What is handed out next of a batch in hand seems to leave a gap behind the position, and a commit passes over events
+    that were never done."""
     tp, handed_out = TP("requests", 0), []
 
     async def hand_out(message: Any) -> None:
@@ -101,10 +102,10 @@ async def test_after_a_recovery_a_seek_in_the_middle_of_a_batch_takes_events_for
     assert consumer._new_offset(tp) == committed, "11 and 12 are not done"
 
 
-async def test_after_a_recovery_what_was_handed_out_before_the_seek_is_handed_out_again(app: Any) -> None:
-    """An app with tables again: what was fetched of an input while tables were recovered waits, and the flow is on. So
-    it is handed out as soon as the input is resumed, while Faust asks for the committed positions that it will seek to;
-    and once more after that. For an agent a record comes after later ones."""
+async def test_221_plain_faust_hands_out_again_what_was_handed_out_before_it_seeks(app: Any) -> None:
+    """#221, #216: an app with tables again. What was fetched of an input while tables were recovered waits, and the
+    flow is on. So it is handed out as soon as the input is resumed, while Faust asks for the committed positions that
+    it will seek to; and once more after that. For an agent a record comes after later ones."""
     tp, handed_out, position = TP("requests", 0), list[int](), 10
     recovery, consumer = app.tables.recovery, app.consumer
     two = asyncio.Event()
