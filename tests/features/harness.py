@@ -54,6 +54,7 @@ class Record:
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
     stamp: bytes | None  # the bytes of `_sk`, if there
+    timestamp_ms: int = 0
 
     def header(self, name: str) -> str | None:
         return next((value.decode() for key, value in self.headers if key == name), None)
@@ -457,4 +458,5 @@ def _record(item: Any) -> Record:
         item.value,
         tuple(wire.without_header(item.headers)),
         wire.find(item.headers),
+        item.timestamp,
     )
