@@ -358,9 +358,10 @@ def test_ready_made_invariants_run(spark: SparkSession, assembled: Assembled) ->
         # 2 + 100 + 11 in the table, 3 in flight in credits: not the 120 that were asked for
         "conservation": ("failed", 1),
         "no_negative": ("failed", 1),  # a value is no amount
-        "one_token": ("failed", 2),  # two messages in flight, nobody holds it
-        "termination": ("failed", 2),
-        "deadlock": ("passed", 0),
+        # Of one value of the table nobody knows, which is a row of each of these.
+        "one_token": ("failed", 2 + 1),  # two messages in flight, nobody holds it
+        "termination": ("failed", 2 + 1),
+        "deadlock": ("failed", 1),
     }
     assert json.loads(found["V6 conservation"].witnesses[0].what) == {
         "expected": 120.0,
@@ -382,9 +383,19 @@ def test_one_token_is_in_one_place(spark: SparkSession, assembled: Assembled) ->
     """In the table of who holds it, or on its way; a second one, wherever it is, and none at all are told."""
     empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
 
-    def places(held: dict[str, str], on_the_way: list[str]) -> tuple[Status, list[tuple[Any, ...]]]:
+    def places(held: dict[str, str | None], on_the_way: list[str]) -> tuple[Status, list[tuple[Any, ...]]]:
         state = [
-            {"app": "x", "table": table, "key": who, "value": value, "partition": 0, "changelog_offset": n}
+            {
+                **{
+                    "app": "x",
+                    "table": table,
+                    "key": who,
+                    "value": value,
+                    "partition": 0,
+                    "changelog_offset": n,
+                },
+                "why_undecoded": "no text" if value is None else None,
+            }
             for n, (who, value) in enumerate(held.items())
             for table in ("ring", "another")
         ]
@@ -398,21 +409,29 @@ def test_one_token_is_in_one_place(spark: SparkSession, assembled: Assembled) ->
         (found,) = invariants.check(spark, wanted, given)
         told = [json.loads(witness.what) for witness in found.witnesses]
         assert found.found == len(told)
-        return found.status, sorted((one["tokens"], one.get("place"), one.get("offset")) for one in told)
+        return found.status, sorted(
+            (one.get("tokens", -1), one.get("place"), one.get("offset")) for one in told
+        )
 
-    a, b, neither = {"a": '{"token": true}'}, {"b": '{"token": true}'}, {"c": '{"token": false}', "d": "{}"}
+    a: dict[str, str | None] = {"a": '{"token": true}'}
+    b: dict[str, str | None] = {"b": '{"token": true}'}
+    neither: dict[str, str | None] = {"c": '{"token": false}', "d": "{}"}
     holds: tuple[Status, list[tuple[Any, ...]]] = (Status.PASSED, [])
     assert places({**neither, **a}, ["elsewhere"]) == places(neither, ["right", "elsewhere"]) == holds
     assert places({**a, **b}, []) == (Status.FAILED, [(2, "held by a", 0), (2, "held by b", 1)])
     assert places(a, ["left"]) == (Status.FAILED, [(2, "held by a", 0), (2, "on its way", 5)])
     assert places({}, ["left", "right"]) == (Status.FAILED, [(2, "on its way", 5), (2, "on its way", 6)])
     assert places(neither, ["elsewhere"]) == (Status.FAILED, [(0, None, None)])
+    assert places({**a, "e": None}, []) == (Status.FAILED, [(-1, "nobody knows of e: no text", 1)])
 
 
 def test_ended_means_nothing_in_flight_and_nobody_busy(spark: SparkSession, assembled: Assembled) -> None:
     empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
-    busy = [("a", '{"busy": false}'), ("b", '{"busy": true}'), ("c", None)]
-    rows = [{"app": "x", "table": "work", "partition": 0, "key": who, "value": value} for who, value in busy]
+    busy = [("a", '{"busy": false}', None), ("b", '{"busy": true}', None), ("c", None, "no text")]
+    rows = [
+        {"app": "x", "table": "work", "partition": 0, "key": who, "value": value, "why_undecoded": why}
+        for who, value, why in busy
+    ]
     tables = {**empty, "state": local_frame(spark, SCHEMAS["state"], rows)}
     tables["positions"] = writing.read_back(spark, "positions", assembled.folder)
     read = assembled.stage.topic("credits")
@@ -422,7 +441,7 @@ def test_ended_means_nothing_in_flight_and_nobody_busy(spark: SparkSession, asse
         return [json.loads(witness.what)["why"] for witness in found.witnesses]
 
     assert witnesses() == witnesses(topics=read) == []
-    assert witnesses(table="work", busy="$.busy") == ["busy: b"]
+    assert witnesses(table="work", busy="$.busy") == ["busy: b", "nobody knows: no text"]
     assert witnesses(topics=f"{read},mistyped") == ["nobody reads such a topic"]
 
 
@@ -430,9 +449,13 @@ def test_a_circle_of_waiting_is_found(spark: SparkSession, assembled: Assembled)
     empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
     ring = [(f"r{n}", f"r{(n + 1) % 20}") for n in range(20)]
     waits = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", None), *ring]
-    rows = [{"app": "x", "table": "locks", "partition": 0, "key": who, "value": whom} for who, whom in waits]
+    rows: list[dict[str, Any]] = [
+        {"app": "x", "table": "locks", "partition": 0, "key": who, "value": whom} for who, whom in waits
+    ]
+    rows.append({"app": "x", "table": "locks", "partition": 0, "key": "f", "why_undecoded": "no text"})
     tables = {**empty, "state": local_frame(spark, SCHEMAS["state"], rows)}
     (found,) = invariants.check(spark, load(["deadlock"], {"table": "locks"}), tables)
     circles = sorted(json.loads(witness.what)["circle"] for witness in found.witnesses)
     assert circles[:3] == ["a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b -> c"]
-    assert found.found == 3 + len(ring), "one for each that waits in a circle"
+    assert "nobody knows of f: no text" in circles
+    assert found.found == 3 + len(ring) + 1, "one for each that waits in a circle"

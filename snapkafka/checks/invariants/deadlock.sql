@@ -1,5 +1,6 @@
 -- Nobody waits in a circle. A table says who waits for whom: its key waits for what is named in its value. Since the
--- snapshot is consistent, a circle found in it is one that still stands (a deadlock is a stable property).
+-- snapshot is consistent, a circle found in it is one that still stands (a deadlock is a stable property). Of who could not
+-- be decoded nobody knows: a row too, of no steps.
 --
 --   table      the table: one row per waiting party
 --   waits_for  JSON path of the name of whom it waits for; default: the value itself
@@ -18,3 +19,7 @@ paths (first, last, steps, path) AS (
     WHERE paths.first <> paths.last AND steps < ${longest:64}
 )
 SELECT path AS circle, steps FROM paths WHERE first = last
+UNION ALL
+SELECT 'nobody knows of ' || coalesce(key, '?') || ': ' || why_undecoded, 0
+FROM state
+WHERE `table` = '${table}' AND why_undecoded IS NOT NULL

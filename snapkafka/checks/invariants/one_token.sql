@@ -1,4 +1,5 @@
--- A token is in exactly one place: in the table of one holder, or in one message.
+-- A token is in exactly one place: in the table of one holder, or in one message. Of a holder whose value could not be
+-- decoded nobody knows.
 --
 --   table     the table whose rows stand for holders
 --   holds     JSON path of the field that is true for who holds the token; default: the value itself
@@ -22,3 +23,7 @@ counted AS (
 SELECT tokens, place, topic, `partition`, `offset`
 FROM counted LEFT JOIN places
 WHERE tokens <> 1
+UNION ALL
+SELECT NULL, 'nobody knows of ' || coalesce(key, '?') || ': ' || why_undecoded, changelog_topic, `partition`, changelog_offset
+FROM state
+WHERE `table` = '${table}' AND why_undecoded IS NOT NULL

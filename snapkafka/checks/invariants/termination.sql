@@ -8,9 +8,10 @@ SELECT topic, `partition`, `offset`, sender_app, receiver_app, 'in flight' AS wh
 FROM messages
 WHERE '${topics:}' = '' OR array_contains(split('${topics:}', ','), topic)
 UNION ALL
-SELECT changelog_topic, `partition`, changelog_offset, app, NULL, 'busy: ' || coalesce(key, '?')
+SELECT changelog_topic, `partition`, changelog_offset, app, NULL,
+       coalesce('nobody knows: ' || why_undecoded, 'busy: ' || coalesce(key, '?'))
 FROM state
-WHERE `table` = '${table:}' AND lower(get_json_object(value, '${busy:$}')) = 'true'
+WHERE `table` = '${table:}' AND (why_undecoded IS NOT NULL OR lower(get_json_object(value, '${busy:$}')) = 'true')
 UNION ALL
 SELECT topic, NULL, NULL, NULL, NULL, 'nobody reads such a topic'
 FROM (SELECT explode(split('${topics:}', ',')) AS topic)
