@@ -386,14 +386,12 @@ def test_one_token_is_in_one_place(spark: SparkSession, assembled: Assembled) ->
     def places(held: dict[str, str | None], on_the_way: list[str]) -> tuple[Status, list[tuple[Any, ...]]]:
         state = [
             {
-                **{
-                    "app": "x",
-                    "table": table,
-                    "key": who,
-                    "value": value,
-                    "partition": 0,
-                    "changelog_offset": n,
-                },
+                "app": "x",
+                "table": table,
+                "key": who,
+                "value": value,
+                "partition": 0,
+                "changelog_offset": n,
                 "why_undecoded": "no text" if value is None else None,
             }
             for n, (who, value) in enumerate(held.items())
