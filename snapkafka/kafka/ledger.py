@@ -38,6 +38,8 @@ SETTINGS: Final = {
 RECORD_BYTES_MAX: Final = 256 * 1024
 #: An append that is not acknowledged by then is given up; it may still land, and is then dropped as a repeat.
 APPEND_TIMEOUT_S: Final = 8.0
+#: So long a producer is waited for that is to stop.
+STOP_WITHIN_S: Final = 1.0
 #: A ledger that two looks this far apart do not find is gone; one look may have met a broker that lags behind.
 NOT_SEEN_FOR_S: Final = 1.0
 
@@ -76,6 +78,7 @@ class KafkaLedger:
         self._topic_id = ""
         self._seen_end = 0
         self._producer: Any = None
+        self._stopping: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
         self._replaced = asyncio.Event()
 
@@ -255,10 +258,10 @@ class KafkaLedger:
         """After a failure, or for another ledger: sequence numbers of the old one mean nothing any more."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            stopping = asyncio.ensure_future(producer.stop())
-            await asyncio.wait([stopping], timeout=1.0)
-            if not stopping.done():
-                stopping.cancel()
+            stopping = asyncio.ensure_future(_stop(producer))
+            self._stopping.add(stopping)
+            stopping.add_done_callback(self._stopping.discard)
+            await asyncio.wait([stopping], timeout=STOP_WITHIN_S)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -298,4 +301,23 @@ class KafkaLedger:
     async def close(self) -> None:
         """Close the connections."""
         await self._drop_producer()
+        for stopping in list(self._stopping):
+            stopping.cancel()
+            await asyncio.wait([stopping], timeout=STOP_WITHIN_S)
         await self._admin.close()
+
+
+async def _stop(producer: Any) -> None:
+    """Stop a producer; in order where it can send what it has. An idempotent one never gives that up, and the client
+    library does not stop it before: one would be left behind, trying, for every append that failed."""
+    flushing = asyncio.ensure_future(producer.flush())
+    flushed, _ = await asyncio.wait([flushing], timeout=STOP_WITHIN_S)
+    if flushed:
+        await producer.stop()
+        return
+    flushing.cancel()
+    try:
+        await producer._sender.close()  # what is under way ends by the timeout of requests
+    finally:
+        producer._closed = True
+        await producer.client.close()

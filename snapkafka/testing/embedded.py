@@ -13,6 +13,7 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -164,6 +165,7 @@ class EmbeddedKafka:
     def stop(self) -> None:
         """Stop it cleanly, as an operator would; its data and its ports stay for the next `start()`."""
         if self._process is not None:
+            self.thaw()
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_TIMEOUT_S)
@@ -174,6 +176,18 @@ class EmbeddedKafka:
         if self._process is not None:
             self._process.kill()
         self._reap()
+
+    def freeze(self) -> None:
+        """Let it stand still, as a machine that hangs: its connections stay, and nothing comes through them. Returns
+        when it does."""
+        assert self._process is not None, "start() comes first"
+        os.kill(self._process.pid, signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)
+
+    def thaw(self) -> None:
+        """Let it go on after `freeze`."""
+        if self._process is not None and self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGCONT)
 
     def close(self) -> None:
         """Stop it for good and remove its data."""

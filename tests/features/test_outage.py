@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -182,17 +180,6 @@ def decided(pair: Pair, epoch: int) -> SnapshotView:
     return snapshots[epoch]
 
 
-def freeze(broker: EmbeddedKafka) -> None:
-    """Its connections stay, and nothing comes through them."""
-    assert broker.pid is not None
-    os.kill(broker.pid, signal.SIGSTOP)
-
-
-def thaw(broker: EmbeddedKafka) -> None:
-    assert broker.pid is not None
-    os.kill(broker.pid, signal.SIGCONT)
-
-
 def begin_slow(pair: Pair) -> None:
     """An event of some seconds, that runs."""
     before = started(pair)
@@ -206,7 +193,7 @@ def begin_slow(pair: Pair) -> None:
     ("goes", "comes_back"),
     [
         pytest.param(EmbeddedKafka.kill, EmbeddedKafka.start, id="killed"),
-        pytest.param(freeze, thaw, id="frozen", marks=pytest.mark.long),
+        pytest.param(EmbeddedKafka.freeze, EmbeddedKafka.thaw, id="frozen", marks=pytest.mark.long),
     ],
 )
 def test_r4_nothing_waits_for_a_ledger_that_is_away(

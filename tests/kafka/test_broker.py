@@ -19,7 +19,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TimedOutError
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.testing import kafka as any_kafka
-from snapkafka.testing.embedded import cluster_id_at
+from snapkafka.testing.embedded import STOP_TIMEOUT_S, cluster_id_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +101,23 @@ async def test_data_and_address_outlive_a_stop_and_a_kill(topic_prefix: str) -> 
         broker.kill()
         broker.start()
         assert await consume(bootstrap, topic, 2) == [b"before the stop", b"before the kill"]
+
+
+async def test_a_frozen_one_says_nothing_and_goes_on_where_it_was(topic_prefix: str) -> None:
+    topic = f"{topic_prefix}a"
+    with EmbeddedKafka() as broker:
+        create_topics(broker.bootstrap, topic)
+        same = broker.pid
+        broker.freeze()
+        with socket.create_connection(("127.0.0.1", broker.port), timeout=2):
+            assert cluster_id_at("127.0.0.1", broker.port) is None
+        broker.thaw()
+        await produce(broker.bootstrap, topic, [b"after it"])
+        assert await consume(broker.bootstrap, topic, 1) == [b"after it"]
+        assert broker.pid == same
+        broker.freeze()
+        began = time.monotonic()
+    assert time.monotonic() - began < STOP_TIMEOUT_S, "it was thawed to stop in order"
 
 
 def test_two_at_once_do_not_meet(embedded: EmbeddedKafka) -> None:

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -480,6 +481,37 @@ async def test_the_ledger_outlives_a_broker_that_comes_back(namespace: str) -> N
         with contextlib.suppress(asyncio.CancelledError):
             await reading
         await ledger.close()
+
+
+async def test_r15_an_append_that_a_frozen_broker_does_not_answer_leaves_nothing_behind(
+    namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again for as long as the broker is frozen: what each try left behind would add up."""
+    from snapkafka.testing import EmbeddedKafka
+
+    monkeypatch.setattr(ledger_module, "APPEND_TIMEOUT_S", 1.0)
+    with EmbeddedKafka() as broker:
+        ledger = KafkaLedger(Connection(bootstrap=broker.bootstrap, request_timeout_ms=2_000), namespace)
+        await ledger.open()
+        await ledger.append(bye(1))
+        assert of_producers()
+        broker.freeze()
+        with pytest.raises(BrokerUnavailableError):
+            await ledger.append(bye(2))
+        await until(lambda: not of_producers())
+        broker.thaw()
+        await append_when_it_can(ledger, bye(3))
+        await ledger.close()
+        await until(lambda: not of_producers())
+
+
+def of_producers() -> list[str]:
+    """What the client library does in the background for those who write."""
+    coroutines = [task.get_coro() for task in asyncio.all_tasks() if not task.done()]
+    files = [str(getattr(getattr(it, "cr_code", None), "co_filename", "")) for it in coroutines]
+    return [
+        repr(it) for it, file in zip(coroutines, files, strict=True) if Path(file).parent.name == "producer"
+    ]
 
 
 async def append_when_it_can(ledger: KafkaLedger, record: Bye) -> int:
