@@ -32,7 +32,17 @@ from snapkafka.protocol.captured import Captured
 from snapkafka.testing import create_topics
 from snapkafka.wire import headers as wire
 
-__all__ = ["Pair", "Record", "Side", "Sources", "count_records", "is_marker", "produce", "running"]
+__all__ = [
+    "Pair",
+    "Record",
+    "Side",
+    "Sources",
+    "await_inputs",
+    "count_records",
+    "is_marker",
+    "produce",
+    "running",
+]
 
 PARTITIONS: Final = 2
 #: A worker starts in 3-8 s alone, a dozen at once on two busy cores in far more.
@@ -307,7 +317,7 @@ def running(
                     _require_made(observer, wanted)
                     count = sum(len(view.inputs) for view in observer.state.living())
                     for side in sides:
-                        _await_inputs(side, ready, count)
+                        await_inputs(side, ready, count)
                 yield pair
             except BaseException:
                 print(pair.logs())
@@ -327,7 +337,7 @@ def _await_topics(bootstrap: str, names: set[str]) -> None:
     )
 
 
-def _await_inputs(side: Side, ready: Path, count: int) -> None:
+def await_inputs(side: Side, ready: Path, count: int) -> None:
     """Until its workers run them all: Faust may pass over what comes while they get there (docs/features.md)."""
 
     def running_inputs() -> int:

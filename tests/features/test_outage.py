@@ -6,9 +6,10 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer
@@ -24,10 +25,12 @@ from snapkafka.protocol.completion import SnapshotView
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 
-from .harness import PARTITIONS, Pair, Side, count_records, is_marker, produce, running
+from .harness import PARTITIONS, Pair, Side, await_inputs, count_records, is_marker, produce, running
 from .judging import Judge, Row
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+
+T = TypeVar("T")
 
 AWAY_S = 30.0
 RATE = 60
@@ -124,30 +127,36 @@ class Feed:
         assert producer.flush(30) == 0, "not everything was sent within 30 s"
 
 
+def answered(pair: Pair, ask: Callable[[KafkaTopicAdmin], Coroutine[Any, Any, T]]) -> T:
+    """By a client that is made now: it hears of the brokers that are there, and asks no other one."""
+
+    async def answer() -> T:
+        admin = KafkaTopicAdmin(Connection(bootstrap=pair.bootstrap))
+        try:
+            return await ask(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(asyncio.wait_for(answer(), ANSWER_S))
+
+
 def written(pair: Pair, side: Side) -> int:
     outputs = [TopicPartition(f"{side.id}-quick-out", partition) for partition in range(PARTITIONS)]
-    return sum(pair.observer.call(pair.observer.admin.log_ends(outputs)).values())
+    return sum(answered(pair, lambda admin: admin.log_ends(outputs)).values())
 
 
 def committed(pair: Pair) -> dict[str, int]:
-    """How far both runs have committed `quick`. Asked by clients that are made now: they hear of brokers that are
-    there, and of no others."""
+    """How far both runs have committed `quick`."""
 
-    async def ask() -> dict[str, int]:
-        admin, found = KafkaTopicAdmin(Connection(bootstrap=pair.bootstrap)), {}
-        try:
-            for side in pair.sides:
-                places = await admin.committed(side.id)
-                found[side.id] = sum(at for tp, (at, _) in places.items() if tp.topic.endswith("in-quick"))
-        finally:
-            await admin.close()
-        return found
+    def position(side: Side) -> int:
+        places = answered(pair, lambda admin: admin.committed(side.id))
+        return sum(at for tp, (at, _) in places.items() if tp.topic.endswith("in-quick"))
 
-    return asyncio.run(asyncio.wait_for(ask(), ANSWER_S))
+    return {side.id: position(side) for side in pair.sides}
 
 
 def brokers(bootstrap: str) -> int:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})  # a new one, as for `committed`
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})  # a new one, as in `answered`
     return len(admin.list_topics(timeout=ANSWER_S).brokers)
 
 
@@ -189,13 +198,15 @@ def begin_slow(pair: Pair) -> None:
     wait_until("the slow agent to start", lambda: started(pair) > before, timeout_s=30, period_s=0.02)
 
 
-@pytest.mark.parametrize(
-    ("goes", "comes_back"),
-    [
-        pytest.param(EmbeddedKafka.kill, EmbeddedKafka.start, id="killed"),
-        pytest.param(EmbeddedKafka.freeze, EmbeddedKafka.thaw, id="frozen", marks=pytest.mark.long),
-    ],
-)
+def await_missed(pair: Pair) -> None:
+    wait_until("the other broker to be missed", lambda: brokers(pair.bootstrap) == 1, timeout_s=MISSED_S)
+
+
+KILLED = pytest.param(EmbeddedKafka.kill, EmbeddedKafka.start, id="killed")
+FROZEN = pytest.param(EmbeddedKafka.freeze, EmbeddedKafka.thaw, id="frozen", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize(("goes", "comes_back"), [KILLED, FROZEN])
 def test_r4_nothing_waits_for_a_ledger_that_is_away(
     cluster: Cluster,
     tmp_path: Path,
@@ -236,9 +247,7 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
             gone_ms = time.time() * 1_000
             hold.unlink()
             try:
-                wait_until(
-                    "the other broker to be missed", lambda: brokers(pair.bootstrap) == 1, timeout_s=MISSED_S
-                )
+                await_missed(pair)
                 before = committed(pair)
                 time.sleep(AWAY_S - (time.time() - gone_ms / 1_000))  # this is the fault
                 after = committed(pair)
@@ -269,11 +278,15 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("goes", "comes_back"), [KILLED, FROZEN])
 def test_r15_inputs_that_move_while_the_ledger_is_away_are_part_of_snapshots_when_it_is_back(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster,
+    tmp_path: Path,
+    goes: Callable[[EmbeddedKafka], None],
+    comes_back: Callable[[EmbeddedKafka], None],
 ) -> None:
-    """One of two workers is killed while nothing can be said: the other takes its inputs over and goes on, and says so
-    when the ledger is back; snapshots have all inputs then."""
+    """One of two workers is killed while nothing can be said: the other takes its inputs over and goes on. Two more
+    start, and take their part. They say so when the ledger is back; snapshots have all inputs then."""
     with (
         running(
             cluster.main.bootstrap,
@@ -290,21 +303,28 @@ def test_r15_inputs_that_move_while_the_ledger_is_away_are_part_of_snapshots_whe
         system = pair.ours.system
         before = {source.receiver for source in pair.snapshot().inputs}
         assert len(before) == 2, "both have inputs"
-        cluster.other.kill()
-        system.kill(system.workers[0])
-        time.sleep(SESSION_S)  # this is the fault: the inputs of the dead move when its session is over
-        before_it = written(pair, pair.ours)
-        wait_until(
-            "the one that is left to work",
-            lambda: written(pair, pair.ours) >= before_it + 5 * RATE,
-            timeout_s=REJOIN_S,
-            system=system,
-        )
-        assert all(view.left is None for view in pair.observer.state.processes.values())
-        cluster.other.start()
+        goes(cluster.other)
+        try:
+            await_missed(pair)
+            system.kill(system.workers[0])
+            time.sleep(SESSION_S)  # this is the fault: the inputs of the dead move when its session is over
+            before_it = written(pair, pair.ours)
+            wait_until(
+                "the one that is left to work",
+                lambda: written(pair, pair.ours) >= before_it + 5 * RATE,
+                timeout_s=REJOIN_S,
+                system=system,
+            )
+            pair.start(pair.ours)
+            await_inputs(pair.ours, tmp_path / "ready", len(INPUTS) * PARTITIONS)
+            assert all(view.left is None for view in pair.observer.state.processes.values())
+        finally:
+            comes_back(cluster.other)
         views = (decided(pair, ask(pair, f"with a corpse {attempt}")) for attempt in range(ATTEMPTS))
         view = next((view for view in views if view.failure is None), None)
         assert view is not None, "none was captured, long after the ledger was back"
         inputs = pair.captured(view.epoch).inputs
         assert len(inputs) == len(INPUTS) * PARTITIONS
-        assert len({source.receiver for source in inputs} & before) == 1, "the one that is left has them all"
+        receivers = {source.receiver for source in inputs}
+        assert receivers - before, "none of those that started meanwhile has any"
+        assert len(receivers & before) <= 1, "the dead has some"
