@@ -11,7 +11,7 @@ from __future__ import annotations
 from snapkafka.advice import Advice
 from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
 
-from .assembling import Assembled, assemble, verify
+from .assembling import Assembled, HowToRead, assemble, verify
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
@@ -36,6 +36,7 @@ __all__ = [
     "Details",
     "Difference",
     "Examined",
+    "HowToRead",
     "LedgerReading",
     "Mended",
     "Mending",

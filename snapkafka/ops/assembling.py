@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
@@ -20,12 +20,58 @@ from snapkafka.manifest import CheckEntry, OpenEntry, RestorableEntry, WitnessEn
 
 from .finding import manifest_places
 
-__all__ = ["Assembled", "assemble", "verify"]
+__all__ = ["AS_IT_IS", "Assembled", "HowToRead", "assemble", "verify"]
 
 #: The Spark job. Not imported: it takes seconds and gigabytes that end with it.
 JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
 #: A line of the job's log may be a whole query plan.
 LINE_BYTES_MAX: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HowToRead:
+    """How the job reads the log and decodes what is in it.
+
+    Args:
+        isolation: "read_uncommitted" takes what was aborted for sent; empty: committed, or as the manifest says.
+        sinks: groups without snapkafka that read outputs and write nothing back to inputs; `*` for all.
+        codecs: modules to import where the data is, for the codecs that they register with Faust.
+        unpickle: load pickles, which executes whatever they hold.
+        avro: `name=file`: schemas by `TOPIC-key`, `TOPIC-value`, or their number in a schema registry.
+        schema_registry: the URL of one that is asked for others; the job gets it by its environment, as it may hold a
+            password.
+        max_mb_s: no broker sends more megabytes a second; takes the right to set quotas.
+
+    Raises:
+        BadInputError: that is no rate.
+    """
+
+    isolation: str = ""
+    sinks: Sequence[str] = ()
+    codecs: Sequence[str] = ()
+    unpickle: bool = False
+    avro: Sequence[str] = ()
+    schema_registry: str = ""
+    max_mb_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_mb_s is not None and not 0 < self.max_mb_s < math.inf:
+            raise BadInputError(f"{self.max_mb_s:g} megabytes a second is no rate", hint="check --max-mb-s")
+
+    def options(self) -> Iterator[str]:
+        """On the command line of the job, all but the registry."""
+        for name, items in (("--sink", self.sinks), ("--codecs", self.codecs), ("--avro", self.avro)):
+            for item in items:
+                yield from (name, item)
+        if self.isolation:
+            yield from ("--isolation", self.isolation)
+        if self.unpickle:
+            yield "--unpickle"
+        if self.max_mb_s is not None:
+            yield from ("--max-mb-s", f"{self.max_mb_s:g}")
+
+
+AS_IT_IS: Final = HowToRead()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +107,7 @@ async def assemble(
     invariants: Sequence[str] = (),
     asked: Sequence[str] = (),
     parameters: Sequence[str] = (),
-    isolation: str = "",
-    sinks: Sequence[str] = (),
-    codecs: Sequence[str] = (),
-    unpickle: bool = False,
-    avro: Sequence[str] = (),
-    schema_registry: str = "",
-    max_mb_s: float | None = None,
+    reading: HowToRead = AS_IT_IS,
     say: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
 ) -> tuple[Assembled, ...]:
@@ -80,14 +120,7 @@ async def assemble(
         invariants: SQL to check (V6): folders, files, or names of ready-made ones.
         asked: the same, in their place, for what need not hold: it is answered, and no check of the snapshot.
         parameters: `name=value`, for the invariants.
-        isolation: "read_uncommitted" takes what was aborted for sent; empty: committed.
-        sinks: groups without snapkafka that read outputs and write nothing back to inputs; `*` for all.
-        codecs: modules to import where the data is, for the codecs that they register with Faust.
-        unpickle: load pickles, which executes whatever they hold.
-        avro: `name=file`: schemas by `TOPIC-key`, `TOPIC-value`, or their number in a schema registry.
-        schema_registry: the URL of one that is asked for others; the job gets it by its environment, as it may hold a
-            password.
-        max_mb_s: no broker sends more megabytes a second; takes the right to set quotas.
+        reading: how the log is read.
         say: hears each line of the job's log.
         progress: hears how far it is.
 
@@ -103,12 +136,13 @@ async def assemble(
     return await _job(
         [
             *arguments,
-            *_options(invariants, parameters, isolation, sinks, max_mb_s),
-            *_decoding(codecs, unpickle, avro),
+            *(part for item in invariants for part in ("--invariants", item)),
+            *(part for item in parameters for part in ("--set", item)),
+            *reading.options(),
         ],
         say,
         progress,
-        schema_registry,
+        reading.schema_registry,
     )
 
 
@@ -121,13 +155,7 @@ async def verify(
     storage: str = "",
     invariants: Sequence[str] = (),
     parameters: Sequence[str] = (),
-    isolation: str = "",
-    sinks: Sequence[str] = (),
-    codecs: Sequence[str] = (),
-    unpickle: bool = False,
-    avro: Sequence[str] = (),
-    schema_registry: str = "",
-    max_mb_s: float | None = None,
+    reading: HowToRead = AS_IT_IS,
     record: bool = False,
     say: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
@@ -139,9 +167,8 @@ async def verify(
             manifest lies.
         manifest: the manifest itself: then neither namespace nor ledger is needed.
         record: write the verdict to the ledger.
-        sinks: as for `assemble`.
-        codecs, unpickle, avro, schema_registry: as for `assemble`, where invariants look at what they decode.
-        max_mb_s, say, progress: as for `assemble`.
+        reading: how the log is read; what decodes counts where invariants look at it.
+        say, progress: as for `assemble`.
 
     Raises:
         UnknownSnapshotError: there is no manifest of that snapshot.
@@ -154,35 +181,14 @@ async def verify(
     return await _job(
         [
             *arguments,
-            *_options(invariants, parameters, isolation, sinks, max_mb_s),
-            *_decoding(codecs, unpickle, avro),
+            *(part for item in invariants for part in ("--invariants", item)),
+            *(part for item in parameters for part in ("--set", item)),
+            *reading.options(),
         ],
         say,
         progress,
-        schema_registry,
+        reading.schema_registry,
     )
-
-
-def _options(
-    invariants: Sequence[str],
-    parameters: Sequence[str],
-    isolation: str,
-    sinks: Sequence[str],
-    max_mb_s: float | None,
-) -> list[str]:
-    options = [part for item in invariants for part in ("--invariants", item)]
-    options += [part for item in parameters for part in ("--set", item)]
-    options += [part for group in sinks for part in ("--sink", group)]
-    if max_mb_s is not None and not 0 < max_mb_s < math.inf:
-        raise BadInputError(f"{max_mb_s:g} megabytes a second is no rate", hint="check --max-mb-s")
-    options += [] if max_mb_s is None else ["--max-mb-s", f"{max_mb_s:g}"]
-    return options + (["--isolation", isolation] if isolation else [])
-
-
-def _decoding(codecs: Sequence[str], unpickle: bool, avro: Sequence[str]) -> list[str]:
-    options = [part for item in codecs for part in ("--codecs", item)]
-    options += [part for item in avro for part in ("--avro", item)]
-    return options + (["--unpickle"] if unpickle else [])
 
 
 async def _job(

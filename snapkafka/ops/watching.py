@@ -33,7 +33,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.triggering import made_id
 from snapkafka.manifest import WitnessEntry
 
-from .assembling import Assembled, assemble
+from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
 from .listing import Summary
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
@@ -96,12 +96,7 @@ async def watch(
     keep_last: int | None = None,
     ttl_ms: int = 5_000,
     who: str = "",
-    isolation: str = "",
-    sinks: Sequence[str] = (),
-    codecs: Sequence[str] = (),
-    unpickle: bool = False,
-    avro: Sequence[str] = (),
-    schema_registry: str = "",
+    reading: HowToRead = AS_IT_IS,
     told: Callable[[Round], None] = lambda item: None,
     say: Callable[[str], None] | None = None,
 ) -> Round:
@@ -115,7 +110,7 @@ async def watch(
         every_ms: from one trigger to the next; where a round takes longer, the next one begins when it ends.
         timeout_ms: for all of it; None: for ever.
         keep_last: remove the snapshots that were taken here, all but those that `prune` would keep with this number.
-        isolation, sinks, codecs, unpickle, avro, schema_registry: as for `assemble`.
+        reading: how an assembly reads the log.
         told: hears of each round.
         say: hears each line of an assembly's progress.
 
@@ -141,12 +136,7 @@ async def watch(
             storage=storage,
             asked=[until],
             parameters=parameters,
-            isolation=isolation,
-            sinks=sinks,
-            codecs=codecs,
-            unpickle=unpickle,
-            avro=avro,
-            schema_registry=schema_registry,
+            reading=reading,
             say=say,
         )
         return found

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.assembly.command import isolation_of
+from snapkafka.assembly.options import parser
 from snapkafka.assembly.progress import Step, Work, Working, as_line
 from snapkafka.errors import (
     BadInputError,
@@ -180,11 +181,31 @@ async def test_how_far_it_is_is_told_apart_from_the_log(job: Job) -> None:
 
 async def test_a_rate_is_passed_on_and_one_that_is_none_is_refused(job: Job) -> None:
     job.says({"snapshots": [RESULT]})
-    await ops.verify(HERE, "", manifest="/snaps/mine.json", max_mb_s=2.5)
+    await ops.verify(HERE, "", manifest="/snaps/mine.json", reading=ops.HowToRead(max_mb_s=2.5))
     assert job.arguments[-3:] == ["--max-mb-s", "2.5", "--json"]
     for rate in (0.0, -1.0, float("inf"), float("nan")):
         with pytest.raises(BadInputError, match="is no rate"):
-            await ops.assemble(HERE, "ns", ["mine"], max_mb_s=rate)
+            ops.HowToRead(max_mb_s=rate)
+
+
+async def test_how_the_log_is_read_is_passed_on(job: Job) -> None:
+    job.says({"snapshots": [RESULT]})
+    reading = ops.HowToRead(
+        isolation="read_uncommitted",
+        sinks=["a", "b"],
+        codecs=["mine.codecs"],
+        unpickle=True,
+        avro=["7=s.avsc"],
+    )
+    await ops.assemble(HERE, "ns", ["mine"], reading=reading)
+    told = parser().parse_args(job.arguments)
+    assert (told.isolation, told.sink, told.codecs, told.unpickle, told.avro) == (
+        "read_uncommitted",
+        ["a", "b"],
+        ["mine.codecs"],
+        True,
+        ["7=s.avsc"],
+    )
 
 
 async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -> None:
@@ -198,7 +219,8 @@ async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -
 
 async def test_verify_with_the_manifest_asks_nobody_else(job: Job) -> None:
     job.says({"snapshots": [RESULT]})
-    await ops.verify(HERE, "", manifest="/snaps/mine.json", record=True, isolation="read_committed")
+    reading = ops.HowToRead(isolation="read_committed")
+    await ops.verify(HERE, "", manifest="/snaps/mine.json", record=True, reading=reading)
     assert job.arguments == [
         "--bootstrap",
         "127.0.0.1:1",
@@ -284,6 +306,16 @@ def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
         result = RUNNER.invoke(app, [*command, *decoding])
         assert result.exit_code == 0, result.output
         assert job.arguments[-6:] == [*decoding, "--json"]
+
+
+def test_groups_that_write_nothing_back_are_named_on_the_command_line(job: Job) -> None:
+    from snapkafka.cli.app import app
+
+    job.says({"snapshots": [RESULT]})
+    for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
+        result = RUNNER.invoke(app, [*command, "--sink", "archive", "--sink", "*"])
+        assert result.exit_code == 0, result.output
+        assert parser().parse_args(job.arguments).sink == ["archive", "*"]
 
 
 def test_the_url_of_a_schema_registry_is_on_no_command_line(
