@@ -216,7 +216,7 @@ class ParentEntry:
 class OpenEntry:
     """A consumer group without snapkafka that reads outputs, while inputs hold records of nobody with snapkafka.
 
-    `group` empty: groups may not be seen. `topics`: the outputs that it reads; empty: which ones cannot be told.
+    `group` empty: groups could not be seen. `topics`: the outputs that it reads; empty: which ones cannot be told.
     """
 
     group: str

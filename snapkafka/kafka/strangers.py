@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from snapkafka.errors import LedgerUnusableError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.manifest import OpenEntry
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured import Captured
@@ -32,7 +32,7 @@ async def strangers(
         sinks: groups that write nothing back, as somebody has said who knows; `*`: whoever there is.
 
     Returns:
-        one entry without a name where groups may not be seen.
+        one entry without a name where groups cannot be seen.
     """
     if ANY in sinks:
         return ()
@@ -43,7 +43,7 @@ async def strangers(
         return ()
     try:
         groups = await admin.groups()
-    except LedgerUnusableError:
+    except (LedgerUnusableError, BrokerUnavailableError):  # a right is missing; a coordinator is away
         return (OpenEntry(group=""),)
     return tuple(
         OpenEntry(group=group.name, topics=tuple(sorted(written & (group.topics or frozenset()))))
@@ -58,6 +58,6 @@ async def strangers(
 def unseen_path(entry: OpenEntry) -> str:
     """What a person reads of it."""
     if not entry.group:
-        return "groups may not be seen (it takes DESCRIBE on the cluster); inputs hold records of nobody with snapkafka"
+        return "groups cannot be seen (it takes DESCRIBE on the cluster); inputs hold records of nobody with snapkafka"
     read = f"reads {', '.join(entry.topics)}" if entry.topics else "reads nobody can tell what"
     return f"group {entry.group} {read} without snapkafka, and may be who writes to inputs (--sink if it does not)"
