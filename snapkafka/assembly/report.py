@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from snapkafka.checks import Status
 from snapkafka.kafka.lasting import in_words
-from snapkafka.kafka.strangers import unseen_path
+from snapkafka.kafka.strangers import unseen_paths
 from snapkafka.manifest import Manifest, OpenEntry, RestorableEntry
 
 from .progress import Work
@@ -52,7 +52,9 @@ def report(told: dict[str, Any]) -> Iterator[str]:
     yield f"{told['id']} (epoch {told['epoch']}): {told['verdict']}"
     if told["contaminated"]:
         yield f"  nobody can prove it: {told['contaminated']}"
-    yield from (f"  open:     {unseen_path(OpenEntry(**entry))}" for entry in told["open"])
+    yield from (
+        f"  open:     {line}" for line in unseen_paths([OpenEntry(**entry) for entry in told["open"]])
+    )
     run = [check for check in told["checks"] if check["run"]]
     skipped = ", ".join(check["name"] for check in told["checks"] if not check["run"])
     yield "  checks:   " + ", ".join(f"{c['name']} {c['status']}" for c in run) + f"; not run: {skipped}"

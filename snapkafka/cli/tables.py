@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from snapkafka.kafka.lasting import in_words
-from snapkafka.kafka.strangers import unseen_path
+from snapkafka.kafka.strangers import unseen_paths
 from snapkafka.manifest import WitnessEntry
 from snapkafka.ops import Assembled, Checkpointed, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow, wall_ms
@@ -226,8 +226,8 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
                 "" if first is None else escape(witness_line(first)),
             )
         console.print(rows)
-        for entry in item.open:
-            console.print(f"[yellow]open:[/] {escape(unseen_path(entry))}", soft_wrap=True)
+        for line in unseen_paths(item.open):
+            console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
         if item.tables:
             console.print("tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items()))
         if item.tables and not item.positions_committed:

@@ -6,7 +6,7 @@ takes two things: somebody who reads outputs, and records from nobody with snapk
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
@@ -16,10 +16,12 @@ from snapkafka.protocol.captured import Captured
 
 from .triggering import OWN_GROUPS
 
-__all__ = ["ANY", "strangers", "unseen_path"]
+__all__ = ["ANY", "strangers", "unseen_paths"]
 
 #: In the place of a group: all of them.
 ANY: Final = "*"
+#: So many are told to a person.
+SHOWN_MAX: Final = 5
 
 
 async def strangers(
@@ -55,8 +57,14 @@ async def strangers(
     )
 
 
-def unseen_path(entry: OpenEntry) -> str:
-    """What a person reads of it."""
+def unseen_paths(entries: Sequence[OpenEntry]) -> Iterator[str]:
+    """What a person reads of them: the first few."""
+    yield from map(_unseen_path, entries[:SHOWN_MAX])
+    if (more := len(entries) - SHOWN_MAX) > 0:
+        yield f"and {more} groups more: the manifest has them all"
+
+
+def _unseen_path(entry: OpenEntry) -> str:
     if not entry.group:
         return "groups cannot be seen (it takes DESCRIBE on the cluster); inputs hold records of nobody with snapkafka"
     read = f"reads {', '.join(entry.topics)}" if entry.topics else "reads nobody can tell what"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka.strangers import strangers, unseen_path
+from snapkafka.kafka.strangers import strangers, unseen_paths
 from snapkafka.manifest import OpenEntry
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
 from tests.fakes import FakeAdmin, FakeGroup
@@ -77,11 +77,16 @@ async def test_whoever_there_is_writes_nothing_back() -> None:
 async def test_groups_that_cannot_be_seen_are_no_proof_that_there_are_none(why: Exception) -> None:
     (entry,) = await strangers(FakeAdmin(failure=why), CAPTURED)
     assert entry == OpenEntry(group="")
-    assert "DESCRIBE" in unseen_path(entry)
+    assert "DESCRIBE" in next(unseen_paths([entry]))
 
 
 def test_what_a_person_reads() -> None:
-    assert unseen_path(OpenEntry(group="bank", topics=("bills", "letters"))) == (
-        "group bank reads bills, letters without snapkafka, and may be who writes to inputs (--sink if it does not)"
-    )
-    assert "reads nobody can tell what" in unseen_path(OpenEntry(group="bank"))
+    assert [
+        *unseen_paths([OpenEntry(group="bank", topics=("bills", "letters")), OpenEntry(group="till")])
+    ] == [
+        "group bank reads bills, letters without snapkafka, and may be who writes to inputs (--sink if it does not)",
+        "group till reads nobody can tell what without snapkafka, and may be who writes to inputs (--sink if it does"
+        " not)",
+    ]
+    *_, last = unseen_paths([OpenEntry(group=f"g{n}") for n in range(1_000)])
+    assert last == "and 995 groups more: the manifest has them all"
