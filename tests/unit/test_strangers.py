@@ -81,12 +81,11 @@ async def test_groups_that_cannot_be_seen_are_no_proof_that_there_are_none(why: 
 
 
 def test_what_a_person_reads() -> None:
-    assert [
-        *unseen_paths([OpenEntry(group="bank", topics=("bills", "letters")), OpenEntry(group="till")])
-    ] == [
-        "group bank reads bills, letters without snapkafka, and may be who writes to inputs (--sink if it does not)",
-        "group till reads nobody can tell what without snapkafka, and may be who writes to inputs (--sink if it does"
-        " not)",
-    ]
+    bank, till = OpenEntry(group="bank", topics=("bills", "letters")), OpenEntry(group="till")
+    first, second = unseen_paths([bank, till])
+    assert first == (
+        "group bank reads bills, letters without snapkafka, and may be who writes to inputs (--sink if it does not)"
+    )
+    assert second.startswith("group till reads nobody can tell what without snapkafka")
     *_, last = unseen_paths([OpenEntry(group=f"g{n}") for n in range(1_000)])
     assert last == "and 995 groups more: the manifest has them all"
