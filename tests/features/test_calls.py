@@ -12,7 +12,7 @@ import pytest
 
 from snapkafka.testing import Broker
 
-from .harness import Pair, running
+from .harness import Pair, is_marker, running
 from .judging import Judge, Row
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -96,6 +96,21 @@ def test_a_red_reply_tears_the_event_that_asked(judge: Judge) -> None:
     torn = [torn for captured in judge.snapshots for cut in captured.processes for torn in cut.torn]
     assert {event.table for event in torn} == {""}
     assert {event.agent for event in torn} <= {"ask", "join", "map"}
+
+
+def test_replies_that_go_elsewhere_are_those_without_us(judge: Judge) -> None:
+    """Each carries the question's own id, by which the two runs are held against each other."""
+    ours, plain = (
+        {
+            answer["correlation_id"]: answer["value"]
+            for record in side.records["reply-out"]
+            if not is_marker(record)
+            for answer in [json.loads(record.value or b"null")]
+        }
+        for side in judge.pair.sides
+    )
+    assert plain.keys() == {str(n) for n in range(ASKING["reply"])}
+    assert ours == plain
 
 
 def test_a_channel_in_memory_is_reported_by_name(judge: Judge) -> None:
