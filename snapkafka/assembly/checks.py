@@ -46,7 +46,7 @@ LOG_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5")
 
 
 class Checked(NamedTuple):
-    """The outcomes of checks; what the changelogs hold; how many records of inputs have no header of ours."""
+    """The outcomes of checks; what the changelogs hold; how many external records are in inputs (see `Look`)."""
 
     outcomes: list[CheckOutcome]
     held: dict[TopicPartition, StateFacts]

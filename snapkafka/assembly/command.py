@@ -24,7 +24,7 @@ from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.strangers import ANY
+from snapkafka.kafka.strangers import still_open
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured import Captured
 from snapkafka.store import Store, open_store, read_manifest
@@ -190,9 +190,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
         since_ms = manifest.ledger.triggered_ms
         view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
         seen = asyncio.run(look_for_strangers(connection, manifest.captured, sinks=options.sink))
-        # Those of then still count: a group that has ended is forgotten some day.
-        before = () if ANY in options.sink else (e for e in manifest.open if e.group not in options.sink)
-        strangers = tuple({entry.group: entry for entry in (*before, *seen)}.values())
+        strangers = still_open(manifest.open, seen, options.sink)
         work.append((path, replace(manifest, isolation=isolation, open=strangers), view))
     results = []
     offsets = max(_offsets(view, options) for _, _, view in work)

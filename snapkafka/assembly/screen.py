@@ -59,7 +59,8 @@ COUNTED: Final = tuple(rule for rule in Suspicion._fields if rule != "last_missi
 class Look(NamedTuple):
     """What is worth a second look, and what the changelogs hold, for V3. `untold`: there are records of processes that
     the snapshot knows, and none of them says which event it comes from (`cause=False`): V5 has nothing to look at.
-    `external`: how many records of inputs have no header of ours."""
+    `external`: how many records of inputs have no header of ours, below the ends that the snapshot names: what comes
+    later says nothing of it, and depends on when one looks."""
 
     suspicion: Suspicion
     held: dict[TopicPartition, StateFacts]
@@ -189,7 +190,9 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
             _count(is_due).alias("due"),
             _count(later_cause).alias("later_cause"),
             _count(earlier_cause).alias("earlier_cause"),
-            _count(fn.col("process").isNull() & ~fn.col("only_state")).alias("external"),
+            _count(
+                fn.col("process").isNull() & (offset < fn.col("closed_end")) & ~fn.col("only_state")
+            ).alias("external"),
             _count(known & ~marker).alias("of_ours"),
             _count(fn.col("cause_offset").isNotNull()).alias("caused"),
             fn.min("offset").alias("first"),

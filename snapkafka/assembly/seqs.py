@@ -32,8 +32,7 @@ def with_highest(stamps: DataFrame, stretch: int) -> DataFrame:
 
     Args:
         stretch: a task sorts no more than so many offsets of a partition; what was highest in the stretches before is
-            carried into each. 0: one task for a partition, which is quicker where that is small. Either way records
-            are shuffled once.
+            carried into each. Records are shuffled twice for it. 0: one task for a partition, and one shuffle.
     """
     stretches = (*TP, "stretch")
     in_log = Window.partitionBy(*stretches).orderBy("offset")

@@ -6,7 +6,7 @@ takes two things: somebody who reads outputs, and records from nobody with snapk
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
@@ -16,7 +16,7 @@ from snapkafka.protocol.captured import Captured
 
 from .triggering import OWN_GROUPS
 
-__all__ = ["ANY", "strangers", "unseen_paths"]
+__all__ = ["still_open", "strangers", "unseen_paths"]
 
 #: In the place of a group: all of them.
 ANY: Final = "*"
@@ -55,6 +55,19 @@ async def strangers(
         and not group.name.startswith(OWN_GROUPS)
         and (group.topics is None or written & group.topics)
     )
+
+
+def still_open(
+    before: Iterable[OpenEntry], now: Iterable[OpenEntry], sinks: Collection[str]
+) -> tuple[OpenEntry, ...]:
+    """Those that are there now, and those of an earlier look: a group that has ended is forgotten some day.
+
+    That groups could not be seen then is made up for where they can be now.
+    """
+    if ANY in sinks:
+        return ()
+    named = (entry for entry in before if entry.group and entry.group not in sinks)
+    return tuple({entry.group: entry for entry in (*named, *now)}.values())
 
 
 def unseen_paths(entries: Sequence[OpenEntry]) -> Iterator[str]:

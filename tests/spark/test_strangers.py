@@ -76,6 +76,7 @@ def test_where_everything_in_the_inputs_has_a_known_sender_nothing_came_by_unsee
 ) -> None:
     stage = play(kafka.bootstrap, f"strn{os.getpid()}", calm=True, external=False)
     read_as(f"{stage.namespace}-bank", stage, "credits")
+    stage.send(stage.tp("orders"), b"client", b"{}")  # past all ends: none of this snapshot
     manifest = assembled(spark, stage, tmp_path)
     assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
 

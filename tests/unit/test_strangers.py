@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka.strangers import strangers, unseen_paths
+from snapkafka.kafka.strangers import still_open, strangers, unseen_paths
 from snapkafka.manifest import OpenEntry
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
 from tests.fakes import FakeAdmin, FakeGroup
@@ -78,6 +78,15 @@ async def test_groups_that_cannot_be_seen_are_no_proof_that_there_are_none(why: 
     (entry,) = await strangers(FakeAdmin(failure=why), CAPTURED)
     assert entry == OpenEntry(group="")
     assert "DESCRIBE" in next(unseen_paths([entry]))
+
+
+def test_an_earlier_look_counts_unless_it_has_seen_nothing() -> None:
+    bank, till, unseen = (OpenEntry(group=name) for name in ("bank", "till", ""))
+    assert still_open([bank, till], [till], []) == (bank, till)
+    assert still_open([bank, till], [], ["bank"]) == (till,)
+    assert still_open([unseen], [till], []) == (till,), "they could not be seen then, and can be now"
+    assert still_open([bank], [unseen], []) == (bank, unseen)
+    assert still_open([bank], [], ["*"]) == ()
 
 
 def test_what_a_person_reads() -> None:
