@@ -37,7 +37,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Folder, Store
 from snapkafka.wire.headers import ledger_id
 
-from . import checks, deltas, invariants, tables, writing
+from . import checks, deltas, hashes, invariants, tables, writing
 from .checks import Checked
 from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
@@ -113,7 +113,7 @@ def assemble(
 
     Raises:
         OffsetsGoneError: records that the tables need are gone; nothing is written.
-        StorageError: the storage cannot be written.
+        StorageError: the storage cannot be written; or a file of what it builds on is not what it was.
         BadInputError: an invariant is no SQL; the state of the base has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
@@ -123,6 +123,9 @@ def assemble(
         deltas.require_columns(base.parts)
     invariants.require_valid(spark, wanted)
     clock = Clock()
+    if base is not None:
+        with reached(spark, store):
+            clock.timed("parents", lambda: hashes.require_unchanged(spark, store, base.parts))
     ranges = reading_ranges(view, tail_max=settings.tail_max, starts=view.starts)
     say(f"{captured.id}: reading {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
@@ -161,7 +164,9 @@ def assemble(
             restorable=restorable,
             clock=clock,
         )
-        return store.publish(manifest, folder)
+        return store.publish(
+            manifest, folder, hashed=lambda there: hashes.files_of(spark, store, there.tables)
+        )
 
 
 def verify(

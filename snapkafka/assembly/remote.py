@@ -1,4 +1,4 @@
-"""Tables in object storage: how Spark's tasks write them there, and their digests without bringing them here.
+"""Tables in object storage: how Spark's tasks write them there.
 
 Tasks upload where their files shall stay, and the job completes the uploads when all have succeeded (Hadoop's "magic"
 committer): nothing is renamed, nothing is copied, and what a task has written that failed is never seen.
@@ -7,23 +7,20 @@ committer): nothing is renamed, nothing is copied, and what a task has written t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.manifest import FileEntry
-from snapkafka.store import RemoteFolder, Store
+from snapkafka.store import Store
 from snapkafka.store.objects import JITTER_S
 from snapkafka.store.reaching import endpoint, region
 
 from .session import having
 
-__all__ = ["files", "reached", "spread"]
+__all__ = ["reached", "spread"]
 
-#: Larger than this no task takes a file as one value: it is read piece by piece, here.
-FILE_BYTES_MAX: Final = 1 << 30
 #: Where `monotonically_increasing_id` counts the rows of a task.
 _OF_TASK: Final = (1 << 33) - 1
 
@@ -80,23 +77,3 @@ def spread(rows: DataFrame) -> DataFrame:
     pause_ms = (fn.rand() * (JITTER_S * 1_000)).cast("bigint")
     pause = fn.reflect(fn.lit("java.lang.Thread"), fn.lit("sleep"), pause_ms)
     return rows.where(fn.when(first, pause.isNotNull()).otherwise(True))
-
-
-def files(
-    spark: SparkSession, store: Store, folder: RemoteFolder, names: Sequence[str]
-) -> Mapping[str, tuple[FileEntry, ...]]:
-    """The files of the tables in a folder, with their digests, which Spark's tasks compute."""
-    found = (
-        spark.read.format("binaryFile")
-        .option("pathGlobFilter", "*.parquet")
-        .load([f"{folder.uri}/{name}" for name in names])
-    )
-    whole = found.where(fn.col("length") <= FILE_BYTES_MAX).select("path", "length", fn.sha2("content", 256))
-    large = found.where(fn.col("length") > FILE_BYTES_MAX).select("path", "length", fn.lit(""))
-    entries: dict[str, list[FileEntry]] = {name: [] for name in names}
-    for place, size, digest in sorted(map(tuple, whole.unionAll(large).collect())):
-        path = folder.path + place.rpartition(folder.path)[2]
-        entries[path.split("/")[-2]].append(
-            FileEntry(path=path, bytes=size, sha256=digest or store.sha256(path))
-        )
-    return {name: tuple(of_table) for name, of_table in entries.items()}

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.errors import StorageError
-from snapkafka.manifest import Column, FileEntry, TableEntry
+from snapkafka.manifest import Column, TableEntry
 from snapkafka.store import Folder, RemoteFolder, Store
 
-from . import remote
+from . import hashes, remote
 from .meter import step
 from .tables import SORTED_BY, schema
 
@@ -25,7 +25,6 @@ __all__ = ["digests", "entries", "read", "read_back", "write"]
 
 #: A file for so many rows, at most: small tables are one file, large ones are written and read in parallel.
 ROWS_PER_FILE: Final = 500_000
-_CHUNK: Final = 1 << 20
 
 
 def write(table: DataFrame, name: str, folder: Folder, *, rows_max: int) -> None:
@@ -120,9 +119,10 @@ def entries(
         sums: what `digests` has found.
     """
     if isinstance(folder, RemoteFolder):
-        stem, files = folder.path, remote.files(spark, store, folder, list(written))
+        stem, uri, sha256 = folder.path, folder.uri, store.sha256
     else:
-        files = {name: _files(name, folder, stem) for name in written}
+        uri, sha256 = folder.as_uri(), functools.partial(_sha256, folder)
+    files = hashes.files(spark, {f"{stem}/{name}": f"{uri}/{name}" for name in written}, sha256)
     return tuple(
         TableEntry(
             name=name,
@@ -130,22 +130,13 @@ def entries(
             rows=sums[name][0],
             digest=sums[name][1],
             schema=tuple(Column(name=column, type=kind) for column, kind in table.dtypes),
-            files=files[name],
+            files=tuple(file for file in files if hashes.folder_of(file) == f"{stem}/{name}"),
         )
         for name, table in written.items()
     )
 
 
-def _files(name: str, folder: Path, stem: str) -> tuple[FileEntry, ...]:
-    return tuple(
-        FileEntry(path=f"{stem}/{name}/{part.name}", bytes=part.stat().st_size, sha256=_sha256(part))
-        for part in sorted((folder / name).glob("*.parquet"))
-    )
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+def _sha256(folder: Path, path: str) -> str:
+    """Of a file in a folder of tables, by its path in a manifest."""
+    with folder.joinpath(*path.split("/")[-2:]).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

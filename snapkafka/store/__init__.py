@@ -10,7 +10,7 @@ with store.staging(id) as folder:  # tables are written here ...
 """
 
 from .base import Folder, Leftover, RemoteFolder, Store
-from .chains import state_parents, state_parts, state_sql
+from .chains import require_same_files, state_parents, state_parts, state_sql
 from .local import LocalStore
 from .opening import open_manifest, open_store, read_manifest, refuse_secrets
 
@@ -24,6 +24,7 @@ __all__ = [
     "open_store",
     "read_manifest",
     "refuse_secrets",
+    "require_same_files",
     "state_parents",
     "state_parts",
     "state_sql",

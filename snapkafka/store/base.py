@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import file_digest
@@ -16,9 +16,19 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import Column, Manifest, TableEntry, file_stem, load
+from snapkafka.manifest import Column, FileEntry, Manifest, TableEntry, file_stem, load
 
-__all__ = ["LEFTOVER_AFTER_S", "Folder", "Leftover", "RemoteFolder", "Store", "manifest_name", "same_rows"]
+__all__ = [
+    "LEFTOVER_AFTER_S",
+    "Folder",
+    "Hashed",
+    "Leftover",
+    "RemoteFolder",
+    "Store",
+    "first_change",
+    "manifest_name",
+    "same_rows",
+]
 
 #: No assembly works on its tables for so long without writing any of them.
 LEFTOVER_AFTER_S: Final = 86_400.0
@@ -34,6 +44,8 @@ class RemoteFolder:
 
 #: Where the tables of one assembly are written.
 Folder: TypeAlias = Path | RemoteFolder
+#: Finds what lies where the files of a snapshot lie, with digests.
+Hashed: TypeAlias = Callable[[Manifest], Iterable[FileEntry]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,9 +178,12 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def publish(self, manifest: Manifest, staged: Folder) -> Manifest:
+    def publish(self, manifest: Manifest, staged: Folder, *, hashed: Hashed | None = None) -> Manifest:
         """Make tables and manifest appear together. Assembled again with the same rows, the tables that are there stay,
-        for whoever reads them right now.
+        for whoever reads them right now; unless one of their files has changed since.
+
+        Args:
+            hashed: who has a quicker way to all the files of a snapshot than to read one after the other.
 
         Returns:
             the manifest as it was written.
@@ -203,15 +218,38 @@ def manifest_name(snapshot_id: str) -> str:
     return f"{file_stem(snapshot_id)}.json"
 
 
-def same_rows(store: Store, text: str, manifest: Manifest) -> Manifest | None:
-    """The manifest that is there, if its tables are, and hold the same rows in the same columns."""
+def same_rows(store: Store, text: str, manifest: Manifest, hashed: Hashed | None) -> Manifest | None:
+    """The manifest that is there, if its tables are, as they were written, and hold the same rows in the same
+    columns."""
     try:
         there = load(text)
         for table in there.tables:
             store.require_files(table)
     except (BadInputError, StorageError):
         return None
-    return there if there.content == manifest.content and _columns(there) == _columns(manifest) else None
+    if there.content != manifest.content or _columns(there) != _columns(manifest):
+        return None
+    found = _files(store, there) if hashed is None else hashed(there)
+    written = [file for table in there.tables for file in table.files]
+    return None if first_change(written, found) else there
+
+
+def _files(store: Store, manifest: Manifest) -> Iterator[FileEntry]:
+    for path in store.files_of(manifest):
+        yield FileEntry(path=path, bytes=store.size(path) or 0, sha256=store.sha256(path))
+
+
+def first_change(written: Iterable[FileEntry], found: Iterable[FileEntry]) -> str:
+    """The first file that is not what was written, and what it is; empty: there is none such."""
+    wanted, there = ({file.path: file for file in files} for files in (written, found))
+    for path in sorted(wanted.keys() | there.keys()):
+        if path not in there:
+            return f"{path} is gone"
+        if path not in wanted:
+            return f"{path} is none of its files"
+        if there[path] != wanted[path]:
+            return f"{path} has other bytes than when it was written"
+    return ""
 
 
 def _columns(manifest: Manifest) -> dict[str, tuple[Column, ...]]:

@@ -6,15 +6,15 @@ were deleted. So of a key that several snapshots of the chain have, what the lat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from snapkafka.errors import SnapkafkaError, StorageError
-from snapkafka.manifest import Manifest, state_table
+from snapkafka.manifest import FileEntry, Manifest, state_table
 
-from .base import Store
+from .base import Store, first_change
 
-__all__ = ["KEY", "state_parents", "state_parts", "state_sql"]
+__all__ = ["KEY", "require_same_files", "state_parents", "state_parts", "state_sql"]
 
 #: What tells a key of a table; `key_raw` may be null.
 KEY: Final = ("app", "table", "changelog_topic", "partition", "key_raw")
@@ -60,6 +60,19 @@ def _require_state(store: Store, part: Manifest) -> None:
         store.require_files(state_table(part))
     except StorageError as error:
         raise StorageError(f"snapshot {part.id}: {error.message}", hint=_again(part.id)) from error
+
+
+def require_same_files(part: Manifest, found: Iterable[FileEntry]) -> None:
+    """Refuse state whose files are not those that were written.
+
+    Args:
+        found: what lies in the folder of its state.
+
+    Raises:
+        StorageError: naming the snapshot, and the first such file.
+    """
+    if change := first_change(state_table(part).files, found):
+        raise StorageError(f"snapshot {part.id}: {change}", hint=_again(part.id))
 
 
 def _again(*names: str) -> str:

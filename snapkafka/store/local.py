@@ -20,7 +20,7 @@ from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest, TableEntry, dump, file_stem
 
 from . import removal
-from .base import Folder, Leftover, Store, manifest_name, same_rows
+from .base import Folder, Hashed, Leftover, Store, manifest_name, same_rows
 from .locks import UNFINISHED, UNFINISHED_NAME, locked
 
 __all__ = ["LocalStore"]
@@ -128,12 +128,12 @@ class LocalStore(Store):
                 with contextlib.suppress(OSError), locked(left, wait=False):
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
 
-    def publish(self, manifest: Manifest, staged: Folder) -> Manifest:
+    def publish(self, manifest: Manifest, staged: Folder, *, hashed: Hashed | None = None) -> Manifest:
         """Move tables to their place, then write the manifest that names them.
 
         Assembled again with the same rows, the tables that are there stay, for whoever reads them right now. With
-        other rows, the old manifest goes first: at no time does a manifest name tables that are not its own. Two who
-        publish at once do so one after the other.
+        other rows, or where a file has changed, the old manifest goes first: at no time does a manifest name tables
+        that are not its own. Two who publish at once do so one after the other.
 
         Returns:
             the manifest as it was written.
@@ -144,7 +144,7 @@ class LocalStore(Store):
         assert isinstance(staged, Path), "from `staging`"
         path, tables = self.manifest_path(manifest.id), self.root / file_stem(manifest.id)
         with self._errors("written"), locked(self.root):
-            there = self._same_rows(manifest)
+            there = self._same_rows(manifest, hashed)
             if there is not None:
                 manifest = dataclasses.replace(manifest, tables=there.tables)
             else:
@@ -157,9 +157,9 @@ class LocalStore(Store):
             _write_whole(path, dump(manifest))
         return manifest
 
-    def _same_rows(self, manifest: Manifest) -> Manifest | None:
+    def _same_rows(self, manifest: Manifest, hashed: Hashed | None) -> Manifest | None:
         try:
-            return same_rows(self, self.text(manifest_name(manifest.id)) or "", manifest)
+            return same_rows(self, self.text(manifest_name(manifest.id)) or "", manifest, hashed)
         except UnicodeDecodeError:
             return None
 

@@ -27,7 +27,7 @@ from typing import Any, Final, cast
 from snapkafka.errors import DependencyMissingError, SnapkafkaError, StorageError
 from snapkafka.manifest import Manifest, TableEntry, dump, file_stem
 
-from .base import LEFTOVER_AFTER_S, Folder, Leftover, RemoteFolder, Store, manifest_name, same_rows
+from .base import LEFTOVER_AFTER_S, Folder, Hashed, Leftover, RemoteFolder, Store, manifest_name, same_rows
 from .reaching import asks_to_be_spared, options, reason
 
 __all__ = ["JITTER_S", "ObjectStore"]
@@ -143,7 +143,7 @@ class ObjectStore(Store):
                 if path not in (self.text(manifest_name(snapshot_id)) or ""):
                     self.clear(Leftover(name=path, bytes=0))
 
-    def publish(self, manifest: Manifest, staged: Folder) -> Manifest:
+    def publish(self, manifest: Manifest, staged: Folder, *, hashed: Hashed | None = None) -> Manifest:
         assert isinstance(staged, RemoteFolder), "from `staging`"
         time.sleep(random.uniform(0, JITTER_S))
         name = manifest_name(manifest.id)
@@ -151,7 +151,7 @@ class ObjectStore(Store):
             with self._errors("written"):
                 before = self._info(name)
             content = (self._content(name) or b"") if before is not None else b""
-            there = same_rows(self, content.decode(errors="replace"), manifest)
+            there = same_rows(self, content.decode(errors="replace"), manifest, hashed)
             new = dataclasses.replace(manifest, tables=there.tables) if there is not None else manifest
             with self._errors("written"):
                 if self._put(name, dump(new).encode(), before):

@@ -16,7 +16,7 @@ from typing import Final
 
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, decide
 from snapkafka.errors import SnapkafkaError
-from snapkafka.manifest import CheckEntry, FileEntry, Manifest, TableEntry, content_digest
+from snapkafka.manifest import CheckEntry, FileEntry, Manifest, TableEntry, content_digest, state_table
 
 from .base import Store
 from .chains import state_parents
@@ -38,8 +38,8 @@ class Damage:
 
 
 def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
-    """What is wrong with the files of a snapshot: those that it names, and those that it does not. Of what it builds on
-    it is known whether it is there, in its sizes.
+    """What is wrong with the files of a snapshot: those that it names, and those that it does not; and with the files
+    of the state that it builds on.
 
     Args:
         store: to which the paths of the manifest are relative.
@@ -51,17 +51,21 @@ def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
         named |= {str(PurePosixPath(file.path)) for file in table.files}
         if not broken:
             yield from _miscounted(store, table)
-    yield from _lost_parents(store, manifest)
+    yield from _damage_of_parents(store, manifest)
     for path in store.files_of(manifest):
         if path not in named:
             yield Damage(file=path, what="the manifest does not name it")
 
 
-def _lost_parents(store: Store, manifest: Manifest) -> Iterator[Damage]:
+def _damage_of_parents(store: Store, manifest: Manifest) -> Iterator[Damage]:
     try:
-        state_parents(store, manifest)
+        parents = state_parents(store, manifest)
     except SnapkafkaError as error:
         yield Damage(file=manifest.parents[-1].path, what=error.message)
+        return
+    for parent in parents:
+        for file in state_table(parent).files:
+            yield from _damage_of(store, file)
 
 
 def _damage_of(store: Store, file: FileEntry) -> Iterator[Damage]:

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Final
 
-from snapkafka.assembly import remote, writing
+from snapkafka.assembly import hashes, remote, writing
 from snapkafka.assembly.session import session
 from snapkafka.store import RemoteFolder, open_store
 
@@ -27,7 +27,7 @@ def main(uri: str) -> None:
     ):
         rows = spark.range(0, 10 * WRITERS, 1, WRITERS).selectExpr(*ROW)
         writing.write(rows, "positions", folder, rows_max=WRITERS * writing.ROWS_PER_FILE)
-        files = remote.files(spark, store, folder, ["positions"])["positions"]
+        files = hashes.files(spark, {"positions": f"{folder.uri}/positions"}, store.sha256)
     print(json.dumps({"files": len(files), "different": len({file.sha256 for file in files})}))
 
 

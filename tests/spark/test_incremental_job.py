@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play, play_on
+from tests.unit.on_disk import flip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -150,3 +152,40 @@ def test_a_deleted_parent_is_said_before_spark_starts(
     assert "builds on" in json.loads(said.out)["error"]["message"]
     assert "starting Spark" not in said.err
     assert not list(there.root.glob("*.tmp-*"))
+
+
+def _other_bytes(state: Path) -> Path:
+    (file,) = state.glob("*.parquet")
+    flip(file, -9)
+    return file
+
+
+def _file_of_somebody_else(state: Path) -> Path:
+    (file,) = state.glob("*.parquet")
+    return Path(shutil.copy(file, state / "part-00007.parquet"))
+
+
+@pytest.mark.parametrize("of", ["snap/state", "next/state_delta"])
+@pytest.mark.parametrize("broken", [_other_bytes, _file_of_somebody_else])
+def test_a_broken_parent_is_said_before_anything_is_read(
+    chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: Callable[[Path], Path], of: str
+) -> None:
+    """Of the same size, anywhere in the chain; a file more would be rows more."""
+    copied = Chain(chain.stage, LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
+    file = broken(copied.store.root / copied.name(of))
+    copied.store.manifest_path(copied.name("last")).unlink()
+    assert main(copied.arguments("last")) == 8
+    said = capsys.readouterr()
+    message = json.loads(said.out)["error"]["message"]
+    part = copied.name(of.split("/")[0])
+    assert message.startswith(f"snapshot {part}: ")
+    assert str(file.relative_to(copied.store.root)) in message
+    assert "reading" not in said.err
+    assert not copied.store.has(copied.name("last"))
+    assert not list(copied.store.root.glob("*.tmp-*"))
+
+    # What the hint says helps.
+    assert f"snapkafka assemble {part}" in json.loads(said.out)["error"]["hint"]
+    assert main(copied.arguments(part.removeprefix(f"{chain.stage.namespace}-"))) == 0
+    assert main(copied.arguments("last")) == 0
+    assert rows(copied.store, copied.manifest("last")) == rows(chain.store, chain.manifest("last"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,7 +57,8 @@ def write_table(folder: Path, name: str, rows: Sequence[Row]) -> TableEntry:
             marks = ", ".join("?" for _ in row)
             database.execute(f"INSERT INTO rows ({names}) VALUES ({marks})", list(row.values()))
         database.table("rows").write_parquet(str(file))
-    entry = FileEntry(path=str(file), bytes=file.stat().st_size, sha256="0" * 64)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    entry = FileEntry(path=str(file), bytes=file.stat().st_size, sha256=digest)
     return TableEntry(name=name, path=name, rows=len(rows), digest="0", schema=(), files=(entry,))
 
 
@@ -94,6 +96,13 @@ def write_snapshot(
             ),
         )
         return store.publish(manifest, folder)
+
+
+def flip(file: Path, place: int = 4) -> None:
+    """Flip a bit of a file; once more, and it is as it was."""
+    data = bytearray(file.read_bytes())
+    data[place] ^= 1
+    file.write_bytes(data)
 
 
 def _as_parent(manifest: Manifest) -> ParentEntry:

@@ -25,9 +25,10 @@ from snapkafka.manifest import (
     Manifest,
     TableEntry,
     content_digest,
+    state_table,
 )
 from snapkafka.store import LocalStore, soundness
-from tests.unit.on_disk import in_state, write_snapshot
+from tests.unit.on_disk import flip, in_state, write_snapshot
 from tests.unit.test_manifest import example
 
 STATE = "one/state/part-00000.parquet"
@@ -137,14 +138,11 @@ async def test_a_verdict_that_is_no_good_one_is_not_good_although_nothing_is_dam
 
 async def test_a_flipped_bit(store: LocalStore) -> None:
     for place in (4, -9):  # in the first page, in the footer
-        data = bytearray((store.root / STATE).read_bytes())
-        data[place] ^= 1
-        (store.root / STATE).write_bytes(data)
+        flip(store.root / STATE, place)
         ((file, what),) = await damage(store)
         assert file == STATE
         assert what.startswith("has other bytes: SHA-256")
-        data[place] ^= 1
-        (store.root / STATE).write_bytes(data)
+        flip(store.root / STATE, place)
     assert await damage(store) == []
 
 
@@ -193,6 +191,21 @@ async def test_an_incremental_one_whose_parent_is_gone_or_another_by_now(tmp_pat
     assert "one builds on full, which is another one by now" in found(other)
     store.manifest_path("full").unlink()
     assert "one builds on full, which cannot be used: no snapshot full in" in found(whole)
+
+
+async def test_an_incremental_one_of_whose_parent_a_bit_was_flipped(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    full = write_snapshot(store, "full", 1, state=[in_state("x", "1")])
+    child = write_snapshot(store, "one", 18, parent=full)
+    (file,) = state_table(full).files
+
+    def found() -> list[soundness.Damage]:
+        return [item for item in soundness.file_damage(store, child) if item.file == file.path]
+
+    assert found() == []
+    flip(tmp_path / file.path)
+    (damage,) = found()
+    assert "has other bytes" in damage.what
 
 
 @pytest.mark.parametrize("path", ["../one/state/part-00000.parquet", "/etc/hostname"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import socket
@@ -24,7 +25,7 @@ from snapkafka.cli import app as commands
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import FileEntry, Manifest
+from snapkafka.manifest import FileEntry, Manifest, state_table
 from snapkafka.ops import pruning
 from snapkafka.store import LocalStore, RemoteFolder, objects, open_manifest, open_store, reaching
 from snapkafka.store.objects import ObjectStore
@@ -73,8 +74,11 @@ def names(store: ObjectStore) -> list[str]:
     return sorted(store._found(""))
 
 
-def manifest_of(folder: RemoteFolder, snapshot_id: str, content: str, size: int, epoch: int = 7) -> Manifest:
-    file = FileEntry(path=f"{folder.path}/state/part-0.parquet", bytes=size, sha256="0" * 64)
+def manifest_of(
+    folder: RemoteFolder, snapshot_id: str, content: str, text: str = "rows", epoch: int = 7
+) -> Manifest:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    file = FileEntry(path=f"{folder.path}/state/part-0.parquet", bytes=len(text), sha256=digest)
     table = dataclasses.replace(example().tables[0], path=f"{folder.path}/state", files=(file,))
     captured = dataclasses.replace(example().captured, id=snapshot_id, epoch=epoch, parent="")
     return dataclasses.replace(
@@ -85,7 +89,7 @@ def manifest_of(folder: RemoteFolder, snapshot_id: str, content: str, size: int,
 def publish(store: ObjectStore, content: str = "c", text: str = "rows", snapshot_id: str = "one") -> Manifest:
     with store.staging(snapshot_id) as folder:
         put(store, f"{folder.path}/state/part-0.parquet", text.encode())
-        return store.publish(manifest_of(folder, snapshot_id, content, len(text)), folder)
+        return store.publish(manifest_of(folder, snapshot_id, content, text), folder)
 
 
 def copied(local: LocalStore, manifest: Manifest, store: ObjectStore) -> None:
@@ -137,6 +141,14 @@ def test_the_same_rows_again_leave_the_files_alone(store: ObjectStore) -> None:
     assert names(store) == ["one.json", first.tables[0].files[0].path]
 
 
+def test_changed_files_get_a_manifest_that_names_others(store: ObjectStore) -> None:
+    old = publish(store)
+    put(store, old.tables[0].files[0].path, b"rowz")
+    new = publish(store)
+    assert new.tables != old.tables
+    assert store.read("one").tables == new.tables
+
+
 def test_other_rows_get_a_manifest_that_names_them_alone(store: ObjectStore) -> None:
     """What the old one named stays for whoever reads it right now, and goes when it is old."""
     old, new = publish(store), publish(store, content="d", text="others")
@@ -182,7 +194,7 @@ def test_a_manifest_that_somebody_else_has_put_meanwhile_is_looked_at_again(
     with store.staging("one") as folder:
         put(store, f"{folder.path}/state/part-0.parquet")
         monkeypatch.setattr(ObjectStore, "_info", late)
-        mine = store.publish(manifest_of(folder, "one", "c", 4), folder)
+        mine = store.publish(manifest_of(folder, "one", "c"), folder)
     (other,) = others
     assert mine.tables == other.tables == store.read("one").tables
 
@@ -226,10 +238,13 @@ async def test_query_diff_verify_and_prune(store: ObjectStore, tmp_path: Path) -
     assert named.rows == ({"n": 2},)
     (change,) = (await ops.diff(None, "", "monday", "tuesday", storage=store.uri)).tables
     assert (change.changed, change.unchanged) == (1, 1)
-    examined = await ops.verify_offline("monday", storage=store.uri)
-    assert {item.what.partition(":")[0] for item in examined.damage} >= {"has other bytes"}, (
-        "its digests are zeros"
-    )
+    broken = state_table(store.read("monday")).files[0]
+    with store.open(broken.path) as file:
+        put(store, broken.path, file.read()[::-1])
+    for name in ("monday", "tuesday"):
+        examined = await ops.verify_offline(name, storage=store.uri)
+        found_in = {item.file for item in examined.damage if item.what.startswith("has other bytes")}
+        assert found_in == {broken.path}, "tuesday builds on monday"
     policy = ops.Policy(last=1)
     planned = await ops.plan_pruning(store.uri, policy)
     assert planned.removed == (), "tuesday builds on monday"
@@ -324,7 +339,7 @@ def test_a_hundred_writers_at_once_against_a_server_that_asks_to_be_spared(
 
         def write(number: int) -> str:
             folder = RemoteFolder(path=f"{number}/run-{number:032x}", uri="")
-            return store.publish(manifest_of(folder, str(number), "c", 1), folder).id
+            return store.publish(manifest_of(folder, str(number), "c", "x"), folder).id
 
         with ThreadPoolExecutor(100) as pool:
             done = set(pool.map(write, range(100)))
@@ -375,7 +390,7 @@ def test_writers_that_begin_at_the_same_moment_do_not_write_at_the_same_moment(
     monkeypatch.setattr(objects, "time", SimpleNamespace(sleep=waited.append))
     for number in range(20):
         folder = RemoteFolder(path=f"{number}/run-{number:032x}", uri="")
-        store.publish(manifest_of(folder, str(number), "c", 1), folder)
+        store.publish(manifest_of(folder, str(number), "c", "x"), folder)
     assert all(0 <= seconds <= 0.5 for seconds in waited)
     assert len(set(waited)) == 20
     assert max(waited) > 0.25 > min(waited)

@@ -6,6 +6,7 @@ import dataclasses
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -14,18 +15,26 @@ from snapkafka import manifest as manifests
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest
 from snapkafka.store import LocalStore, local, locks, open_store
+from snapkafka.store.base import Hashed
 from tests.unit.test_manifest import example
 
 
-def publish(store: LocalStore, content: str = "c", text: str = "rows", snapshot_id: str = "one") -> Manifest:
+def publish(
+    store: LocalStore,
+    content: str = "c",
+    text: str = "rows",
+    snapshot_id: str = "one",
+    hashed: Hashed | None = None,
+) -> Manifest:
     """A snapshot with one table of one file."""
     with store.staging(snapshot_id) as folder:
         (folder / "state").mkdir()
         (folder / "state" / "part-00000.parquet").write_text(text)
-        file = FileEntry(path=f"{snapshot_id}/state/part-00000.parquet", bytes=len(text), sha256="")
+        digest = sha256(text.encode()).hexdigest()
+        file = FileEntry(path=f"{snapshot_id}/state/part-00000.parquet", bytes=len(text), sha256=digest)
         table = dataclasses.replace(example().tables[0], path=f"{snapshot_id}/state", files=(file,))
         manifest = dataclasses.replace(example(), id=snapshot_id, content=content, tables=(table,))
-        return store.publish(manifest, folder)
+        return store.publish(manifest, folder, hashed=hashed)
 
 
 def test_what_was_published_is_read_and_listed(tmp_path: Path) -> None:
@@ -173,6 +182,29 @@ def test_lost_tables_are_written_again(tmp_path: Path) -> None:
     (tmp_path / "one" / "state" / "part-00000.parquet").unlink()
     publish(store, text="rows")
     assert (tmp_path / "one" / "state" / "part-00000.parquet").read_text() == "rows"
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+def test_changed_tables_are_written_again(tmp_path: Path, hashed: bool) -> None:
+    """As `verify --offline` says: assembled again, a snapshot is whole. Who has other ways to digests is asked."""
+    store = LocalStore(tmp_path)
+    whole = publish(store)
+    file = tmp_path / "one" / "state" / "part-00000.parquet"
+    asked: list[str] = []
+
+    def own(there: Manifest) -> list[FileEntry]:
+        asked.append(there.id)
+        return [FileEntry(path=path, bytes=4, sha256=store.sha256(path)) for path in store.files_of(there)]
+
+    for change in ("rowz", None):
+        if change is None:
+            (file.parent / "part-00001.parquet").write_text("somebody else's")
+        else:
+            file.write_text(change)
+        assert publish(store, hashed=own if hashed else None) == whole
+        assert [path.name for path in file.parent.iterdir()] == [file.name]
+        assert file.read_text() == "rows"
+    assert asked == (["one"] * 2 if hashed else [])
 
 
 def test_listed_in_the_order_of_epochs(tmp_path: Path) -> None:
