@@ -12,6 +12,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -57,32 +58,46 @@ class Case:
 
 
 Damage = Callable[[random.Random, Case], bool]
+White = Callable[[Case], list[LogRecord]]
 
 
 # -- Kinds of damage: each says whether this history has room for it -------------------------------------------------
 
 
-def white_of_living(case: Case) -> list[LogRecord]:
+def white_of_inputs(case: Case) -> list[LogRecord]:
     """White records of inputs, all of whose seqs have to be there; in the order of the log."""
+    return _white(case, {(source.topic, source.partition) for source in case.world.inputs})
+
+
+def white_of_changelogs(case: Case) -> list[LogRecord]:
+    """The same of changelogs, which only their own process writes."""
+    return _white(case, {(cut.topic, cut.partition) for cut in case.world.changelogs})
+
+
+def _white(case: Case, places: set[tuple[str, int]]) -> list[LogRecord]:
     living = {cut.process for cut in case.world.processes if not cut.left}
-    inputs = {(source.topic, source.partition) for source in case.world.inputs}
     return [
         r
         for r in case.world.records
-        if r.process in living and r.epoch < EPOCH and not r.marker and r[:2] in inputs
+        if r.process in living and r.epoch < EPOCH and not r.marker and r[:2] in places
     ]
 
 
-def next_of(case: Case, record: LogRecord) -> LogRecord | None:
-    """The next white record of the same process in the same partition."""
-    later = [r for r in white_of_living(case) if r[:2] == record[:2] and r.process == record.process]
+def next_of(record: LogRecord, records: list[LogRecord]) -> LogRecord | None:
+    """The next one of the same process in the same partition."""
+    later = [r for r in records if r[:2] == record[:2] and r.process == record.process]
     return next((r for r in later if r.seq > record.seq), None)
 
 
-def drop(rng: random.Random, case: Case) -> bool:
+def drop(rng: random.Random, case: Case, white: White) -> bool:
     """A record that its sender counted never came; no offset is missing for it."""
-    room = [(r, after) for r in white_of_living(case) if (after := next_of(case, r)) is not None]
-    room = [(r, after) for r, after in room if _first(case, r)]
+    room = [
+        (r, after)
+        for r in white(case)
+        if (after := next_of(r, white(case))) is not None
+        and (before := _before(case, r)) is not None
+        and (white is white_of_inputs or _without_holes(case, before, after))
+    ]
     if not room:
         return False
     lost, after = rng.choice(room)
@@ -91,11 +106,20 @@ def drop(rng: random.Random, case: Case) -> bool:
     return True
 
 
-def _first(case: Case, record: LogRecord) -> bool:
-    """Is there one before it? A gap before the first one of a process cannot be seen."""
-    return any(
-        r[:2] == record[:2] and r.process == record.process and r.seq < record.seq for r in case.world.records
-    )
+def _before(case: Case, record: LogRecord) -> LogRecord | None:
+    """The one before it. A gap before the first one of a process cannot be seen."""
+    earlier = [
+        r
+        for r in case.world.records
+        if r[:2] == record[:2] and r.process == record.process and r.seq < record.seq
+    ]
+    return max(earlier, key=lambda r: r.seq, default=None)
+
+
+def _without_holes(case: Case, before: LogRecord, after: LogRecord) -> bool:
+    """Where an offset is missing in a changelog, compaction may have taken what is."""
+    between = [r for r in case.world.records if r.tp == after.tp and before.offset < r.offset <= after.offset]
+    return len(between) == after.offset - before.offset
 
 
 def _renumber(case: Case, lost: LogRecord) -> None:
@@ -105,9 +129,9 @@ def _renumber(case: Case, lost: LogRecord) -> None:
     ]
 
 
-def repeat(rng: random.Random, case: Case) -> bool:
+def repeat(rng: random.Random, case: Case, white: White) -> bool:
     """A white record is sent again when its sender had closed."""
-    room = [r for r in white_of_living(case) if next_of(case, r) is None]
+    room = [r for r in white(case) if next_of(r, white(case)) is None]
     if not room:
         return False
     again = rng.choice(room)
@@ -118,9 +142,9 @@ def repeat(rng: random.Random, case: Case) -> bool:
     return True
 
 
-def reorder(rng: random.Random, case: Case) -> bool:
+def reorder(rng: random.Random, case: Case, white: White) -> bool:
     """Two records of one sender change places."""
-    room = [(r, after) for r in white_of_living(case) if (after := next_of(case, r)) is not None]
+    room = [(r, after) for r in white(case) if (after := next_of(r, white(case))) is not None]
     if not room:
         return False
     one, other = rng.choice(room)
@@ -134,7 +158,7 @@ def recolour(rng: random.Random, case: Case) -> bool:
     """A record that somebody had received turns out to be red."""
     room = [
         r
-        for r in white_of_living(case)
+        for r in white_of_inputs(case)
         if any(received(s, r.offset) for s in case.world.inputs if (s.topic, s.partition) == r.tp)
     ]
     if not room:
@@ -151,7 +175,7 @@ def forge_marker(rng: random.Random, case: Case) -> bool:
     for item in case.world.recorded:
         after = [
             r
-            for r in white_of_living(case)
+            for r in white_of_inputs(case)
             if r.tp == (item.topic, item.partition)
             and r.process == item.sender
             and item.start < r.offset < item.end
@@ -181,7 +205,7 @@ def trim(rng: random.Random, case: Case) -> bool:
         for source in case.world.inputs
         if any(
             in_flight(source, r.offset) and r.tp == (source.topic, source.partition)
-            for r in white_of_living(case)
+            for r in white_of_inputs(case)
         )
     ]
     if not room:
@@ -202,7 +226,75 @@ def an_older_topic(rng: random.Random, case: Case) -> bool:
     return True
 
 
-KINDS_OF_DAMAGE: tuple[Damage, ...] = (drop, repeat, reorder, recolour, forge_marker, trim, an_older_topic)
+def recolour_last_of_state(rng: random.Random, case: Case) -> bool:
+    """The last change of a table turns out to be red: nothing white supersedes what its place should hold."""
+    room = [r for r in white_of_changelogs(case) if next_of(r, white_of_changelogs(case)) is None]
+    if not room:
+        return False
+    (red,) = room
+    case.world.records = [r._replace(epoch=EPOCH, cause=None) if r is red else r for r in case.world.records]
+    case.check, case.place = "V3", red[:3]
+    return True
+
+
+def recolour_effect(rng: random.Random, case: Case) -> bool:
+    """What an event did that counts as done turns out to be red: a record, or a change of a table."""
+    steady = {(s.topic, s.partition): s for s in case.world.inputs if s.steady}
+    room = [
+        r
+        for r in white_of_inputs(case) + white_of_changelogs(case)
+        if r.cause is not None
+        and (source := steady.get(tuple(r.cause[0]))) is not None
+        and source.receiver == r.process
+        and not in_flight(source, r.cause[1])
+    ]
+    if not room:
+        return False
+    red = rng.choice(room)
+    case.world.records = [r._replace(epoch=EPOCH) if r is red else r for r in case.world.records]
+    case.check, case.place = "V5", red[:3]
+    return True
+
+
+def trim_state(rng: random.Random, case: Case) -> bool:
+    """The first changes of a table are deleted."""
+    (cut,) = case.world.changelogs
+    if cut.end < 2:
+        return False
+    start = rng.randint(1, cut.end - 1)
+    case.delete_before = (TopicPartition(cut.topic, cut.partition), start)
+    case.check, case.place = "V3", (cut.topic, cut.partition, start)
+    return True
+
+
+def an_older_changelog(rng: random.Random, case: Case) -> bool:
+    """A changelog of that name, but not that one."""
+    (cut,) = case.world.changelogs
+    case.world.changelogs = [replace(cut, topic_id="00" * 16)]
+    case.check, case.place = "V3", (cut.topic, cut.partition, 0)
+    return True
+
+
+KINDS_OF_DAMAGE: Mapping[str, Damage] = {
+    **{
+        f"{damage.__name__} in {where}": partial(damage, white=white)
+        for damage in (drop, repeat, reorder)
+        for where, white in (("an input", white_of_inputs), ("a changelog", white_of_changelogs))
+    },
+    **{
+        damage.__name__: damage
+        for damage in (
+            recolour,
+            recolour_effect,
+            recolour_last_of_state,
+            forge_marker,
+            trim,
+            trim_state,
+            an_older_topic,
+            an_older_changelog,
+        )
+    },
+}
 
 
 def case_of(rng: random.Random, n: int, kind: str = "") -> Case:
@@ -217,10 +309,10 @@ def cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     found = [case_of(rng, n) for n in range(1, HEALTHY + 1)]
     n = HEALTHY
-    for damage in KINDS_OF_DAMAGE:
+    for kind, damage in KINDS_OF_DAMAGE.items():
         made = 0
         while made < CASES:
-            case = case_of(rng, n + 1, damage.__name__)
+            case = case_of(rng, n + 1, kind)
             if damage(rng, case):
                 n, made = n + 1, made + 1
                 found.append(case)
@@ -258,7 +350,9 @@ def moved(case: Case, where: Mapping[TopicPartition, TopicPartition], ids: Mappi
         senders=[replace(e, **to(e.topic, e.partition)) for e in world.senders],
         changelogs=[
             replace(
-                c, **to(c.topic, c.partition), topic_id=ids[where[TopicPartition(c.topic, c.partition)].topic]
+                c,
+                **to(c.topic, c.partition),
+                topic_id=c.topic_id or ids[where[TopicPartition(c.topic, c.partition)].topic],
             )
             for c in world.changelogs
         ],
@@ -375,7 +469,7 @@ async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Looked:
     admin = KafkaTopicAdmin(connection)
     topics = {tp.topic for tp in where.values()}
     for topic in topics:
-        settings = {"cleanup.policy": "compact"} if "-table-" in topic else {}
+        settings = {"cleanup.policy": "compact,delete"} if "-table-" in topic else {}
         await admin.create_topic(topic, partitions=PARTITIONS, settings=settings)
     ids = {name: topic.topic_id for name, topic in (await admin.describe_topics(topics)).items()}
     await admin.close()
@@ -408,9 +502,9 @@ def _delete(bootstrap: str, places: list[tuple[TopicPartition, int]]) -> None:
         done.result()
 
 
-@pytest.mark.parametrize("damage", KINDS_OF_DAMAGE, ids=lambda damage: damage.__name__)
-def test_found_by_the_right_check_at_the_right_offset(looked: Looked, damage: Damage) -> None:
-    of_kind = [case for case in looked.cases if case.kind == damage.__name__]
+@pytest.mark.parametrize("kind", KINDS_OF_DAMAGE)
+def test_found_by_the_right_check_at_the_right_offset(looked: Looked, kind: str) -> None:
+    of_kind = [case for case in looked.cases if case.kind == kind]
     assert len(of_kind) == CASES
     for case in of_kind:
         found = looked.of(case)
