@@ -27,9 +27,11 @@ def files(spark: SparkSession, folders: Mapping[str, str], sha256: Callable[[str
         folders: the path that a manifest has for it -> where it lies, as Spark takes it.
         sha256: of a file that is too large for a task, by its path in a manifest.
     """
-    found = functools.reduce(DataFrame.unionAll, (_hashed(spark, path, uri) for path, uri in folders.items()))
+    with step(spark, "digests of the files"):
+        each = [_hashed(spark, path, uri) for path, uri in folders.items()]
+        found = functools.reduce(DataFrame.unionAll, each).collect()
     entries = []
-    for folder, place, size, digest in sorted(map(tuple, found.collect())):
+    for folder, place, size, digest in sorted(map(tuple, found)):
         path = f"{folder}/{place.rpartition('/')[2]}"
         entries.append(FileEntry(path=path, bytes=size, sha256=digest or sha256(path)))
     return entries
@@ -62,7 +64,6 @@ def require_unchanged(spark: SparkSession, store: Store, parts: Sequence[Manifes
     Raises:
         StorageError: naming the snapshot and a file that has changed, is gone, or lies there and is not its own.
     """
-    with step(spark, "digests of what it builds on"):
-        found = files_of(spark, store, map(state_table, parts))
+    found = files_of(spark, store, map(state_table, parts))
     for part in parts:
         require_same_files(part, (file for file in found if folder_of(file) == state_table(part).path))

@@ -33,6 +33,7 @@ FEW = Invariant(name="few", sql="SELECT * FROM messages WHERE offset > 1000")
 NAMES = {
     *(f"table {name}" for name in ("state", "messages", "channels", "processes", "positions")),
     "digests of the tables",
+    "digests of the files",
     "V1 to V5: a first look at every record",
     "V6 few",
 }

@@ -244,7 +244,7 @@ def recolour_effect(rng: random.Random, case: Case) -> bool:
         r
         for r in white_of_inputs(case) + white_of_changelogs(case)
         if r.cause is not None
-        and (source := steady.get(tuple(r.cause[0]))) is not None
+        and (source := steady.get(r.cause[0])) is not None
         and source.receiver == r.process
         and not in_flight(source, r.cause[1])
     ]
