@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -28,13 +27,19 @@ def files(spark: SparkSession, folders: Mapping[str, str], sha256: Callable[[str
         sha256: of a file that is too large for a task, by its path in a manifest.
     """
     with step(spark, "digests of the files"):
-        each = [_hashed(spark, path, uri) for path, uri in folders.items()]
-        found = functools.reduce(DataFrame.unionAll, each).collect()
+        found = _hashed(spark, list(folders.values())).collect()
+    listed = {_tail(uri): path for path, uri in folders.items()}
     entries = []
-    for folder, place, size, digest in sorted(map(tuple, found)):
-        path = f"{folder}/{place.rpartition('/')[2]}"
+    for place, size, digest in map(tuple, found):
+        folder, _, name = place.rpartition("/")
+        path = f"{listed[_tail(folder)]}/{name}"
         entries.append(FileEntry(path=path, bytes=size, sha256=digest or sha256(path)))
-    return entries
+    return sorted(entries, key=lambda entry: entry.path)
+
+
+def _tail(uri: str) -> str:
+    """What tells one folder of tables from another; Spark writes what stands before it in more than one way."""
+    return "/".join(uri.split("/")[-2:])
 
 
 def folder_of(file: FileEntry) -> str:
@@ -47,12 +52,12 @@ def files_of(spark: SparkSession, store: Store, tables: Iterable[TableEntry]) ->
     return files(spark, {table.path: store.spark_uri(table.path) for table in tables}, store.sha256)
 
 
-def _hashed(spark: SparkSession, folder: str, uri: str) -> DataFrame:
-    """Two reads of a folder: one that asks for no content never loads a file that is too large to be one value."""
-    there = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(uri)
+def _hashed(spark: SparkSession, uris: list[str]) -> DataFrame:
+    """Two reads of the folders: one that asks for no content never loads a file that is too large to be one value."""
+    there = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(uris)
     whole = there.where(fn.col("length") <= FILE_BYTES_MAX).select("path", "length", fn.sha2("content", 256))
     large = there.where(fn.col("length") > FILE_BYTES_MAX).select("path", "length", fn.lit(""))
-    return whole.unionAll(large).select(fn.lit(folder), "*")
+    return whole.unionAll(large)
 
 
 def require_unchanged(spark: SparkSession, store: Store, parts: Sequence[Manifest]) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, TableEntry
 from snapkafka.store import Folder, RemoteFolder, Store
+from snapkafka.store.local import spark_uri
 
 from . import hashes, remote
 from .meter import step
@@ -42,7 +43,7 @@ def write(table: DataFrame, name: str, folder: Folder, *, rows_max: int) -> None
             remote.spread(rows).write.parquet(f"{folder.uri}/{name}")
             return
         place = folder / name
-        rows.write.parquet(place.as_uri())
+        rows.write.parquet(spark_uri(place))
     try:
         parts = sorted(place.glob("part-*.parquet"))
         for other in set(place.iterdir()) - set(parts):  # checksums and flags of the committer
@@ -61,7 +62,7 @@ def _in_files(table: DataFrame, name: str, rows_max: int) -> DataFrame:
 
 def read_back(spark: SparkSession, name: str, folder: Folder) -> DataFrame:
     """The table as it was written."""
-    place = f"{folder.uri}/{name}" if isinstance(folder, RemoteFolder) else (folder / name).as_uri()
+    place = f"{folder.uri}/{name}" if isinstance(folder, RemoteFolder) else spark_uri(folder / name)
     return read(spark, name, place)
 
 
@@ -121,7 +122,7 @@ def entries(
     if isinstance(folder, RemoteFolder):
         stem, uri, sha256 = folder.path, folder.uri, store.sha256
     else:
-        uri, sha256 = folder.as_uri(), functools.partial(_sha256, folder)
+        uri, sha256 = spark_uri(folder), functools.partial(_sha256, folder)
     files = hashes.files(spark, {f"{stem}/{name}": f"{uri}/{name}" for name in written}, sha256)
     return tuple(
         TableEntry(

@@ -23,7 +23,12 @@ from . import removal
 from .base import Folder, Hashed, Leftover, Store, manifest_name, same_rows
 from .locks import UNFINISHED, UNFINISHED_NAME, locked
 
-__all__ = ["LocalStore"]
+__all__ = ["LocalStore", "spark_uri"]
+
+
+def spark_uri(place: Path) -> str:
+    """A local place as Spark takes it: unlike other readers of URIs, it knows no escapes (`%20`)."""
+    return f"file://{place}"
 
 
 class LocalStore(Store):
@@ -59,7 +64,7 @@ class LocalStore(Store):
         return str(self.root / path)
 
     def spark_uri(self, path: str) -> str:
-        return (self.root / path).as_uri()
+        return spark_uri(self.root / path)
 
     def manifest_path(self, snapshot_id: str) -> Path:
         return self.root / manifest_name(snapshot_id)
