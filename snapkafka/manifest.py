@@ -281,9 +281,11 @@ def file_stem(snapshot_id: str) -> str:
     """The name of a snapshot's files. Ids are chosen by clients and may hold anything; file systems may not.
 
     An id of letters, digits, dots, dashes and underscores is its own name; any other gets a checksum for a tail, so
-    that two ids do not meet in one file.
+    that two ids do not meet in one file. So does one that looks like a manifest, or like what is not finished yet: a
+    folder of that name would stand where the manifest of another snapshot does, or be cleared away.
     """
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}", snapshot_id):
+    plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}", snapshot_id)
+    if plain and not re.search(r"(\.json|\.tmp-[0-9a-f]{32})$", snapshot_id):
         return snapshot_id
     readable = re.sub(r"[^A-Za-z0-9_-]+", "_", snapshot_id)[:100]
     return f"{readable or '_'}-{zlib.crc32(snapshot_id.encode()):08x}"

@@ -27,7 +27,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.strangers import still_open
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured import Captured
-from snapkafka.store import Store, open_store, read_manifest
+from snapkafka.store import Store, open_manifest, open_store, read_manifest
 
 from .desk import Desk
 from .facts import DEFAULT_ISOLATION, kafka_options, look, look_for_strangers
@@ -185,20 +185,21 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     schemas, registry = _schemas(options), _registry(options)
     work = []
     for path in options.manifest:
-        _, manifest = read_manifest(path)
+        store, manifest = read_manifest(path)
+        place = store.place(open_manifest(path)[1])  # from wherever it is read later
         isolation = isolation_of(manifest, options.isolation)
         since_ms = manifest.ledger.triggered_ms
         view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
         seen = asyncio.run(look_for_strangers(connection, manifest.captured, sinks=options.sink))
         strangers = still_open(manifest.open, seen, options.sink)
-        work.append((path, replace(manifest, isolation=isolation, open=strangers), view))
+        work.append((place, replace(manifest, isolation=isolation, open=strangers), view))
     results = []
     offsets = max(_offsets(view, options) for _, _, view in work)
     with _spark(options, offsets) as spark, _spared(spark, options) as spared:
         from . import job
         from .meter import Meter
 
-        for path, manifest, view in work:
+        for place, manifest, view in work:
             # Without others named, the invariants are those of the manifest, as they were run then.
             wanted = given or tuple(Invariant(name=item.name, sql=item.sql) for item in manifest.invariants)
             settings = replace(
@@ -213,10 +214,10 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
             checked = replace(manifest, verdict=verdict, open=strangers, checks=check_entries(outcomes))
             work_done = meter.work(checked.checks)
             options.say(in_words(work_done))
-            results.append(verified(checked, path, work_done))
+            results.append(verified(checked, place, work_done))
             if options.record:
                 with Desk(connection, manifest.namespace) as desk:
-                    desk.record(checked, path)
+                    desk.record(checked, place)
     return results
 
 

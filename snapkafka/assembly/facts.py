@@ -12,7 +12,7 @@ from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import CutView, Keeping
 from snapkafka.checks.lasting import keeping, promised_by
-from snapkafka.errors import LedgerUnusableError, TimedOutError
+from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection, hear_of, translated
 from snapkafka.kafka.lasting import log_bounds, wall_ms
@@ -21,7 +21,14 @@ from snapkafka.manifest import OpenEntry
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
 
-__all__ = ["DEFAULT_ISOLATION", "ISOLATIONS", "kafka_options", "look", "look_for_strangers"]
+__all__ = [
+    "DEFAULT_ISOLATION",
+    "ISOLATIONS",
+    "kafka_options",
+    "look",
+    "look_for_strangers",
+    "require_isolation",
+]
 
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 #: What was aborted is no message and no state, whoever sent it; where there are no transactions it makes no difference.
@@ -29,6 +36,16 @@ DEFAULT_ISOLATION: Final = "read_committed"
 #: A transaction that was open at the cut is over by then, or its producer is dead: the broker's own limit is 60 s.
 STABLE_TIMEOUT_S: Final = 70.0
 STABLE_POLL_S: Final = 0.2
+
+
+def require_isolation(asked: str) -> None:
+    """Refuse what is no isolation; empty is none asked for.
+
+    Raises:
+        BadInputError: naming those that there are.
+    """
+    if asked not in ("", *ISOLATIONS):
+        raise BadInputError(f"{asked!r} is no isolation", hint=f"--isolation takes {' or '.join(ISOLATIONS)}")
 
 
 async def look(

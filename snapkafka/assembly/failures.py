@@ -41,6 +41,7 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
     ("OffsetOutOfRange", OffsetsGoneError, "records were deleted while they were read"),
     ("UnknownTopicOrPartition", OffsetsGoneError, "a topic was deleted while it was read"),
     ("No space left on device", StorageError, "the disk is full"),
+    ("PATH_NOT_FOUND", StorageError, "files of a snapshot are gone"),
     ("Permission denied", StorageError, "tables cannot be written"),
     ("Mkdirs failed", StorageError, "tables cannot be written"),
     (

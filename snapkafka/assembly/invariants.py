@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
@@ -60,7 +61,7 @@ def _outcome(spark: SparkSession, invariant: Invariant) -> CheckOutcome:
             # One more than are kept: where there are no more, nothing has to be counted.
             rows = told.orderBy(_ROW).limit(WITNESSES_MAX + 1).collect()
             found = len(rows) if len(rows) <= WITNESSES_MAX else violations.count()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:  # not all that Spark raises is made one of pyspark's
         told_error = Witness(
             check=name, topic="", partition=-1, offset=-1, what=f"the query failed: {_one_line(error)}"
         )
@@ -87,5 +88,6 @@ def _witness(name: str, row: Row) -> Witness:
 
 
 def _one_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__

@@ -34,7 +34,7 @@ from snapkafka.manifest import (
     file_stem,
 )
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import Folder, Store
+from snapkafka.store import Folder, Store, state_parents
 from snapkafka.wire.headers import ledger_id
 
 from . import checks, deltas, hashes, invariants, tables, writing
@@ -164,6 +164,8 @@ def assemble(
             restorable=restorable,
             clock=clock,
         )
+        if base is not None:
+            state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
         return store.publish(
             manifest, folder, hashed=lambda there: hashes.files_of(spark, store, there.tables)
         )

@@ -256,7 +256,7 @@ def verify(
     if offline:
         needs_log = {"record": record, "invariants": bool(invariants)}
         run(lambda: doctoring.ask_one_way(offline=True, **needs_log), as_json=as_json)
-        storing.verify_offline(snapshot, manifest, storage, as_json=as_json)
+        storing.verify_offline(snapshot, namespace, manifest, storage, as_json=as_json)
         return
     with job_log(told=not as_json) as log:
         found = run(

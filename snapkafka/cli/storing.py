@@ -98,9 +98,12 @@ def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
             console.print(f"{escape(item.id)} stays: it has changed, or something builds on it by now")
 
 
-def verify_offline(snapshot: str, manifest: str, storage: str, *, as_json: bool) -> None:
+def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *, as_json: bool) -> None:
     """Say what is damaged, file by file; status 1 if anything is, or if the verdict is no good one."""
-    found = run(lambda: ops.verify_offline(snapshot, manifest=manifest, storage=storage), as_json=as_json)
+    found = run(
+        lambda: ops.verify_offline(snapshot, namespace=namespace, manifest=manifest, storage=storage),
+        as_json=as_json,
+    )
     if as_json:
         print_json(found)
     else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
+from snapkafka.assembly.facts import require_isolation
 from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, DependencyMissingError, InternalError, SnapkafkaError, all_errors
@@ -43,7 +44,7 @@ class HowToRead:
         max_mb_s: no broker sends more megabytes a second; takes the right to set quotas.
 
     Raises:
-        BadInputError: that is no rate.
+        BadInputError: that is no isolation, or no rate.
     """
 
     isolation: str = ""
@@ -55,20 +56,21 @@ class HowToRead:
     max_mb_s: float | None = None
 
     def __post_init__(self) -> None:
+        require_isolation(self.isolation)
         if self.max_mb_s is not None and not 0 < self.max_mb_s < math.inf:
             raise BadInputError(f"{self.max_mb_s:g} megabytes a second is no rate", hint="check --max-mb-s")
 
     def options(self) -> Iterator[str]:
-        """On the command line of the job, all but the registry."""
+        """On the command line of the job, all but the registry; `=`, as a value may begin with a dash."""
         for name, items in (("--sink", self.sinks), ("--codecs", self.codecs), ("--avro", self.avro)):
             for item in items:
-                yield from (name, item)
+                yield f"{name}={item}"
         if self.isolation:
-            yield from ("--isolation", self.isolation)
+            yield f"--isolation={self.isolation}"
         if self.unpickle:
             yield "--unpickle"
         if self.max_mb_s is not None:
-            yield from ("--max-mb-s", f"{self.max_mb_s:g}")
+            yield f"--max-mb-s={self.max_mb_s:g}"
 
 
 AS_IT_IS: Final = HowToRead()
@@ -129,15 +131,15 @@ async def assemble(
     """
     if not names:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
-    arguments = ["--bootstrap", where.bootstrap, "--namespace", namespace]
-    arguments += [part for name in names for part in ("--snapshot", name)]
-    arguments += ["--storage", storage] if storage else []
-    arguments += [part for item in asked for part in ("--ask", item)]
+    arguments = [f"--bootstrap={where.bootstrap}", f"--namespace={namespace}"]
+    arguments += [f"--snapshot={name}" for name in names]
+    arguments += [f"--storage={storage}"] if storage else []
+    arguments += [f"--ask={item}" for item in asked]
     return await _job(
         [
             *arguments,
-            *(part for item in invariants for part in ("--invariants", item)),
-            *(part for item in parameters for part in ("--set", item)),
+            *(f"--invariants={item}" for item in invariants),
+            *(f"--set={item}" for item in parameters),
             *reading.options(),
         ],
         say,
@@ -176,13 +178,13 @@ async def verify(
     if not (name or manifest):
         raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
-    arguments = ["--bootstrap", where.bootstrap, "--verify-only", "--manifest", place]
+    arguments = [f"--bootstrap={where.bootstrap}", "--verify-only", f"--manifest={place}"]
     arguments += ["--record"] if record else []
     return await _job(
         [
             *arguments,
-            *(part for item in invariants for part in ("--invariants", item)),
-            *(part for item in parameters for part in ("--set", item)),
+            *(f"--invariants={item}" for item in invariants),
+            *(f"--set={item}" for item in parameters),
             *reading.options(),
         ],
         say,

@@ -35,11 +35,14 @@ class Examined:
     bytes: int = 0
 
 
-async def verify_offline(name: str = "", *, manifest: str = "", storage: str = "") -> Examined:
+async def verify_offline(
+    name: str = "", *, namespace: str = "", manifest: str = "", storage: str = ""
+) -> Examined:
     """Compare a snapshot with its files, and its manifest with itself; damage is a result and no error.
 
     Args:
         name: its id, its epoch, or `latest`, the last one assembled; it lies in `storage`.
+        namespace: whose, where `storage` has snapshots of several.
         manifest: its manifest, instead; its tables lie beside that.
 
     Raises:
@@ -50,7 +53,9 @@ async def verify_offline(name: str = "", *, manifest: str = "", storage: str = "
         place = manifest
     elif name:
         store = open_store(storage)
-        place = store.manifest_place(name if store.has(name) else find_manifest(store, name).id)
+        place = store.manifest_place(
+            name if store.has(name) else find_manifest(store, name, namespace=namespace).id
+        )
     else:
         raise BadInputError("no snapshot is named", hint="give an id and --storage DIR, or --manifest PATH")
     return await asyncio.to_thread(_examined, place)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from snapkafka.assembly.facts import DEFAULT_ISOLATION
+from snapkafka.assembly.facts import DEFAULT_ISOLATION, require_isolation
 from snapkafka.assembly.parents import Base, find_base, view_on
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.errors import BadInputError, SnapkafkaError
@@ -75,6 +75,7 @@ async def plan_assembly(
         UnknownSnapshotError, SnapshotFailedError, TimedOutError, OffsetsGoneError, BadInputError, StorageError: as
             `assemble`.
     """
+    require_isolation(isolation)
     if not names:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
     async with opened(where, namespace) as work:

@@ -139,10 +139,14 @@ class Store(ABC):
             BadInputError: there is a file, and it is no manifest.
             StorageError: it cannot be read.
         """
-        text = self.text(manifest_name(snapshot_id))
+        place = self.manifest_place(snapshot_id)
+        try:
+            text = self.text(manifest_name(snapshot_id))
+        except UnicodeDecodeError as error:
+            raise BadInputError(f"{place} is no manifest: {error}") from error
         if text is None:
             raise UnknownSnapshotError(f"no snapshot {snapshot_id} in {self}")
-        return load(text, where=self.manifest_place(snapshot_id))
+        return load(text, where=place)
 
     def list(self) -> Sequence[Manifest]:
         """Every snapshot that is whole, oldest first (by epoch); other files are none of ours."""

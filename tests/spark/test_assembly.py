@@ -333,6 +333,22 @@ def test_a_query_that_fails_proves_nothing(spark: SparkSession, assembled: Assem
     assert "the query failed: [CAST_INVALID_INPUT]" in check.witnesses[0].what
 
 
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT (SELECT 1 UNION ALL SELECT 2) AS one", "SCALAR_SUBQUERY_TOO_MANY_ROWS"),
+        ("SELECT parse_json(concat('{', key)) AS it FROM state", "MALFORMED"),
+    ],
+)
+def test_a_query_that_fails_inside_java_proves_nothing(
+    spark: SparkSession, assembled: Assembled, sql: str, said: str
+) -> None:
+    """Not every error of Spark's arrives as one of pyspark's."""
+    check = outcomes(spark, assembled, Invariant(name="odd", sql=sql))["V6 odd"]
+    assert check.status is Status.UNVERIFIABLE
+    assert said in check.witnesses[0].what
+
+
 def test_what_is_no_sql_is_refused_before_anything_is_written(assembled: Assembled, tmp_path: Path) -> None:
     for sql in ("SELEC 1", "SELECT * FROM nowhere", "SELECT nothing FROM state"):
         with pytest.raises(BadInputError, match="invariant slip: "):

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly import job
+from snapkafka.assembly import job, writing
 from snapkafka.assembly.command import main
 from snapkafka.assembly.desk import Desk
 from snapkafka.kafka.connection import Connection
@@ -189,3 +189,31 @@ def test_a_broken_parent_is_said_before_anything_is_read(
     assert main(copied.arguments(part.removeprefix(f"{chain.stage.namespace}-"))) == 0
     assert main(copied.arguments("last")) == 0
     assert rows(copied.store, copied.manifest("last")) == rows(chain.store, chain.manifest("last"))
+
+
+@pytest.mark.parametrize("when", ["digests", "entries"])
+def test_a_parent_that_is_pruned_meanwhile_is_noticed(
+    chain: Chain,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    when: str,
+) -> None:
+    """Nothing protects it: what is to build on it has no manifest yet."""
+    copied = Chain(chain.stage, LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
+    copied.store.remove(copied.manifest("last"))
+    done, pruned = getattr(writing, when), list[str]()
+
+    def prune_then(*given: Any) -> Any:
+        if copied.store.has(copied.name("next")):
+            copied.store.remove(copied.manifest("next"))
+            pruned.append(when)
+        return done(*given)
+
+    monkeypatch.setattr(writing, when, prune_then)
+    invariant = tmp_path / "kept.sql"
+    invariant.write_text(INVARIANTS["kept"])
+    assert main([*copied.arguments("last"), "--invariants", str(invariant)]) == 8
+    assert pruned
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "storage"
+    assert not copied.store.has(copied.name("last"))

@@ -41,7 +41,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[
     return status, json.loads(said.out), said.err
 
 
-def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path) -> None:
+def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables, manifest, verdict in the ledger, positions as a consumer group; a service may go on meanwhile."""
     name = f"{stage.namespace}-snap"
     done = subprocess.run(
@@ -84,6 +84,15 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path) -> None:
             return await admin.committed(group_name(stage.namespace, app))
         finally:
             await admin.close()
+
+    # Verified again by a path that means something only here, it is found from everywhere.
+    monkeypatch.chdir(tmp_path)
+    again = ["--bootstrap", stage.bootstrap, "--verify-only", "--manifest", f"{name}.json", "--record"]
+    assert main(again) == 0
+    with Desk(connection, stage.namespace) as desk:
+        latest = desk.reading.state.snapshots[stage.epoch].verdict
+    assert latest is not None
+    assert (latest.manifest, latest != view.verdict) == (str(tmp_path / f"{name}.json"), True)
 
     assert asyncio.run(committed("alpha")) == {
         stage.tp("orders", 0): (2, name),

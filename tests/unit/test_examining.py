@@ -369,6 +369,16 @@ def test_the_command_needs_no_broker_and_has_a_status_for_damage(store: LocalSto
     assert call("two", "--storage", str(store.root)).exit_code == 5
 
 
+def test_of_two_namespaces_one_is_named(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for number, namespace in enumerate(("shop", "bank")):
+        write_snapshot(store, f"of-{namespace}", number, namespace=namespace)
+    both = call("latest", "--storage", store.uri)
+    assert (both.exit_code, "say which with --namespace" in both.output) == (2, True)
+    told = json.loads(call("latest", "--storage", store.uri, "--namespace", "shop", "--json").stdout)
+    assert told["id"] == "of-shop"
+
+
 def test_where_nothing_reads_footers_that_is_said(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soundness, "find_spec", lambda name: None)
     fine = call("one", "--storage", str(store.root))

@@ -14,6 +14,7 @@ from snapkafka.errors import BadInputError
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "b.sql").write_text("SELECT * FROM state WHERE value > ${most}")
     (tmp_path / "a.sql").write_text("SELECT '${name:nobody}' WHERE ${most} < 0")
+    (tmp_path / "x").mkdir()
     (tmp_path / "notes.txt").write_text("no SQL")
     return tmp_path
 
@@ -32,7 +33,16 @@ def test_a_file_and_a_name_will_do(folder: Path) -> None:
 
 
 def test_the_same_twice_is_one(folder: Path) -> None:
-    assert len(load([str(folder), str(folder / "a.sql")], {"most": "1"})) == 2
+    assert len(load([str(folder), str(folder / "x" / ".." / "a.sql")], {"most": "1"})) == 2
+
+
+def test_two_of_one_name_are_refused(folder: Path) -> None:
+    """Their outcomes could not be told apart."""
+    other = folder / "other" / "a.sql"
+    other.parent.mkdir()
+    other.write_text("SELECT 1")
+    with pytest.raises(BadInputError, match="two invariants are called a"):
+        load([str(folder), str(other)], {"most": "1"})
 
 
 def test_none_are_asked_for() -> None:

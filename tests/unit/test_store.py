@@ -68,6 +68,15 @@ def test_unwritable_is_said_before_any_work(tmp_path: Path) -> None:
         LocalStore(tmp_path / "file" / "below").check_writable()
 
 
+@pytest.mark.parametrize("name", ["a[1]", "a{x}", "a*", "a?", "a\\b"])
+def test_a_place_that_spark_would_not_find_again_is_refused_before_any_work(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(StorageError, match="reads as a pattern"):
+        LocalStore(tmp_path / name).check_writable()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_failure_half_way_leaves_nothing(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
 
@@ -221,3 +230,20 @@ def test_a_broken_manifest_is_said(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text("{")
     with pytest.raises(BadInputError, match=r"one\.json is not JSON"):
         store.read("one")
+    (tmp_path / "one.json").write_bytes(b"\xff{}")
+    with pytest.raises(BadInputError, match=r"one\.json is no manifest"):
+        store.read("one")
+
+
+UNFINISHED_ID = f"one.tmp-{'0' * 32}"
+
+
+@pytest.mark.parametrize("ids", [("one", "one.json"), ("one.json", "one"), (UNFINISHED_ID, "one")])
+def test_an_id_that_looks_like_another_ones_file_spoils_nothing(tmp_path: Path, ids: tuple[str, str]) -> None:
+    store = LocalStore(tmp_path)
+    published = [publish(store, snapshot_id=snapshot_id) for snapshot_id in ids]
+    (tmp_path / "backup.json").mkdir()
+    assert [store.read(snapshot_id) for snapshot_id in ids] == published
+    assert {manifest.id for manifest in store.list()} == set(ids)
+    assert all(len(store.files_of(manifest)) == 1 for manifest in published)
+    assert not store.leftovers(older_than_s=0)

@@ -61,17 +61,21 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
         parameters: values for the placeholders; one that no invariant has is an error, as it is a slip.
 
     Raises:
-        BadInputError: nothing is there or to be read; a parameter is missing, unknown, or cannot stand in SQL.
+        BadInputError: nothing is there or to be read; two have one name; a parameter is missing, unknown, or cannot
+            stand in SQL.
     """
     for name, value in parameters.items():
         if _UNSAFE.search(value):
             raise BadInputError(
                 f"--set {name}={value}: quotes, backslashes and semicolons cannot be used in a value"
             )
-    loaded, used = [], set()
-    for path in sorted(
-        {path for item in where for path in _files(item)}, key=lambda path: (path.stem, str(path))
-    ):
+    loaded, used = list[Invariant](), set[str]()
+    paths = {path.resolve() for item in where for path in _files(item)}
+    for path in sorted(paths, key=lambda path: (path.stem, str(path))):
+        if loaded and loaded[-1].name == path.stem:
+            raise BadInputError(
+                f"two invariants are called {path.stem}; one is {path}", hint="give one of them another name"
+            )
         try:
             sql = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
