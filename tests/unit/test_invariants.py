@@ -36,6 +36,11 @@ def test_the_same_twice_is_one(folder: Path) -> None:
     assert len(load([str(folder), str(folder / "x" / ".." / "a.sql")], {"most": "1"})) == 2
 
 
+def test_a_link_has_its_own_name(folder: Path) -> None:
+    (folder / "c.sql").symlink_to(folder / "a.sql")
+    assert [one.name for one in load([str(folder)], {"most": "1"})] == ["a", "b", "c"]
+
+
 def test_two_of_one_name_are_refused(folder: Path) -> None:
     """Their outcomes could not be told apart."""
     other = folder / "other" / "a.sql"
