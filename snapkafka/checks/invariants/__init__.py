@@ -70,9 +70,8 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
                 f"--set {name}={value}: quotes, backslashes and semicolons cannot be used in a value"
             )
     loaded, used = list[Invariant](), set[str]()
-    paths = {
-        path.parent.resolve() / path.name for item in where for path in _files(item)
-    }  # a link keeps its own name
+    # The same file twice is one; a link keeps its own name.
+    paths = {path.parent.resolve() / path.name for item in where for path in _files(item)}
     for path in sorted(paths, key=lambda path: (path.stem, str(path))):
         if loaded and loaded[-1].name == path.stem:
             raise BadInputError(
