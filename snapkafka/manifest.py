@@ -92,7 +92,10 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """For people, ISO 8601 in UTC; nothing is ever decided by them. `seconds`: how long each phase took."""
+    """For people, ISO 8601 in UTC; they decide no more than which of two ledgers of a storage is the newer.
+
+    `seconds`: how long each phase took.
+    """
 
     assembled_at: str
     verified_at: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,7 +24,6 @@ __all__ = [
     "LedgerReading",
     "Opened",
     "captured",
-    "epoch_of",
     "find_captured",
     "find_captured_by",
     "find_epoch",
@@ -190,10 +189,14 @@ def find_snapshot(
         UnknownSnapshotError: the ledger has none such.
     """
     known = [(snapshot_id, epoch) for (snapshot_id, _), epoch in state.by_id.items()]
-    epoch = epoch_of(name, known, (view.epoch for view in state.snapshots.values() if usable(view)))
-    if epoch is None:
+    epochs = [epoch for snapshot_id, epoch in known if snapshot_id == name]
+    if not epochs and name.isdecimal():
+        epochs = [epoch for _, epoch in known if epoch == int(name)]
+    if not epochs and name == LATEST:
+        epochs = [view.epoch for view in state.snapshots.values() if usable(view)]
+    if not epochs:
         raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
-    return state.snapshots[epoch]
+    return state.snapshots[max(epochs)]
 
 
 def find_captured(state: LedgerState, name: str) -> Captured:
@@ -238,13 +241,3 @@ def find_captured_by(reading: LedgerReading, at_ms: int) -> SnapshotView:
     if not found:
         raise UnknownSnapshotError("no snapshot of the ledger was captured at or before that time")
     return max(found, key=lambda view: view.epoch)
-
-
-def epoch_of(name: str, known: Sequence[tuple[str, int]], usable: Iterable[int]) -> int | None:
-    """The epoch that `name` means among the ids and epochs that are `known`; `latest`: among those that are usable."""
-    epochs = [epoch for snapshot_id, epoch in known if snapshot_id == name]
-    if not epochs and name.isdecimal():
-        epochs = [epoch for _, epoch in known if epoch == int(name)]
-    if not epochs and name == LATEST:
-        epochs = list(usable)
-    return max(epochs, default=None)

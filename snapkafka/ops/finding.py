@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Sequence
-from typing import Final, NamedTuple
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LATEST, epoch_of, find_snapshot, read_ledger
+from snapkafka.kafka.reading import LATEST, find_snapshot, read_ledger
 from snapkafka.kafka.reading import good as verified
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
 from snapkafka.store import Store, open_store
-from snapkafka.store.base import manifest_name
+
+from .heads import heads, oldest_first
 
 __all__ = ["find_manifest", "manifest_places"]
-
-#: A manifest begins with its id, epoch, namespace and verdict, of a few hundred characters at most.
-HEAD_CHARS: Final = 4_096
 
 
 def _assembled(view: SnapshotView) -> bool:
@@ -37,47 +32,30 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
 
     Raises:
         UnknownSnapshotError: there is none such.
-        BadInputError: it has to be said which namespace is meant.
+        BadInputError: it has to be said which namespace is meant, or which ledger, by an id.
     """
     if not (name == LATEST or name.isdecimal()) or store.has(name):
         return store.read(name)
-    heads = [head for head in _heads(store) if namespace in ("", head.namespace)]
-    if len(namespaces := sorted({head.namespace for head in heads})) > 1:
+    found = [head for head in oldest_first(heads(store)) if namespace in ("", head.namespace)]
+    if len(namespaces := sorted({head.namespace for head in found})) > 1:
         raise BadInputError(
             f"{store} has snapshots of {', '.join(namespaces)}", hint="say which with --namespace"
         )
-    known = {head.epoch: head for head in heads}
-    usable = (epoch for epoch, head in known.items() if not good or head.verdict in GOOD)
-    epoch = epoch_of(name, [(head.id, head.epoch) for head in heads], usable)
-    if epoch is None:
+    if name == LATEST:
+        found = [head for head in found if not good or head.verdict in GOOD][-1:]
+    else:
+        found = [head for head in found if head.epoch == int(name)]
+    if len(found) > 1:
+        ids = ", ".join(head.id for head in found)
+        raise BadInputError(
+            f"{store} has several snapshots of epoch {name}, as the ledger was made anew: {ids}",
+            hint="name one by its id",
+        )
+    if not found:
         what = "good snapshot" if good and name == LATEST else f"snapshot {name!r}"
         of = f" of {namespace}" if namespace else ""
         raise UnknownSnapshotError(f"no {what}{of} in {store}", hint="`snapkafka assemble` makes one")
-    return store.read(known[epoch].id)
-
-
-class _Head(NamedTuple):
-    id: str
-    epoch: int
-    namespace: str
-    verdict: str
-
-
-def _heads(store: Store) -> list[_Head]:
-    """What the manifests of a storage say first. To read a large one as a whole takes a tenth of a second, and there
-    may be thousands."""
-    heads = {name: _head(text) for name, text in store.texts().items()}
-    return [head for name, head in heads.items() if head is not None and manifest_name(head.id) == name]
-
-
-def _head(text: str) -> _Head | None:
-    """From its beginning, as we write it, or from the whole, in whatever order it is; None: it is no manifest."""
-    beginning = text[:HEAD_CHARS].partition('"content":')[0].rstrip(" \n,") + "}"
-    for part in (beginning, text):
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            told = json.loads(part)
-            return _Head(str(told["id"]), int(told["epoch"]), str(told["namespace"]), str(told["verdict"]))
-    return None
+    return store.read(found[0].id)
 
 
 async def manifest_places(

@@ -12,7 +12,6 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from snapkafka.checks.verdict import GOOD
@@ -21,6 +20,7 @@ from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
 
+from .heads import assembled_ms, oldest_first
 from .listing import wall_ms
 
 __all__ = ["Kept", "Policy", "Prunable", "Pruning", "plan_pruning", "prune"]
@@ -126,7 +126,7 @@ def _plan(store: Store, policy: Policy, now_ms: int) -> Pruning:
             stem = file_stem(manifest.id)
             found[stem], builds_on[stem] = manifest, _builds_on(text)
     why = reasons_to_keep(found, builds_on, policy, now_ms)
-    in_order = _oldest_first(found.values(), now_ms)
+    in_order = oldest_first(found.values())
     return Pruning(
         storage=store.uri,
         # The newest first: what builds on another goes before it.
@@ -152,7 +152,7 @@ def reasons_to_keep(
         for manifest in manifests:
             why.setdefault(file_stem(manifest.id), reason)
 
-    in_order = _oldest_first(found.values(), now_ms)
+    in_order = oldest_first(found.values())
     for namespace in sorted({manifest.namespace for manifest in in_order}):
         newest_first = [manifest for manifest in reversed(in_order) if manifest.namespace == namespace]
         if policy.namespace not in ("", namespace):
@@ -161,7 +161,7 @@ def reasons_to_keep(
         keep(newest_first[: policy.last or 0], f"one of the last {policy.last}")
         if policy.days is not None:
             since_ms = now_ms - policy.days * DAY_MS
-            young = (m for m in newest_first if _assembled_ms(m, now_ms) >= since_ms)
+            young = (m for m in newest_first if assembled_ms(m.times, unknown=now_ms) >= since_ms)
             keep(young, f"assembled in the last {policy.days:g} days")
     queue = [*why, *(builds_on.keys() - found.keys())]
     while queue:
@@ -196,24 +196,6 @@ def _field(data: object, name: str) -> object:
 
 def _items(data: object) -> list[object]:
     return data if isinstance(data, list) else []
-
-
-def _oldest_first(found: Iterable[Manifest], now_ms: int) -> list[Manifest]:
-    """By epochs; those of a ledger that was made anew begin again, so ledgers go by what was assembled of them last."""
-    last: dict[str, float] = {}
-    for manifest in (found := list(found)):
-        ledger = manifest.ledger.topic_id
-        last[ledger] = max(_assembled_ms(manifest, now_ms), last.get(ledger, 0))
-    return sorted(found, key=lambda m: (last[m.ledger.topic_id], m.ledger.topic_id, m.epoch))
-
-
-def _assembled_ms(manifest: Manifest, now_ms: int) -> float:
-    """When it was assembled; what cannot be read counts as just now, so that age removes nothing by mistake."""
-    try:
-        when = datetime.fromisoformat(manifest.times.assembled_at)
-    except ValueError:
-        return now_ms
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1_000
 
 
 def _prunable(store: Store, manifest: Manifest) -> Prunable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import shutil
@@ -131,6 +132,27 @@ async def test_epochs_are_those_of_one_namespace(storage: str, tmp_path: Path) -
         await ops.query(None, "tills", "FROM state", storage=str(tmp_path), name="20")
     with pytest.raises(UnknownSnapshotError, match="no good snapshot of none in"):
         await ops.query(None, "none", "FROM state", storage=str(tmp_path))
+
+
+async def test_a_ledger_that_was_made_anew_begins_with_low_epochs_and_has_the_latest(
+    storage: str, tmp_path: Path
+) -> None:
+    shutil.copytree(storage, tmp_path, dirs_exist_ok=True)
+    store = LocalStore(tmp_path)
+    for name, epoch in (("anew", 3), ("again", 10)):
+        write_snapshot(store, name, epoch, state=[in_state("x", "5")])
+        told = store.read(name)
+        anew = dataclasses.replace(told.ledger, topic_id="1" * 32)
+        later = dataclasses.replace(told.times, assembled_at="2026-05-02T00:00:00+00:00")
+        store.manifest_path(name).write_text(
+            manifests.dump(dataclasses.replace(told, ledger=anew, times=later))
+        )
+    assert find_manifest(store, "latest").id == find_manifest(store, "latest", good=True).id == "again"
+    assert (await ops.query(None, "", "FROM state", storage=str(tmp_path), name="3")).id == "anew"
+    assert (await ops.query(None, "", "FROM state", storage=str(tmp_path), name="20")).id == "tuesday/noon"
+    with pytest.raises(BadInputError, match=r"several snapshots of epoch 10, .*: monday, again$") as raised:
+        await ops.query(None, "", "FROM state", storage=str(tmp_path), name="10")
+    assert "by its id" in raised.value.advice
 
 
 async def test_the_latest_is_found_among_what_is_no_manifest_or_was_written_by_others(
