@@ -24,14 +24,19 @@ _PLACE: Final = ("topic", "partition", "offset")
 
 
 def require_valid(spark: SparkSession, invariants: Iterable[Invariant]) -> None:
-    """Refuse SQL that Spark cannot make sense of, before any work is done for it.
+    """Refuse SQL that Spark cannot make sense of, before any work is done for it, and what is no query.
+
+    A statement (`DROP VIEW state`) Spark would run at once, and as it gives no rows it would seem to hold.
 
     Raises:
         BadInputError: naming the invariant, and what Spark says of it.
     """
     _views({name: spark.createDataFrame([], schema) for name, schema in SCHEMAS.items()})
+    session: Any = spark._jsparkSession
+    parser = session.sessionState().sqlParser()
     for invariant in invariants:
         try:
+            parser.parseQuery(invariant.sql.rstrip().rstrip(";"))
             spark.sql(invariant.sql)
         except PySparkException as error:
             raise BadInputError(

@@ -356,6 +356,33 @@ def test_what_is_no_sql_is_refused_before_anything_is_written(assembled: Assembl
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_sql_but_no_query_is_refused_and_not_run(
+    spark: SparkSession, assembled: Assembled, tmp_path: Path
+) -> None:
+    """A statement gives no rows, so it would seem to hold."""
+    spark.range(1).createOrReplaceTempView("mine")
+    try:
+        for sql in (
+            "DROP VIEW mine;",
+            "WITH x AS (SELECT 1 AS id) INSERT INTO mine SELECT id FROM x",
+            "SHOW TABLES",
+        ):
+            with pytest.raises(BadInputError, match=r"invariant slip: .*PARSE_SYNTAX_ERROR"):
+                assembled.again(LocalStore(tmp_path), (Invariant(name="slip", sql=sql),))
+        assert spark.table("mine").count() == 1
+    finally:
+        spark.catalog.dropTempView("mine")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_query_may_end_as_queries_do(spark: SparkSession, assembled: Assembled) -> None:
+    for sql in (
+        "SELECT * FROM state WHERE key IS NULL ;\n",
+        "WITH x AS (FROM state) SELECT * FROM x WHERE 1 = 0;",
+    ):
+        assert outcomes(spark, assembled, Invariant(name="ends", sql=sql))["V6 ends"].status is Status.PASSED
+
+
 def test_a_storage_that_breaks_leaves_no_manifest(
     assembled: Assembled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
