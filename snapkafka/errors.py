@@ -20,6 +20,7 @@ __all__ = [
     "InternalError",
     "LedgerUnusableError",
     "OffsetsGoneError",
+    "OutputError",
     "SnapkafkaError",
     "SnapshotFailedError",
     "StorageError",
@@ -144,6 +145,14 @@ class DependencyMissingError(SnapkafkaError):
     code = "dependency-missing"
     exit_status = 12
     hint = "install the extra that the message names"
+
+
+class OutputError(SnapkafkaError):
+    """What the command has to say cannot be written: a full disk."""
+
+    code = "output"
+    exit_status = 13
+    hint = "what was done is done; ask again, with the output elsewhere"
 
 
 def all_errors() -> list[type[SnapkafkaError]]:

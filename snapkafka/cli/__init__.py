@@ -6,11 +6,17 @@ import sys
 
 from snapkafka.errors import DependencyMissingError
 
+from .process import call
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """The entry point; never returns."""
+    call(_main)
+
+
+def _main() -> None:
     try:
         from .app import app
     except ModuleNotFoundError as error:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import runpy
-import socket
 import sys
 from functools import partial
 from typing import Annotated
@@ -34,7 +32,7 @@ from .options import (
     moment_ms,
 )
 from .progress import job_log, progress_lines
-from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run
+from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run, who
 from .tables import (
     print_assembled,
     print_checkpointed,
@@ -98,7 +96,7 @@ def trigger(
                 type=type_,
                 parent=parent,
                 storage=storage,
-                who=f"{getpass.getuser()}@{socket.gethostname()}",
+                who=who(),
                 apps=[name.strip() for given in apps or () for name in given.split(",") if name.strip()],
                 ttl_ms=ttl_ms,
                 knowing=knowing or (),

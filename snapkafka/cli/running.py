@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import getpass
 import json
 import logging
 import os
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
@@ -15,18 +17,30 @@ from typing import Any, Final, TypeVar
 import typer
 from rich.console import Console
 
-from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError, all_errors
+from snapkafka.errors import (
+    EXIT_NOT_GOOD,
+    EXIT_OK,
+    BadInputError,
+    InternalError,
+    OutputError,
+    SnapkafkaError,
+    all_errors,
+)
 from snapkafka.kafka.connection import Connection
 
-__all__ = ["EXIT_STATUSES", "EXIT_TABLE", "connect", "console", "notices", "print_json", "run"]
+from .process import EXIT_INTERRUPTED, EXIT_UNREAD, require_text
 
-#: Tables go here; wide enough in a pipe not to be cut off.
-console: Final = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+__all__ = ["EXIT_STATUSES", "EXIT_TABLE", "connect", "console", "notices", "print_json", "run", "who"]
+
+#: No line of a table is wider.
+WIDE: Final = 10_000
+#: Tables go here; in a pipe as wide as they are, for `grep` and `cut`.
+console: Final = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
 #: Progress and errors go here, so that what is piped stays clean.
 notices: Final = Console(stderr=True, highlight=False, soft_wrap=True)
 
-#: What a shell says of a command that Ctrl-C ended.
-EXIT_INTERRUPTED: Final = 130
+INTERRUPTED: Final = "interrupted"
+GOES_ON: Final = "what was triggered goes on by itself"
 
 T = TypeVar("T")
 
@@ -39,7 +53,8 @@ def _statuses() -> list[tuple[int, str, str]]:
             "not-good",
             "A snapshot was examined and is INCONSISTENT, UNVERIFIABLE or damaged; or `doctor` found a problem.",
         ),
-        (EXIT_INTERRUPTED, "interrupted", "Ctrl-C."),
+        (EXIT_INTERRUPTED, INTERRUPTED, "Ctrl-C."),
+        (EXIT_UNREAD, "unread", "Who read the output has gone (`| head`)."),
     ]
     told += [(cls.exit_status, cls.code, (cls.__doc__ or "").splitlines()[0]) for cls in all_errors()]
     return sorted(told)
@@ -80,32 +95,49 @@ def run(work: Callable[[], Coroutine[Any, Any, T]], *, as_json: bool, in_lines: 
     # What the client library thinks of a broker that is away is said by us, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
+        require_text()
         return asyncio.run(work())
+    except OutputError:
+        raise
     except SnapkafkaError as error:
         if as_json:
-            told = {
-                "code": error.code,
-                "message": error.message,
-                "hint": error.advice,
-                "exit_status": error.exit_status,
-            }
-            print_json({"error": told}, in_lines=in_lines)
+            _print_error(error.code, error.message, error.advice, error.exit_status, in_lines=in_lines)
         notices.print(f"[bold red]error:[/] {_plain(error.message)}", markup=True)
         notices.print(f"       {_plain(error.advice)}")
         raise typer.Exit(error.exit_status) from None
-    except Exception:
+    except Exception as error:
+        bug = InternalError(f"a bug of snapkafka: {type(error).__name__}: {error}")
+        if as_json:
+            _print_error(bug.code, bug.message, bug.advice, bug.exit_status, in_lines=in_lines)
         notices.print("[bold red]error:[/] a bug of snapkafka; please report it with this:", markup=True)
         traceback.print_exc()
-        raise typer.Exit(InternalError.exit_status) from None
+        raise typer.Exit(bug.exit_status) from None
     except KeyboardInterrupt:
-        notices.print("interrupted; what was triggered goes on by itself")
+        if as_json:
+            _print_error(INTERRUPTED, "interrupted by Ctrl-C", GOES_ON, EXIT_INTERRUPTED, in_lines=in_lines)
+        notices.print(f"interrupted; {GOES_ON}")
         raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _print_error(code: str, message: str, hint: str, exit_status: int, *, in_lines: bool) -> None:
+    told = {"code": code, "message": message, "hint": hint, "exit_status": exit_status}
+    print_json({"error": told}, in_lines=in_lines)
 
 
 def print_json(value: Any, *, in_lines: bool = False) -> None:
     """A result as JSON on standard output; `in_lines`: as one line, for whoever reads along."""
     indent = None if in_lines else 2
-    print(json.dumps(value, indent=indent, ensure_ascii=False, default=_plain_data), flush=in_lines)
+    ascii_alone = not (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=_plain_data), flush=in_lines)
+
+
+def who() -> str:
+    """Who asks, for people. A container may have no name for its user."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def _plain_data(value: Any) -> Any:

@@ -70,7 +70,8 @@ def _nobody_to_ask() -> NoReturn:
 
 
 def _print_plan(planned: ops.Pruning) -> None:
-    rows = table("snapshot", "namespace", "verdict", "assembled", "", "", "bytes", right=("bytes",))
+    ids = [item.id for item in planned.kept] + [item.id for item in planned.removed]
+    rows = table("snapshot", "namespace", "verdict", "assembled", "", "", "bytes", right=("bytes",), ids=ids)
     for kept in planned.kept:
         rows.add_row(*_told(kept), "stays", escape(kept.why), "")
     for item in planned.removed:

@@ -47,6 +47,8 @@ COLOURS: Final = {
     "unverifiable": "yellow",
     "not run": "dim",
 }
+#: Ids as long as this stay on one line.
+ID_SHOWN: Final = 40
 #: Where a list of positions stops; `--json` has them all.
 POSITIONS_SHOWN: Final = 40
 
@@ -67,11 +69,21 @@ def coloured(word: str) -> str:
     return f"[{COLOURS.get(word, 'white')}]{escape(word)}[/]"
 
 
-def table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """A table with these columns; those in `right` are flush right."""
+def table(*columns: str, right: Iterable[str] = (), ids: Iterable[str] = ()) -> Table:
+    """A table with these columns; those in `right` are flush right. Nothing is cut off: nobody could look it up.
+
+    Args:
+        ids: of the column `snapshot`: they are there to be copied, and stay on one line if they leave room for others.
+    """
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    short = all(len(name) <= ID_SHOWN for name in ids)
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", no_wrap=column == "snapshot")
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            no_wrap=column == "snapshot" and short,
+        )
     return made
 
 
@@ -81,7 +93,15 @@ def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) ->
         console.print("no snapshot yet: `snapkafka trigger --wait` takes one")
         return
     rows = table(
-        "snapshot", "epoch", "when", "status", "captured in", "verdict", "", right=("epoch", "captured in")
+        "snapshot",
+        "epoch",
+        "when",
+        "status",
+        "captured in",
+        "verdict",
+        "",
+        right=("epoch", "captured in"),
+        ids=[item.id for item in snapshots],
     )
     for item in snapshots:
         rows.add_row(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 import time
 from typing import Annotated
 
@@ -27,7 +25,7 @@ from .options import (
     Unpickle,
 )
 from .progress import say
-from .running import connect, console, print_json, run
+from .running import connect, console, print_json, run, who
 from .tables import witness_line
 
 __all__ = ["watch"]
@@ -91,7 +89,7 @@ def watch(
             timeout_ms=within_ms(timeout, "--timeout") if timeout else None,
             keep_last=keep_last,
             ttl_ms=ttl_ms,
-            who=f"{getpass.getuser()}@{socket.gethostname()}",
+            who=who(),
             reading=ops.HowToRead(
                 isolation=isolation,
                 sinks=sinks or (),

@@ -280,4 +280,6 @@ async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:
         while not task.done():  # one that comes before the query has started is not heard
             database.interrupt()
             await asyncio.wait([task], timeout=INTERRUPT_EVERY_S)
+        if not task.cancelled():
+            task.exception()  # that it was interrupted: asked for, so that nobody is told of it
         raise

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka.cli import app as commands
+from snapkafka.cli import running
 from snapkafka.cli.tables import duration
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError, all_errors
 from snapkafka.protocol.records import CheckResult, Verdict
@@ -91,6 +92,20 @@ def test_list_is_a_table(cluster: FakeCluster) -> None:
         ("good", "COMPLETED"),
         ("[bad]", "FAILED"),
     ]
+
+
+@pytest.mark.parametrize("columns", [80, 10_000])
+def test_no_id_takes_the_place_of_all_else(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    name = "nightly-" + "x" * 180
+    call("trigger", "--wait", "--id", name)
+    monkeypatch.setattr(running.console, "width", columns)
+    shown = call("list").stdout
+    assert "CAPTURED" in shown
+    assert shown.count("x") == 180
+    assert "…" not in shown
 
 
 def test_show_of_a_running_one(cluster: FakeCluster) -> None:
@@ -213,6 +228,8 @@ def test_a_bug_of_ours_is_none_of_the_statuses_that_mean_something(cluster: Fake
     result = call("list")
     assert result.exit_code == 70
     assert "a bug of snapkafka" in result.stderr
+    told = as_json(call("list", "--json"))["error"]
+    assert (told["code"], told["message"]) == ("internal", "a bug of snapkafka: RuntimeError: oops")
 
 
 def test_a_wrong_option_has_the_status_of_bad_input(cluster: FakeCluster) -> None:

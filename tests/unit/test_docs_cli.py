@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from snapkafka.cli.process import EXIT_INTERRUPTED, EXIT_UNREAD
 from snapkafka.errors import all_errors
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
@@ -14,4 +15,8 @@ def test_every_exit_status_is_in_the_docs_and_no_other() -> None:
     told = {
         (int(status), code) for status, code in re.findall(r"^\| (\d+) \| `([a-z-]+)` \|", PAGE, re.MULTILINE)
     }
-    assert told == {(cls.exit_status, cls.code) for cls in all_errors()} | {(1, "not-good")}
+    assert told == {(cls.exit_status, cls.code) for cls in all_errors()} | {
+        (1, "not-good"),
+        (EXIT_INTERRUPTED, "interrupted"),
+        (EXIT_UNREAD, "unread"),
+    }

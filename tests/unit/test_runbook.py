@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.checks import Verdict
-from snapkafka.cli.running import EXIT_INTERRUPTED
+from snapkafka.cli.process import EXIT_INTERRUPTED, EXIT_UNREAD
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
 from snapkafka.protocol import records
 from snapkafka.protocol.completion import Status
@@ -92,7 +92,8 @@ def problems(page: str) -> list[str]:
         found += [f"{heading}: no line for {code}" for code in sorted(codes - set(told))]
         found += [f"{heading}: nothing in the code says {word}" for word in told if word not in codes]
         found += [f"{heading}: {word} has two lines" for word in set(told) if told.count(word) > 1]
-    statuses = {(EXIT_OK, "ok"), (EXIT_NOT_GOOD, "not-good"), (EXIT_INTERRUPTED, "interrupted")}
+    statuses = {(EXIT_OK, "ok"), (EXIT_NOT_GOOD, "not-good")}
+    statuses |= {(EXIT_INTERRUPTED, "interrupted"), (EXIT_UNREAD, "unread")}
     statuses |= {(cls.exit_status, cls.code) for cls in all_errors()}
     heading = "Exit statuses and error codes"
     lines = {
