@@ -32,7 +32,7 @@ from snapkafka.store import Store, open_manifest, open_store, read_manifest
 from .desk import Desk
 from .facts import DEFAULT_ISOLATION, kafka_options, look, look_for_strangers
 from .failures import told_when_it_was_lost, translate
-from .manifests import check_entries, verdict_of
+from .manifests import check_entries, entry, verdict_of
 from .options import parser
 from .parents import Base, find_base, view_on
 from .progress import Working, as_line, in_words, now_and_then
@@ -148,8 +148,8 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
                 not_committed = desk.commit(manifest) if Verdict(manifest.verdict).good else "not verified"
                 result = assembled(manifest, place, not_committed, work_done)
                 if asked and Verdict(manifest.verdict).good:
-                    answers = check_entries(job.ask(spark, store, manifest, base, asked))
-                    result["answers"] = [asdict(answer) for answer in answers]
+                    answers = job.ask(spark, store, manifest, base, asked)
+                    result["answers"] = [asdict(entry(answer)) for answer in answers]
                 results.append(result)
     return results
 

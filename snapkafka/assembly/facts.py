@@ -109,6 +109,8 @@ async def _stable_ends(
     connection: Connection, needed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """The last stable offsets, as soon as each has reached what is needed."""
+    if not needed:  # no topic is there any more
+        return {}
     consumer: Any = AIOKafkaConsumer(
         group_id=None, isolation_level="read_committed", **connection.client_settings()
     )

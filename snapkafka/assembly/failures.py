@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -10,6 +10,7 @@ from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
     DependencyMissingError,
+    LedgerUnusableError,
     OffsetsGoneError,
     SnapkafkaError,
     StorageError,
@@ -50,9 +51,16 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
         "a record's time is past what Spark's Kafka source can read",
     ),
     ("AVRO_NOT_LOADED", DependencyMissingError, "this Spark session has no Avro (spark-avro among its jars)"),
+    ("AuthorizationException", LedgerUnusableError, "not allowed to read what the snapshot needs"),
+    ("SaslAuthenticationException", BrokerUnavailableError, "the broker refuses these credentials"),
     ("TimeoutException", BrokerUnavailableError, "the broker stopped answering while it was read"),
     ("DisconnectException", BrokerUnavailableError, "the broker stopped answering while it was read"),
 )
+
+#: What to do next, where it is not what such an error says by itself.
+_HINTS: Final[Mapping[type[SnapkafkaError], str]] = {
+    LedgerUnusableError: "`snapkafka doctor --acls` prints the rights that the assembly job needs",
+}
 
 
 def translate(error: Exception) -> SnapkafkaError | None:
@@ -60,8 +68,11 @@ def translate(error: Exception) -> SnapkafkaError | None:
     for text in _texts(error):
         for sign, kind, told in _SIGNS:
             if sign in text:
-                line = next((line.strip() for line in text.splitlines() if sign in line), "")
-                return kind(f"{told}: {line[:200]}")
+                lines = (line.strip() for line in text.splitlines() if sign in line)
+                line = min(
+                    lines, key=lambda line: line.index(sign)
+                )  # Spark's first lines tell where, not what
+                return kind(f"{told}: {line[:200]}", hint=_HINTS.get(kind))
     return None
 
 

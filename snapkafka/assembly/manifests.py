@@ -28,7 +28,7 @@ from snapkafka.manifest import (
 )
 from snapkafka.protocol.captured import Captured
 
-__all__ = ["Clock", "check_entries", "manifest_of", "verdict_of"]
+__all__ = ["Clock", "check_entries", "entry", "manifest_of", "verdict_of"]
 
 _T = TypeVar("_T")
 
@@ -118,25 +118,27 @@ def verdict_of(
 
 def check_entries(outcomes: Iterable[CheckOutcome]) -> tuple[CheckEntry, ...]:
     """The checks as the manifest lists them, those that were not run as well."""
-    entries = [
-        CheckEntry(
-            name=item.check,
-            run=True,
-            status=item.status,
-            found=item.found,
-            witnesses=tuple(map(_entry, item.witnesses)),
-            noted=item.noted,
-            notes=tuple(map(_entry, item.notes)),
-        )
-        for item in outcomes
-    ]
+    entries = [*map(entry, outcomes)]
     for kind in ("V5", "V6"):  # there may have been nothing to look at
         if not any(item.name.startswith(kind) for item in entries):
             entries.append(CheckEntry(name=kind, run=False, status="not-run"))
     return tuple(sorted(entries, key=lambda item: item.name))
 
 
-def _entry(witness: Witness) -> WitnessEntry:
+def entry(outcome: CheckOutcome) -> CheckEntry:
+    """What was found, as the manifest has it."""
+    return CheckEntry(
+        name=outcome.check,
+        run=True,
+        status=outcome.status,
+        found=outcome.found,
+        witnesses=tuple(map(_witness, outcome.witnesses)),
+        noted=outcome.noted,
+        notes=tuple(map(_witness, outcome.notes)),
+    )
+
+
+def _witness(witness: Witness) -> WitnessEntry:
     return WitnessEntry(
         topic=witness.topic,
         partition=witness.partition,

@@ -197,9 +197,6 @@ def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
         role, "group", (names.own_groups,), "Read", "positions of the latest snapshot, for tools that show lag",
         "they are not committed", prefixed=True,
     )  # fmt: skip
-    yield from right(
-        role, "cluster", ("kafka-cluster",), "AlterConfigs", "--max-mb-s, and nothing else", "no --max-mb-s"
-    )
     left_open = "VERIFIED_OPEN at best where inputs hold records of nobody with snapkafka"
     yield from right(role, "cluster", ("kafka-cluster",), "Describe", "who reads outputs", left_open)
     yield from right(role, "group", ("*",), "Describe", "likewise", left_open)

@@ -7,9 +7,11 @@ import os
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from snapkafka.assembly import facts
 from snapkafka.checks import LogBounds
+from snapkafka.demo.system import wait_until
 from snapkafka.errors import TimedOutError
 from snapkafka.kafka.connection import Connection
 from snapkafka.testing import Broker
@@ -47,6 +49,20 @@ def test_bounds_of_every_partition_and_the_ids_of_their_topics(stage: Stage) -> 
     }
 
 
+def test_where_every_topic_is_gone_nothing_is_there(kafka: Broker) -> None:
+    """So that it is told as any other loss, and no client fails over having nothing to ask."""
+    lost = play(kafka.bootstrap, f"l{os.getpid()}")
+    topics = [lost.topic(name) for name in ("orders", "credits", "balances")]
+    admin = AdminClient({"bootstrap.servers": lost.bootstrap, "log_level": 0})
+    for done in admin.delete_topics(topics).values():
+        done.result()
+    wait_until(
+        "the topics to be gone", lambda: not {*topics} & {*admin.list_topics(timeout=5).topics}, timeout_s=20
+    )
+    for isolation in facts.ISOLATIONS:
+        assert look(lost, isolation) == {}
+
+
 def test_read_committed_ends_where_an_open_transaction_begins(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,35 +86,10 @@ def test_read_committed_ends_where_an_open_transaction_begins(
     finally:
         producer.abort_transaction(10)
     monkeypatch.undo()
-    assert (
-        look(stage, "read_committed")[str(tp)].end == 12
-    )  # the record that was aborted, and the word that it was
 
+    def stable_end() -> int:
+        return look(stage, "read_committed")[str(tp)].end
 
-@pytest.mark.parametrize(
-    ("environ", "options"),
-    [
-        ({}, {}),
-        (
-            {
-                "SNAPKAFKA_SECURITY_PROTOCOL": "SASL_SSL",
-                "SNAPKAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
-                "SNAPKAFKA_SASL_USERNAME": "me",
-                "SNAPKAFKA_SASL_PASSWORD": 'a"b\\c',
-                "SNAPKAFKA_SSL_CAFILE": "/ca.pem",
-            },
-            {
-                "kafka.security.protocol": "SASL_SSL",
-                "kafka.sasl.mechanism": "SCRAM-SHA-512",
-                "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
-                'username="me" password="a\\"b\\\\c";',
-                "kafka.ssl.truststore.type": "PEM",
-                "kafka.ssl.truststore.location": "/ca.pem",
-            },
-        ),
-    ],
-)
-def test_credentials_of_the_environment_go_to_spark_too(
-    environ: dict[str, str], options: dict[str, str]
-) -> None:
-    assert facts.kafka_options(environ) == options
+    # The record that was aborted, and the word that it was: the broker writes that after it has answered.
+    wait_until("the transaction to be over", lambda: stable_end() > 10, timeout_s=20)
+    assert stable_end() == 12
