@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 import sys
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -30,6 +29,8 @@ from .options import (
     Storage,
     Unpickle,
     moment_ms,
+    names_in,
+    whole_ms,
 )
 from .progress import job_log, progress_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run, who
@@ -97,7 +98,7 @@ def trigger(
                 parent=parent,
                 storage=storage,
                 who=who(),
-                apps=[name.strip() for given in apps or () for name in given.split(",") if name.strip()],
+                apps=names_in(apps or ()),
                 ttl_ms=ttl_ms,
                 knowing=knowing or (),
                 retries=retries,
@@ -368,8 +369,12 @@ def checkpoint(
     as_json: AsJson = False,
 ) -> None:
     """Trim the ledger: what still matters of its old records is written once more, and they are deleted."""
-    work = partial(ops.checkpoint, now_ms=wall_ms(), keep_ms=round(keep * 60_000))
-    found = run(lambda: work(connect(bootstrap), namespace), as_json=as_json)
+    found = run(
+        lambda: ops.checkpoint(
+            connect(bootstrap), namespace, now_ms=wall_ms(), keep_ms=whole_ms(keep, 60_000, "--keep")
+        ),
+        as_json=as_json,
+    )
     if as_json:
         print_json(found)
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated
 
@@ -24,6 +26,8 @@ __all__ = [
     "Storage",
     "Unpickle",
     "moment_ms",
+    "names_in",
+    "whole_ms",
 ]
 
 
@@ -115,3 +119,26 @@ def moment_ms(text: str) -> int:
         raise BadInputError(
             f"{text!r} is no time", hint="write it as 2026-05-01T12:30:00 or 2026-05-01T10:30:00Z"
         ) from error
+
+
+def names_in(given: Iterable[str]) -> list[str]:
+    """Names with commas between them.
+
+    Raises:
+        BadInputError: one is empty: a variable that nobody has set would mean all.
+    """
+    names = [name.strip() for text in given for name in text.split(",")]
+    if not all(names):
+        raise BadInputError("a name is empty", hint="write --apps a,b, or leave it out for all")
+    return names
+
+
+def whole_ms(count: float, unit_ms: int, option: str) -> int:
+    """A number of units of time in milliseconds.
+
+    Raises:
+        BadInputError: it is not finite.
+    """
+    if not math.isfinite(count):
+        raise BadInputError(f"{option} {count} is no time", hint="give a number")
+    return round(count * unit_ms)

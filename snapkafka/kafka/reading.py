@@ -146,7 +146,7 @@ async def read_ledger(where: Connection | Cluster, namespace: str) -> LedgerRead
 def latest_of_apps(state: LedgerState) -> list[ProcessView]:
     """Of each app that is not retired, the process that joined last."""
     latest = {view.hello.app: view for _, view in sorted(state.processes.items())}
-    return [view for app, view in sorted(latest.items()) if app not in state.retired]
+    return [view for _, view in sorted(latest.items()) if state.unretired(view)]
 
 
 def outputs_of(state: LedgerState) -> set[str]:

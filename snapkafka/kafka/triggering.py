@@ -13,13 +13,15 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError, UnknownSnapshotError
+from snapkafka.config import TTL_MS_RANGE
+from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.completion import LedgerState, ProcessView
 from snapkafka.protocol.records import Hello, LogEnd, TopicPartition, Trigger
+from snapkafka.store import written_down
 
-from .reading import good
+from .reading import captured, find_snapshot, good
 
 __all__ = ["check_trigger", "compose_trigger", "knows_markers", "made_id", "unlike_counts"]
 
@@ -55,7 +57,9 @@ async def compose_trigger(
         admin: the cluster; where it may not be looked at, the trigger does without.
         state: the ledger up to now.
         snapshot_id: names the snapshot; empty: one is made.
-        parent: what an incremental snapshot builds on; empty: the latest verified one.
+        parent: what an incremental snapshot builds on: an id, an epoch, `latest` for the last captured one; empty: the
+            latest verified one.
+        storage: a path means one of this machine.
         apps: those in scope, empty for all.
         knowing: consumer groups that know markers though they say no `Hello`.
 
@@ -63,6 +67,7 @@ async def compose_trigger(
         BadInputError: an argument makes no sense.
         UnknownSnapshotError: the ledger has no such parent.
         TriggerRefusedError: the snapshot could not succeed.
+        StorageError: the URI of the storage holds a secret.
     """
     check_trigger(state, snapshot_id=snapshot_id, type_=type, ttl_ms=ttl_ms, apps=apps)
     parent = _parent(state, type, parent)
@@ -77,7 +82,7 @@ async def compose_trigger(
         attempt=attempt,
         type=type,
         parent=parent,
-        storage=storage,
+        storage=written_down(storage),
         who=who,
         ttl_ms=ttl_ms,
         apps=tuple(sorted(apps)),
@@ -108,8 +113,9 @@ def check_trigger(
         )
     if type_ not in TYPES:
         raise BadInputError(f"type {type_!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
-    if ttl_ms <= 0:
-        raise BadInputError(f"a time to live of {ttl_ms} ms is none", hint="give milliseconds above 0")
+    low, high = TTL_MS_RANGE
+    if not low <= ttl_ms <= high:
+        raise BadInputError(f"{ttl_ms} ms is no time to live", hint=f"it can be {low} to {high:,} ms")
     if state.paused:
         raise TriggerRefusedError(
             "snapshots are paused in this namespace", hint="`snapkafka resume` ends the pause"
@@ -188,15 +194,13 @@ def _parent(state: LedgerState, type_: str, parent: str) -> str:
                 "no verified snapshot is there to build on", hint="take a full one and assemble it first"
             )
         return verified[-1]
-    epochs = [epoch for (name, _), epoch in state.by_id.items() if name == parent]
-    if not epochs:
-        raise UnknownSnapshotError(f"no snapshot {parent!r} in the ledger to build on")
-    if state.snapshots[max(epochs)].captured_at is None:
+    found = find_snapshot(state, parent, usable=captured)
+    if found.captured_at is None:
         raise TriggerRefusedError(
             f"snapshot {parent} is not captured: nothing can be built on it",
             hint=f"`snapkafka show {parent}` says why",
         )
-    return parent
+    return found.trigger.id
 
 
 # -- what may be looked at -----------------------------------------------------------------------------------
@@ -251,7 +255,7 @@ def knows_markers(state: LedgerState, group: Group) -> bool:
 def _hellos(state: LedgerState, apps: Collection[str]) -> Iterator[ProcessView]:
     """Processes in scope, those of stopped apps too."""
     for view in state.processes.values():
-        if (not apps or view.hello.app in apps) and view.hello.app not in state.retired:
+        if (not apps or view.hello.app in apps) and state.unretired(view):
             yield view
 
 

@@ -63,7 +63,7 @@ async def retire(where: Connection | Cluster, namespace: str, app: str) -> Switc
                 f"app {app} still runs: {', '.join(living)}",
                 hint="stop it first; one that was killed is forgotten after the next snapshot that waits for it",
             )
-        changed = app not in state.retired
+        changed = app not in state.retired_apps()
         if changed:
             await _append(work, Retire(n=random.getrandbits(63), app=app))
         return _switched(work, changed=changed)
@@ -78,7 +78,7 @@ def _switched(work: Opened, *, changed: bool, aborted: tuple[str, ...] = ()) -> 
     return Switched(
         namespace=work.namespace,
         paused=state.paused,
-        retired=tuple(sorted(state.retired)),
+        retired=tuple(sorted(state.retired_apps())),
         changed=changed,
         aborted=aborted,
     )

@@ -16,7 +16,6 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
 from snapkafka.protocol.records import Trigger
 from snapkafka.protocol.retries import pause_after
-from snapkafka.store import refuse_secrets
 
 from .following import Progress, follow
 from .listing import Summary, summary
@@ -48,8 +47,9 @@ async def trigger(
 
     Args:
         snapshot_id: empty: one is made.
-        parent: id of the snapshot that an incremental one builds on; empty: the latest verified one.
-        storage: where its tables shall lie; a path or URI, empty: said at assembly.
+        parent: what an incremental one builds on: an id, an epoch, `latest` for the last captured one; empty: the
+            latest verified one.
+        storage: where its tables shall lie; a path (from here) or URI, empty: said at assembly.
         who: who asks, for people.
         apps: those in scope, empty: all.
         ttl_ms: not captured in that time, it is aborted.
@@ -71,7 +71,6 @@ async def trigger(
             else "retries are 0 or more",
             hint="add --wait, or the --id of a snapshot that failed",
         )
-    refuse_secrets(storage)
     async with opened(where, namespace) as work:
         compose = partial(
             compose_trigger,

@@ -90,7 +90,7 @@ class LedgerView:
     def last_of_stopped(self) -> set[int]:
         """The youngest process of each app of which none lives: what it said of its app still stands (R10, R11)."""
         alive = {view.hello.app for view in self.living()}
-        last = {v.hello.app: v.process for v in self.processes.values() if self._unretired(v)}
+        last = {v.hello.app: v.process for v in self.processes.values() if self.unretired(v)}
         return {process for app, process in last.items() if app not in alive}
 
     def input_topics(self) -> set[str]:
@@ -111,5 +111,10 @@ class LedgerView:
         view = self.processes.get(process)
         return view is not None and view.left is None
 
-    def _unretired(self, view: ProcessView) -> bool:
+    def unretired(self, view: ProcessView) -> bool:
+        """Was its app not retired, or has this process joined since?"""
         return self.retired.get(view.hello.app, -1) < view.process
+
+    def retired_apps(self) -> set[str]:
+        """Apps that were retired, and have not joined again."""
+        return self.retired.keys() - {v.hello.app for v in self.processes.values() if self.unretired(v)}

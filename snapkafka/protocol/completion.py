@@ -219,7 +219,7 @@ class LedgerState(LedgerView):
         ]
         living = [view for view in in_scope if view.left is None]
         apps_alive = {view.hello.app for view in living}
-        last_hello = {view.hello.app: view for view in in_scope if self._unretired(view)}
+        last_hello = {view.hello.app: view for view in in_scope if self.unretired(view)}
         hellos = living + [view for app, view in last_hello.items() if app not in apps_alive]
         snapshot = SnapshotView(
             epoch=epoch,

@@ -12,7 +12,7 @@ with store.staging(id) as folder:  # tables are written here ...
 from .base import Folder, Leftover, RemoteFolder, Store
 from .chains import require_same_files, state_parents, state_parts, state_sql
 from .local import LocalStore
-from .opening import open_manifest, open_store, read_manifest, refuse_secrets
+from .opening import open_manifest, open_store, read_manifest, refuse_secrets, written_down
 
 __all__ = [
     "Folder",
@@ -28,4 +28,5 @@ __all__ = [
     "state_parents",
     "state_parts",
     "state_sql",
+    "written_down",
 ]

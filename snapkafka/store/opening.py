@@ -13,7 +13,7 @@ from .base import Store
 from .local import LocalStore
 from .objects import ObjectStore
 
-__all__ = ["open_manifest", "open_store", "read_manifest", "refuse_secrets"]
+__all__ = ["open_manifest", "open_store", "read_manifest", "refuse_secrets", "written_down"]
 
 #: The schemes of URIs -> what Spark calls them. The ones after S3 go by the connectors that Spark and fsspec have for
 #: them.
@@ -68,6 +68,16 @@ def refuse_secrets(uri: str) -> None:
             f"storage {parts.scheme}://...@{parts.hostname} holds a secret, and a URI is written down",
             hint="credentials go the way of the environment: AWS_ACCESS_KEY_ID and so on",
         )
+
+
+def written_down(uri: str) -> str:
+    """A storage as a record names it: by a path that leads there from everywhere. Empty stays empty.
+
+    Raises:
+        StorageError: there is a password in it.
+    """
+    refuse_secrets(uri)
+    return str(Path(uri).expanduser().absolute()) if uri and "://" not in uri else uri
 
 
 def open_manifest(place: str) -> tuple[Store, str]:

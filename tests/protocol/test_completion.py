@@ -94,6 +94,19 @@ def test_inputs_of_a_stopped_app_are_expected_until_it_is_retired(
     assert [(w.what, w.app, w.topic) for w in world.fold.waiting(epoch)] == [("input", "p", "a")]
     world.append(Retire(n=3, app="p"))
     assert world.snapshot(epoch).status is Status.CAPTURED
+    assert world.fold.retired_apps() == {"p"}
+
+
+def test_an_app_that_was_retired_and_joins_again_is_retired_no_more(world: World) -> None:
+    first = Process(world, "p", inputs=(A,))
+    first.feed(StopAsked())
+    world.append(Retire(n=3, app="p"))
+    before = world.fold.processes[first.id]
+    assert not world.fold.unretired(before)
+    again = Process(world, "p", inputs=(A,))
+    assert world.fold.retired_apps() == set()
+    assert world.fold.unretired(world.fold.processes[again.id])
+    assert not world.fold.unretired(before)
 
 
 def test_r12_ttl_names_the_culprit_and_the_dead_are_not_waited_for_again(

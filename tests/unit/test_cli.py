@@ -232,6 +232,16 @@ def test_a_bug_of_ours_is_none_of_the_statuses_that_mean_something(cluster: Fake
     assert (told["code"], told["message"]) == ("internal", "a bug of snapkafka: RuntimeError: oops")
 
 
+@pytest.mark.parametrize(
+    "arguments", [("trigger", "--apps", ","), ("trigger", "--apps", ""), ("checkpoint", "--keep", "inf")]
+)
+def test_what_says_nothing_is_not_taken_for_all(cluster: FakeCluster, arguments: tuple[str, ...]) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    before = len(cluster.the_ledger.entries)
+    assert call(*arguments).exit_code == 2
+    assert len(cluster.the_ledger.entries) == before
+
+
 def test_a_wrong_option_has_the_status_of_bad_input(cluster: FakeCluster) -> None:
     assert call("list", "--nonsense").exit_code == 2
 

@@ -24,12 +24,12 @@ from snapkafka import ops
 from snapkafka.cli import app as commands
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
-from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import FileEntry, Manifest, state_table
 from snapkafka.ops import pruning
 from snapkafka.store import LocalStore, RemoteFolder, objects, open_manifest, open_store, reaching
 from snapkafka.store.objects import ObjectStore
 from snapkafka.testing.s3 import EmbeddedS3
+from tests.fakes import FakeCluster, Worker
 from tests.throttling import Throttle
 from tests.unit.on_disk import in_state, write_snapshot
 from tests.unit.test_manifest import example
@@ -465,9 +465,13 @@ def test_commands_start_without_it() -> None:
 
 
 async def test_a_storage_with_a_secret_in_it_is_not_written_into_the_ledger() -> None:
+    cluster = FakeCluster()
+    Worker(cluster.the_ledger, "shop", "orders")
+    before = len(cluster.the_ledger.entries)
     with pytest.raises(StorageError, match="holds a secret") as refused:
-        await ops.trigger(Connection(bootstrap="127.0.0.1:1"), "shop", storage="s3a://me:hidden@bucket/x")
+        await ops.trigger(cluster, "shop", storage="s3a://me:hidden@bucket/x")
     assert "hidden" not in str(refused.value)
+    assert len(cluster.the_ledger.entries) == before
 
 
 def test_region_and_endpoint_are_those_of_amazons_tools(monkeypatch: pytest.MonkeyPatch) -> None:

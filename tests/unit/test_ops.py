@@ -16,7 +16,7 @@ from snapkafka.errors import (
 )
 from snapkafka.ops import checkpointing, triggering
 from snapkafka.protocol.completion import Status
-from snapkafka.protocol.records import Abort, Bye, Checkpoint, Dead, Pause, Trigger
+from snapkafka.protocol.records import Abort, Bye, Checkpoint, Dead, Pause, Retire, Trigger
 from snapkafka.protocol.retries import pause_after
 from snapkafka.wire.codec import encode
 from tests.fakes import FakeCluster, Worker
@@ -126,10 +126,10 @@ async def test_who_waits_may_ask_for_retries_with_growing_pauses(
 
     worker = Worker(cluster.the_ledger, "shop", "orders", closes=False)
     monkeypatch.setattr(triggering, "pause_after", pause)
-    with pytest.raises(SnapshotFailedError, match="not captured within 50 ms"):
-        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=50, wait=True, retries=1)
+    with pytest.raises(SnapshotFailedError, match="not captured within 100 ms"):
+        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=1)
     assert [trigger.attempt for trigger in records(cluster, Trigger)] == [1, 2]
-    found = await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=50, wait=True, retries=3)
+    found = await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=3)
     assert (found.attempt, found.status) == (5, Status.CAPTURED)
     assert len({trigger.n for trigger in records(cluster, Trigger)}) == 5
     assert all(half <= pause <= 2 * half for half, pause in zip((0.5, 2, 4), paused, strict=True))
@@ -150,9 +150,9 @@ async def test_a_retry_that_finds_nobody_is_an_attempt_too(
     Worker(cluster.the_ledger, "shop", "orders", reports=False)
     monkeypatch.setattr(triggering, "pause_after", pause)
     with pytest.raises(TriggerRefusedError, match="no process"):
-        await ops.trigger(cluster, "ns", snapshot_id="r", ttl_ms=50, wait=True, retries=1)
+        await ops.trigger(cluster, "ns", snapshot_id="r", ttl_ms=100, wait=True, retries=1)
     Worker(cluster.the_ledger, "shop", "orders", reports=False)
-    found = await ops.trigger(cluster, "ns", snapshot_id="q", ttl_ms=50, wait=True, retries=3)
+    found = await ops.trigger(cluster, "ns", snapshot_id="q", ttl_ms=100, wait=True, retries=3)
     assert (found.attempt, found.status) == (2, Status.CAPTURED)
     assert paused == [1, 1, 1]
 
@@ -231,7 +231,7 @@ async def test_the_latest_is_shown_whatever_became_of_it(cluster: FakeCluster) -
     assert (await ops.show(cluster, "ns", "latest")).summary.id == "good"
     Worker(cluster.the_ledger, "tills", "sales", closes=False)
     with pytest.raises(SnapshotFailedError):
-        await ops.trigger(cluster, "ns", snapshot_id="bad", ttl_ms=50, wait=True)
+        await ops.trigger(cluster, "ns", snapshot_id="bad", ttl_ms=100, wait=True)
     assert (await ops.show(cluster, "ns", "latest")).summary.id == "bad"
     await ops.trigger(cluster, "ns", snapshot_id="latest")
     await ops.trigger(cluster, "ns", snapshot_id="after")
@@ -323,7 +323,7 @@ async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeC
     with pytest.raises(BadInputError, match="still runs: process"):
         await ops.retire(cluster, "ns", "tills")
     cluster.the_ledger.put(Bye(process=gone.process, n=99))
-    view = await ops.trigger(cluster, "ns", ttl_ms=50)
+    view = await ops.trigger(cluster, "ns", ttl_ms=100)
     assert view.status is not Status.CAPTURED, "the inputs of an app that does not run are waited for"
     found = await ops.retire(cluster, "ns", "tills")
     assert (found.retired, found.changed) == (("tills",), True)
@@ -331,6 +331,21 @@ async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeC
     assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
     with pytest.raises(BadInputError, match="no app 'nobody' has ever joined"):
         await ops.retire(cluster, "ns", "nobody")
+
+
+async def test_an_app_that_joins_again_is_back_and_can_be_retired_again(cluster: FakeCluster) -> None:
+    first = Worker(cluster.the_ledger, "tills", "sales")
+    cluster.the_ledger.put(Bye(process=first.process, n=97))
+    await ops.retire(cluster, "ns", "tills")
+    again = Worker(cluster.the_ledger, "tills", "sales")
+    assert (await ops.resume(cluster, "ns")).retired == ()
+    assert (await ops.doctor(cluster, "ns")).apps == {"tills": 1}
+    cluster.the_ledger.put(Bye(process=again.process, n=98))
+    found = await ops.retire(cluster, "ns", "tills")
+    assert (found.retired, found.changed) == (("tills",), True)
+    assert len(records(cluster, Retire)) == 2
+    Worker(cluster.the_ledger, "shop", "orders")
+    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
 
 
 # -- checkpoint ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -155,7 +156,10 @@ async def test_too_many_at_once_are_refused() -> None:
     ("options", "said"),
     [
         ({"type": "partial"}, "type 'partial' is unknown"),
-        ({"ttl_ms": 0}, "0 ms"),
+        ({"ttl_ms": 0}, "0 ms is no time to live"),
+        ({"ttl_ms": 99}, "99 ms is no time to live"),
+        ({"ttl_ms": 86_400_001}, "86400001 ms is no time to live"),
+        ({"ttl_ms": 10**20}, "is no time to live"),
         ({"snapshot_id": "x" * 201}, "is no name"),
         ({"snapshot_id": "a\nb"}, "is no name"),
         ({"parent": "s"}, "a full snapshot has no parent"),
@@ -207,7 +211,7 @@ async def test_partition_counts_of_source_and_changelog_that_differ_are_told_wit
         Hello(n=1, app="shop", inputs=GROWN, tables=(STOCK,)), Hello(n=2, app="tills", inputs=ORDERS)
     )
     with pytest.raises(TriggerRefusedError) as raised:
-        check_trigger(state, snapshot_id="s", type_="full", ttl_ms=1, apps=())
+        check_trigger(state, snapshot_id="s", type_="full", ttl_ms=100, apps=())
     assert str(raised.value) == (
         "partition counts of table stock of app shop differ: its changelog shop-stock-changelog has 6, of the inputs"
         " orders has 4, refunds has 8"
@@ -246,11 +250,35 @@ async def test_partition_counts_are_those_that_an_app_joined_with_last() -> None
     await compose_trigger(FakeAdmin(), state_of(SHOP, replace(before, app="stopped"), Bye(process=1, n=1)))
 
 
+async def test_a_storage_is_a_path_that_leads_there_from_everywhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given, expected in (
+        ("snaps", str(tmp_path / "snaps")),
+        ("~/snaps", str(Path.home() / "snaps")),
+        ("s3a://bucket/snaps", "s3a://bucket/snaps"),
+        ("", ""),
+    ):
+        assert (await compose_trigger(FakeAdmin(), state_of(SHOP), storage=given)).storage == expected
+
+
+async def test_a_parent_may_be_named_by_its_epoch_and_as_the_latest() -> None:
+    state = state_with(first="captured", second="captured", third="failed")
+    for given, expected in (("second", "second"), ("2", "first"), ("latest", "second")):
+        made = await compose_trigger(FakeAdmin(), state, type="incremental", parent=given)
+        assert made.parent == expected
+    with pytest.raises(TriggerRefusedError, match="snapshot 4 is not captured"):
+        await compose_trigger(FakeAdmin(), state, type="incremental", parent="4")
+
+
 async def test_retired_apps_are_not_asked_for_ends() -> None:
     admin = FakeAdmin(ends={TopicPartition("orders", 0): 5, TopicPartition("clicks", 0): 6})
     gone = Hello(n=2, app="gone", inputs=(InputTopic(topic="clicks", partitions=1),))
     state = state_of(SHOP, gone, Bye(process=1, n=1), Retire(n=3, app="gone"))
     assert [end.topic for end in (await compose_trigger(admin, state)).ends] == ["orders"]
+    back = state_of(SHOP, gone, Bye(process=1, n=1), Retire(n=3, app="gone"), replace(gone, n=4))
+    assert [end.topic for end in (await compose_trigger(admin, back)).ends] == ["clicks", "orders"]
 
 
 def test_made_ids_differ_and_name_files() -> None:
