@@ -16,7 +16,6 @@ import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.checks import CutView, Verdict, reading_ranges, require_offsets
@@ -38,6 +37,7 @@ from .parents import Base, find_base, view_on
 from .progress import Working, as_line, in_words, now_and_then
 from .registry import Registry
 from .report import assembled, report, verified
+from .schemas import read_schemas
 
 __all__ = ["main"]
 
@@ -79,6 +79,8 @@ def _failed(error: SnapkafkaError, options: argparse.Namespace) -> int:
     if options.json:
         told = {"code": error.code, "message": error.message, "hint": error.advice}
         _print_json({"error": {**told, "exit_status": error.exit_status}})
+    if options.json and options.progress:
+        return error.exit_status  # who reads along says it
     options.say(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
     return error.exit_status
 
@@ -99,7 +101,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
     options.isolation = options.isolation or DEFAULT_ISOLATION
     given_sql, connection = _invariants(options), _connection(options.bootstrap)
     wanted, asked = ((), given_sql) if options.ask else (given_sql, ())
-    schemas, registry = _schemas(options), _registry(options)
+    schemas, registry = read_schemas(options.avro), _registry(options)
     given = _store(options.storage) if options.storage else None
     with Desk(connection, options.namespace) as desk:
         # What can be refused is refused before Spark takes its seconds to start.
@@ -182,7 +184,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     if not options.manifest:
         raise BadInputError("no manifest is named", hint="add --manifest PATH")
     connection, given = _connection(options.bootstrap), _invariants(options)
-    schemas, registry = _schemas(options), _registry(options)
+    schemas, registry = read_schemas(options.avro), _registry(options)
     work = []
     for path in options.manifest:
         store, manifest = read_manifest(path)
@@ -234,28 +236,6 @@ def _connection(bootstrap: str) -> Connection:
 
 def _invariants(options: argparse.Namespace) -> tuple[Invariant, ...]:
     return load(options.invariants or options.ask, parse_parameters(options.set))
-
-
-def _schemas(options: argparse.Namespace) -> dict[str, str]:
-    """Avro schemas by what they are for."""
-    import avro.schema
-
-    schemas = {}
-    for item in options.avro:
-        name, equals, path = item.rpartition("=")
-        if not equals or not (name.isdecimal() or name.endswith(("-key", "-value"))):
-            raise BadInputError(
-                f"--avro {item} is not NAME=FILE",
-                hint="NAME is TOPIC-key, TOPIC-value, or the number of a schema in a registry",
-            )
-        try:
-            schemas[name] = Path(path).read_text(encoding="utf-8")
-            avro.schema.parse(schemas[name])
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInputError(f"schema {path} cannot be read: {error}", hint="check --avro") from error
-        except Exception as error:  # the library's own have no common base
-            raise BadInputError(f"{path} is no Avro schema: {error}", hint="check --avro") from error
-    return schemas
 
 
 def _registry(options: argparse.Namespace) -> Registry | None:

@@ -186,13 +186,29 @@ def assemble(
     as_json: AsJson = False,
 ) -> None:
     """Make tables of captured snapshots with Spark, and verify them."""
+
+    def reading() -> ops.HowToRead:
+        return ops.HowToRead(
+            isolation=isolation,
+            sinks=sinks or (),
+            codecs=codecs or (),
+            unpickle=unpickle,
+            avro=avro or (),
+            schema_registry=schema_registry,
+            max_mb_s=max_mb_s,
+        )
+
     if dry_run:
         storing.tell_reading(
-            lambda: connect(bootstrap),
-            namespace,
-            snapshots,
-            storage=storage,
-            isolation=isolation,
+            lambda: ops.plan_assembly(
+                connect(bootstrap),
+                namespace,
+                snapshots,
+                storage=storage,
+                invariants=invariants or (),
+                parameters=parameters or (),
+                reading=reading(),
+            ),
             as_json=as_json,
         )
         return
@@ -205,15 +221,7 @@ def assemble(
                 storage=storage,
                 invariants=invariants or (),
                 parameters=parameters or (),
-                reading=ops.HowToRead(
-                    isolation=isolation,
-                    sinks=sinks or (),
-                    codecs=codecs or (),
-                    unpickle=unpickle,
-                    avro=avro or (),
-                    schema_registry=schema_registry,
-                    max_mb_s=max_mb_s,
-                ),
+                reading=reading(),
                 say=log.say,
                 progress=log.progress,
             ),

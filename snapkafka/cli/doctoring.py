@@ -91,7 +91,7 @@ def fix(
         _print_plan(planned)
     if planned and not yes:
         if as_json or not sys.stdin.isatty():
-            run(_nobody_to_ask, as_json=as_json)
+            run(_nobody_to_ask, as_json=as_json, beside={"planned": planned})
         if not typer.confirm(f"change the settings of {len(planned)} topics?", err=True):
             console.print("nothing was changed")
             raise typer.Exit(EXIT_NOT_GOOD)

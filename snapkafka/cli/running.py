@@ -81,17 +81,30 @@ def connect(bootstrap: str | None, environ: Mapping[str, str] = os.environ) -> C
     return Connection.from_environment(bootstrap, environ)
 
 
-def run(work: Callable[[], Coroutine[Any, Any, T]], *, as_json: bool, in_lines: bool = False) -> T:
+def run(
+    work: Callable[[], Coroutine[Any, Any, T]],
+    *,
+    as_json: bool,
+    in_lines: bool = False,
+    beside: Mapping[str, Any] | None = None,
+) -> T:
     """The result of a verb; an error becomes one line, a line of advice, and an exit status.
 
     Args:
         work: makes the coroutine; what it raises before counts as well.
         as_json: say an error as JSON on standard output, too.
         in_lines: that is a line among others.
+        beside: what is said with it.
 
     Raises:
         typer.Exit: it failed.
     """
+
+    def print_error(code: str, message: str, hint: str, exit_status: int) -> None:
+        if as_json:
+            told = {"code": code, "message": message, "hint": hint, "exit_status": exit_status}
+            print_json({**(beside or {}), "error": told}, in_lines=in_lines)
+
     # What the client library thinks of a broker that is away is said by us, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
@@ -100,28 +113,20 @@ def run(work: Callable[[], Coroutine[Any, Any, T]], *, as_json: bool, in_lines: 
     except OutputError:
         raise
     except SnapkafkaError as error:
-        if as_json:
-            _print_error(error.code, error.message, error.advice, error.exit_status, in_lines=in_lines)
+        print_error(error.code, error.message, error.advice, error.exit_status)
         notices.print(f"[bold red]error:[/] {_plain(error.message)}", markup=True)
         notices.print(f"       {_plain(error.advice)}")
         raise typer.Exit(error.exit_status) from None
     except Exception as error:
         bug = InternalError(f"a bug of snapkafka: {type(error).__name__}: {error}")
-        if as_json:
-            _print_error(bug.code, bug.message, bug.advice, bug.exit_status, in_lines=in_lines)
+        print_error(bug.code, bug.message, bug.advice, bug.exit_status)
         notices.print("[bold red]error:[/] a bug of snapkafka; please report it with this:", markup=True)
         traceback.print_exc()
         raise typer.Exit(bug.exit_status) from None
     except KeyboardInterrupt:
-        if as_json:
-            _print_error(INTERRUPTED, "interrupted by Ctrl-C", GOES_ON, EXIT_INTERRUPTED, in_lines=in_lines)
+        print_error(INTERRUPTED, "interrupted by Ctrl-C", GOES_ON, EXIT_INTERRUPTED)
         notices.print(f"interrupted; {GOES_ON}")
         raise typer.Exit(EXIT_INTERRUPTED) from None
-
-
-def _print_error(code: str, message: str, hint: str, exit_status: int, *, in_lines: bool) -> None:
-    told = {"code": code, "message": message, "hint": hint, "exit_status": exit_status}
-    print_json({"error": told}, in_lines=in_lines)
 
 
 def print_json(value: Any, *, in_lines: bool = False) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Annotated, NoReturn
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
-from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops.pruning import Kept, Prunable
 
@@ -51,7 +50,7 @@ def prune(
         return
     if not yes:
         if as_json or not sys.stdin.isatty():
-            run(_nobody_to_ask, as_json=as_json)
+            run(_nobody_to_ask, as_json=as_json, beside={"planned": planned})
         if not typer.confirm(f"remove {said_bytes(planned.bytes)}?", err=True):
             console.print("nothing was removed")
             raise typer.Exit(EXIT_NOT_GOOD)
@@ -127,19 +126,10 @@ def _print_examined(found: ops.Examined) -> None:
 
 
 def tell_reading(
-    connected: Callable[[], Connection],
-    namespace: str,
-    names: list[str],
-    *,
-    storage: str,
-    isolation: str,
-    as_json: bool,
+    planned: Callable[[], Coroutine[Any, Any, tuple[ops.Reading, ...]]], *, as_json: bool
 ) -> None:
     """How many records and bytes an assembly would read, topic by topic."""
-    found = run(
-        lambda: ops.plan_assembly(connected(), namespace, names, storage=storage, isolation=isolation),
-        as_json=as_json,
-    )
+    found = run(planned, as_json=as_json)
     if as_json:
         print_json({"snapshots": found})
         return

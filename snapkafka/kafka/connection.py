@@ -24,6 +24,8 @@ ENVIRONMENT: Final = {
     "SNAPKAFKA_SASL_USERNAME": "sasl_plain_username",
     "SNAPKAFKA_SASL_PASSWORD": "sasl_plain_password",
 }
+#: Those that take a name and a password. (GSSAPI and OAUTHBEARER take more than the environment says.)
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +67,20 @@ class Connection:
     @classmethod
     def from_environment(cls, bootstrap: str, environ: Mapping[str, str]) -> Connection:
         """With the credentials that the command takes from `SNAPKAFKA_SECURITY_PROTOCOL`, `SNAPKAFKA_SASL_MECHANISM`,
-        `SNAPKAFKA_SASL_USERNAME`, `SNAPKAFKA_SASL_PASSWORD` and `SNAPKAFKA_SSL_CAFILE`."""
+        `SNAPKAFKA_SASL_USERNAME`, `SNAPKAFKA_SASL_PASSWORD` and `SNAPKAFKA_SSL_CAFILE`.
+
+        Raises:
+            BadInputError: one of them makes no sense.
+        """
         security: dict[str, Any] = {
             setting: environ[name] for name, setting in ENVIRONMENT.items() if environ.get(name)
         }
+        mechanism = security.get("sasl_mechanism", MECHANISMS[0])
+        if mechanism not in MECHANISMS:
+            raise BadInputError(
+                f"SNAPKAFKA_SASL_MECHANISM is {mechanism}, which is not supported",
+                hint=f"it can be {' or '.join(MECHANISMS)}",
+            )
         if security.get("security_protocol", "").endswith("SSL"):
             from aiokafka.helpers import create_ssl_context
 
@@ -125,8 +137,13 @@ def translated(connection: Connection, what: str) -> Iterator[None]:
             hint="check SNAPKAFKA_SECURITY_PROTOCOL and SNAPKAFKA_SASL_*",
         ) from error
     except _ABSENT as error:
+        # The client library does not say why it could not: wrong credentials look like a broker that is away.
         raise BrokerUnavailableError(
-            f"no Kafka broker answers at {connection.bootstrap}: could not {what}"
+            f"no Kafka broker answers at {connection.bootstrap}"
+            f"{', or not for these credentials' if connection.security else ''}: could not {what}",
+            hint=f"{BrokerUnavailableError.hint}; or SNAPKAFKA_SECURITY_PROTOCOL and SNAPKAFKA_SASL_*"
+            if connection.security
+            else None,
         ) from error
     except errors.KafkaError as error:
         raise LedgerUnusableError(

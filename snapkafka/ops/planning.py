@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from snapkafka.assembly.facts import DEFAULT_ISOLATION, require_isolation
+from snapkafka.assembly.facts import DEFAULT_ISOLATION
 from snapkafka.assembly.parents import Base, find_base, view_on
+from snapkafka.assembly.schemas import read_schemas
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
+from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import log_bounds, log_sizes
@@ -18,6 +20,8 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import open_store
+
+from .assembling import AS_IT_IS, HowToRead
 
 __all__ = ["Reading", "TopicReading", "plan_assembly"]
 
@@ -64,20 +68,24 @@ async def plan_assembly(
     names: Sequence[str],
     *,
     storage: str = "",
-    isolation: str = "",
+    invariants: Sequence[str] = (),
+    parameters: Sequence[str] = (),
+    reading: HowToRead = AS_IT_IS,
 ) -> tuple[Reading, ...]:
     """What `assemble` would read now of the log, of each snapshot; of an incremental one its delta.
 
     Args:
-        names, storage, isolation: as for `assemble`. A storage is only looked at, and only where a parent has to be.
+        storage: only looked at, and only where a parent has to be.
+        names, invariants, parameters, reading: as for `assemble`.
 
     Raises:
         UnknownSnapshotError, SnapshotFailedError, TimedOutError, OffsetsGoneError, BadInputError, StorageError: as
             `assemble`.
     """
-    require_isolation(isolation)
     if not names:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
+    load(invariants, parse_parameters(parameters))
+    read_schemas(reading.avro)
     async with opened(where, namespace) as work:
         found = {find_captured(work.reading.state, name) for name in names}
         readings, to_come = [], set[tuple[str, str]]()
@@ -86,7 +94,7 @@ async def plan_assembly(
             base = None
             if item.type == "incremental":
                 base = await _base(
-                    work, item, place, isolation, parent_is_to_come=(item.parent, place) in to_come
+                    work, item, place, reading.isolation, parent_is_to_come=(item.parent, place) in to_come
                 )
             readings.append(await _reading(work, item, base))
             to_come.add((item.id, place))

@@ -32,6 +32,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.triggering import made_id
 from snapkafka.manifest import WitnessEntry
+from snapkafka.store import open_store
 
 from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
 from .listing import Summary
@@ -122,6 +123,7 @@ async def watch(
     load([until], parse_parameters(parameters))
     if not storage:
         raise BadInputError("nothing says where tables shall lie", hint="add --storage DIR")
+    await asyncio.to_thread(lambda: open_store(storage).check_writable())
 
     async def take(name: str) -> Summary:
         return await trigger(

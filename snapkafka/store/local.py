@@ -85,9 +85,11 @@ class LocalStore(Store):
             return path.read_text(encoding="utf-8") if path.is_file() else None
 
     def texts(self) -> dict[str, str]:
+        if not self.root.is_dir():
+            raise StorageError(f"storage {self.root} is no directory", hint="check --storage")
         found = {}
         with self._errors("read"):
-            for path in sorted(self.root.glob("*.json")) if self.root.is_dir() else ():
+            for path in sorted(self.root.glob("*.json")):
                 with contextlib.suppress(FileNotFoundError, IsADirectoryError, UnicodeDecodeError):
                     found[path.name] = path.read_text(encoding="utf-8")
         return found

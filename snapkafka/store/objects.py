@@ -63,7 +63,7 @@ class ObjectStore(Store):
                 from s3fs.core import set_custom_error_handler
 
                 set_custom_error_handler(asks_to_be_spared)
-        except ImportError as error:
+        except (ImportError, OSError) as error:  # the latter of a library of the system's that is not there
             extra = "snapkafka[s3]" if scheme == "s3a" else "fsspec's support of it"
             raise DependencyMissingError(
                 f"storage {uri}: {error}",

@@ -113,6 +113,9 @@ def test_settings_that_make_no_sense_are_all_named() -> None:
         snapkafka.install(app, namespace="no spaces", hear={"rumours"}, ttl_ms=0)
     for word in ("namespace", "rumours", "ttl_ms"):
         assert word in caught.value.message
+    with pytest.raises(InstallError, match="there is no setting evry, tll") as caught:
+        snapkafka.install(app, namespace="n", evry=60, tll=5)
+    assert "every, " in caught.value.advice
     assert getattr(app, "snapkafka", None) is None, "a failed install leaves no trace"
 
 

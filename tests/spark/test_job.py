@@ -152,6 +152,12 @@ def test_what_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_an_error_is_said_once(capsys: pytest.CaptureFixture[str], stage: Stage) -> None:
+    """The command reads along, and says it itself."""
+    where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--snapshot", "nobody"]
+    assert run(capsys, *where, "--progress")[::2] == (5, "")
+
+
 def test_namespace_and_broker_are_needed(capsys: pytest.CaptureFixture[str], stage: Stage) -> None:
     assert run(capsys, "--snapshot", "x", "--bootstrap", stage.bootstrap)[0] == 2
     assert run(capsys, "--snapshot", "x", "--namespace", "n", "--bootstrap", "")[0] == 2

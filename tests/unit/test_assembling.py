@@ -232,11 +232,9 @@ async def test_an_id_may_begin_with_a_dash(job: Job) -> None:
     assert "--snapshot=-x" in job.arguments
 
 
-async def test_an_isolation_that_there_is_not_is_refused_before_the_job() -> None:
+def test_an_isolation_that_there_is_not_is_refused_before_the_job() -> None:
     with pytest.raises(BadInputError, match="'committed' is no isolation"):
         ops.HowToRead(isolation="committed")
-    with pytest.raises(BadInputError, match="'committed' is no isolation"):
-        await ops.plan_assembly(FakeCluster(), "ns", ["mine"], isolation="committed")
 
 
 async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path: Path) -> None:

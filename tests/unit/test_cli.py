@@ -242,6 +242,24 @@ def test_what_says_nothing_is_not_taken_for_all(cluster: FakeCluster, arguments:
     assert len(cluster.the_ledger.entries) == before
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--max-mb-s", "0", "0 megabytes a second is no rate"),
+        ("--invariants", "nope", "there are no invariants at nope"),
+        ("--set", "a", "--set a is not NAME=VALUE"),
+        ("--avro", "x", "--avro x is not NAME=FILE"),
+        ("--isolation", "some", "'some' is no isolation"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_job_would(
+    cluster: FakeCluster, option: str, value: str, said: str
+) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    call("trigger", "--wait", "--id", "mine")
+    said_in_one_line_with_advice(call("assemble", "mine", "--dry-run", option, value), 2, said)
+
+
 def test_a_wrong_option_has_the_status_of_bad_input(cluster: FakeCluster) -> None:
     assert call("list", "--nonsense").exit_code == 2
 

@@ -39,6 +39,23 @@ def test_credentials_come_from_the_environment_and_are_not_shown() -> None:
     assert "secret" not in repr(connection)
 
 
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "plain"])
+def test_a_mechanism_that_takes_more_than_a_name_and_a_password_is_refused(mechanism: str) -> None:
+    with pytest.raises(BadInputError, match=f"SNAPKAFKA_SASL_MECHANISM is {mechanism}") as refused:
+        Connection.from_environment("broker:9092", {"SNAPKAFKA_SASL_MECHANISM": mechanism})
+    assert "SCRAM-SHA-256" in refused.value.advice
+
+
+def test_who_logs_in_and_is_not_answered_may_have_said_the_wrong_thing() -> None:
+    """aiokafka says the same of wrong credentials, of SSL where there is none, and of a broker that is away."""
+    logging_in = Connection(bootstrap="broker:9092", security={"security_protocol": "SASL_SSL"})
+    for connection, said in ((HERE, False), (logging_in, True)):
+        with pytest.raises(BrokerUnavailableError) as told, translated(connection, "connect"):
+            raise errors.KafkaConnectionError("refused")
+        assert ("or not for these credentials" in told.value.message) is said
+        assert ("SNAPKAFKA_SASL_*" in told.value.advice) is said
+
+
 def test_a_certificate_that_is_not_there_is_said() -> None:
     environ = {"SNAPKAFKA_SECURITY_PROTOCOL": "SSL", "SNAPKAFKA_SSL_CAFILE": "/no/such/file.pem"}
     with pytest.raises(BadInputError, match="SNAPKAFKA_SSL_CAFILE"):

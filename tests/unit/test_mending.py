@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -127,7 +128,9 @@ def test_with_nobody_to_ask_it_shows_and_changes_nothing(cluster: FakeCluster) -
     assert "nothing was changed" in err
     status, out, _ = call("--fix", "--json")
     assert status == 2
-    assert '"bad-input"' in out
+    told = json.loads(out)
+    assert told["error"]["code"] == "bad-input"
+    assert [item["topic"] for item in told["planned"]] == ["orders", "stock"]
     assert cluster.the_admin.altered == []
 
 

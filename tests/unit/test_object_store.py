@@ -457,6 +457,17 @@ def test_without_its_library_that_is_said(scheme: str, library: str, monkeypatch
         open_store(f"{scheme}://bucket/x")
 
 
+def test_a_library_of_the_systems_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As libjvm for `hdfs://`."""
+
+    def without(*_: object, **__: object) -> None:
+        raise OSError("Unable to load libjvm")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", without)
+    with pytest.raises(DependencyMissingError, match="hdfs://box/x: Unable to load libjvm"):
+        open_store("hdfs://box/x")
+
+
 def test_commands_start_without_it() -> None:
     code = (
         "import sys, snapkafka.cli.app; sys.exit(bool({'fsspec', 's3fs', 'botocore'} & sys.modules.keys()))"

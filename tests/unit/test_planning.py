@@ -131,8 +131,11 @@ class Chain:
         )
         (self.folder / "monday.json").write_text(dump(dataclasses.replace(manifest, **other)))
 
-    def plan(self, *names: str, **more: str) -> tuple[ops.Reading, ...]:
-        return asyncio.run(ops.plan_assembly(self.cluster, "ns", names, storage=str(self.folder), **more))
+    def plan(self, *names: str, isolation: str = "") -> tuple[ops.Reading, ...]:
+        reading = ops.HowToRead(isolation=isolation)
+        return asyncio.run(
+            ops.plan_assembly(self.cluster, "ns", names, storage=str(self.folder), reading=reading)
+        )
 
 
 @pytest.fixture

@@ -332,6 +332,15 @@ def as_json(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
+def test_a_storage_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
+    """A slip in what a scheduler runs would never be noticed."""
+    (tmp_path / "file").write_text("")
+    for name in ("nowhere", "file"):
+        refused = call("--storage", str(tmp_path / name), "--keep-last", "1")
+        assert refused.exit_code == StorageError.exit_status
+        assert f"storage {tmp_path / name} is no directory" in refused.stderr
+
+
 def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -> None:
     put(store, "old", 1)
     put(store, "new", 2)
@@ -346,6 +355,9 @@ def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -
     refused = call(*where)
     assert refused.exit_code == 2
     assert "there is no terminal to ask on; nothing was removed" in refused.stderr
+    asked = as_json(call(*where, "--json"))
+    assert asked["error"]["code"] == "bad-input"
+    assert [item["id"] for item in asked["planned"]["removed"]] == ["old"]
     assert len(store.list()) == 2
     done = call(*where, "--yes")
     assert "snapshots removed: 1, leftovers: 0" in done.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from snapkafka.config import MODES, Config
@@ -13,6 +13,7 @@ __all__ = ["install"]
 
 #: The environment variable that goes before `Config.mode`.
 SWITCH: Final = "SNAPKAFKA"
+SETTINGS: Final = frozenset(setting.name for setting in fields(Config)) - {"namespace"}
 
 
 def install(app: Any, namespace: str, **config: Any) -> Any:
@@ -44,6 +45,11 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
         )
     if switch and switch not in MODES:
         raise InstallError(f"{SWITCH} is {switch!r}; it can be {', '.join(MODES)}")
+    if unknown := sorted(config.keys() - SETTINGS):
+        raise InstallError(
+            f"there is no setting {', '.join(unknown)}",
+            hint=f"those there are: {', '.join(sorted(SETTINGS))}",
+        )
     settings = Config(namespace=namespace, **config)
     if switch:
         settings = replace(settings, mode=switch)

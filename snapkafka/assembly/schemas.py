@@ -1,0 +1,39 @@
+"""Schemas of Avro that come as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from snapkafka.errors import BadInputError
+
+__all__ = ["read_schemas"]
+
+
+def read_schemas(given: Iterable[str]) -> dict[str, str]:
+    """The texts of schemas by what they are for.
+
+    Args:
+        given: `name=file`; a name is `TOPIC-key`, `TOPIC-value`, or a number in a schema registry.
+
+    Raises:
+        BadInputError: a name is none of these, or a file cannot be read or is no schema.
+    """
+    import avro.schema
+
+    schemas = {}
+    for item in given:
+        name, equals, path = item.rpartition("=")
+        if not equals or not (name.isdecimal() or name.endswith(("-key", "-value"))):
+            raise BadInputError(
+                f"--avro {item} is not NAME=FILE",
+                hint="NAME is TOPIC-key, TOPIC-value, or the number of a schema in a registry",
+            )
+        try:
+            schemas[name] = Path(path).read_text(encoding="utf-8")
+            avro.schema.parse(schemas[name])
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInputError(f"schema {path} cannot be read: {error}", hint="check --avro") from error
+        except Exception as error:  # the library's own have no common base
+            raise BadInputError(f"{path} is no Avro schema: {error}", hint="check --avro") from error
+    return schemas
