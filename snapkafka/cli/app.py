@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from snapkafka import ops
+from snapkafka import __version__, ops
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.ops.listing import wall_ms
@@ -47,13 +47,28 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="snapkafka",
-    help="Consistent global snapshots of running Faust services on Kafka, without stopping them.",
     epilog=EXIT_TABLE,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+
+
+def _version_asked(asked: bool) -> None:
+    if asked:
+        print(f"snapkafka {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _any(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version_asked, is_eager=True, help="Say which release this is."),
+    ] = False,
+) -> None:
+    """Consistent global snapshots of running Faust services on Kafka, without stopping them."""
 
 
 @app.command(epilog=EXIT_STATUSES)
@@ -260,9 +275,15 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify an assembled snapshot again, from its manifest and the log alone."""
+    run(
+        lambda: doctoring.ask_one_way(
+            {"an id": bool(snapshot), "--manifest": bool(manifest)},
+            {"--offline": offline, "--record": record},
+            {"--offline": offline, "--invariants": bool(invariants)},
+        ),
+        as_json=as_json,
+    )
     if offline:
-        needs_log = {"record": record, "invariants": bool(invariants)}
-        run(lambda: doctoring.ask_one_way(offline=True, **needs_log), as_json=as_json)
         storing.verify_offline(snapshot, namespace, manifest, storage, as_json=as_json)
         return
     with job_log(told=not as_json) as log:
@@ -332,7 +353,8 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Say what in this cluster would spoil a snapshot. Changes nothing, unless --fix is given."""
-    run(lambda: doctoring.ask_one_way(fix=fix, acls=acls, offline=bool(offline)), as_json=as_json)
+    ways = {"--fix": fix, "--acls": acls, "--offline": bool(offline)}
+    run(lambda: doctoring.ask_one_way(ways), as_json=as_json)
     if offline:
         doctoring.look_offline(offline, as_json=as_json)
     elif acls:

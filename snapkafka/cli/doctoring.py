@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NoReturn
 
 import typer
@@ -39,15 +39,19 @@ def within_ms(text: str, option: str = "--assembly-within") -> int:
     return ms
 
 
-async def ask_one_way(**ways: bool) -> None:
+async def ask_one_way(*ways: Mapping[str, bool]) -> None:
     """Refuse ways that exclude each other.
+
+    Args:
+        ways: of such as do, whether each is asked for, by how it is written.
 
     Raises:
         BadInputError: more than one is asked for.
     """
-    asked = [f"--{name}" for name, given in ways.items() if given]
-    if len(asked) > 1:
-        raise BadInputError(f"{' and '.join(asked)} do not go together", hint="ask for one at a time")
+    for one_of in ways:
+        asked = [name for name, given in one_of.items() if given]
+        if len(asked) > 1:
+            raise BadInputError(f"{' and '.join(asked)} do not go together", hint="ask for one at a time")
 
 
 def examine(connected: Callable[[], Connection], namespace: str, within: str, *, as_json: bool) -> None:

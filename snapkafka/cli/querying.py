@@ -15,6 +15,7 @@ from snapkafka import ops
 from snapkafka.kafka.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 
+from .doctoring import ask_one_way
 from .options import AsJson, Bootstrap, Namespace
 from .running import connect, console, print_json, run
 from .tables import coloured, table
@@ -60,6 +61,13 @@ def query(
     as_json: AsJson = False,
 ) -> None:
     """Ask an assembled snapshot with SQL (DuckDB). Reads its files, and can change nothing."""
+    run(
+        lambda: ask_one_way(
+            {"--snapshot": snapshot != LATEST, "--manifest": bool(manifest)},
+            {"--csv": as_csv, "--json": as_json},
+        ),
+        as_json=as_json,
+    )
     found = run(
         lambda: ops.query(
             connect(bootstrap) if bootstrap else None,

@@ -145,7 +145,10 @@ class Store(ABC):
         except UnicodeDecodeError as error:
             raise BadInputError(f"{place} is no manifest: {error}") from error
         if text is None:
-            raise UnknownSnapshotError(f"no snapshot {snapshot_id} in {self}")
+            raise UnknownSnapshotError(
+                f"no snapshot {snapshot_id} in {self}",
+                hint="`snapkafka assemble` makes it, where the ledger has it",
+            )
         return load(text, where=place)
 
     def list(self) -> Sequence[Manifest]:

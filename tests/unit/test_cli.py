@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from snapkafka import __version__
 from snapkafka.cli import app as commands
 from snapkafka.cli import running
 from snapkafka.cli.tables import duration
@@ -258,6 +259,28 @@ def test_a_dry_run_refuses_what_the_job_would(
     Worker(cluster.the_ledger, "shop", "orders")
     call("trigger", "--wait", "--id", "mine")
     said_in_one_line_with_advice(call("assemble", "mine", "--dry-run", option, value), 2, said)
+
+
+def test_it_says_which_release_it_is() -> None:
+    assert call("--version").stdout == f"snapkafka {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "SELECT 1", "--manifest", "x.json", "--snapshot", "y"),
+        ("query", "SELECT 1", "--csv", "--json"),
+        ("verify", "x", "--manifest", "y.json"),
+        ("verify", "--offline", "--record"),
+        ("verify", "--offline", "--invariants", "one_token"),
+        ("doctor", "--fix", "--acls"),
+    ],
+    ids=" ".join,
+)
+def test_what_excludes_each_other_is_refused(arguments: tuple[str, ...]) -> None:
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert "do not go together" in result.stderr
 
 
 def test_a_wrong_option_has_the_status_of_bad_input(cluster: FakeCluster) -> None:
