@@ -6,6 +6,7 @@ Paths are those of manifests: relative to the storage, with `/` between their pa
 from __future__ import annotations
 
 import contextlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -32,6 +33,8 @@ __all__ = [
 
 #: No assembly works on its tables for so long without writing any of them.
 LEFTOVER_AFTER_S: Final = 86_400.0
+#: Spark takes what it reads for a pattern, though not what it writes.
+_PATTERN: Final = re.compile(r"[][{}*?\\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +74,22 @@ class Store(ABC):
     def __str__(self) -> str:
         """As people read it."""
 
-    @abstractmethod
     def check_writable(self) -> None:
-        """Make it where that can be, and try it."""
+        """Make it where that can be, and try it.
+
+        Raises:
+            StorageError: it cannot be made or written, or Spark could not read there what it wrote.
+        """
+        if found := _PATTERN.search(str(self)):
+            raise StorageError(
+                f"storage {self} has {found[0]} in its path, which Spark reads as a pattern",
+                hint="name a place without any of [ ] { } * ? \\",
+            )
+        self._try()
+
+    @abstractmethod
+    def _try(self) -> None:
+        """Make it where that can be; write something and take it away."""
 
     # -- reading ----------------------------------------------------------------------------------------------
 

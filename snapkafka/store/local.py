@@ -10,13 +10,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Final
 
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest, TableEntry, dump, file_stem
@@ -26,9 +24,6 @@ from .base import Folder, Hashed, Leftover, Store, manifest_name, same_rows
 from .locks import UNFINISHED, UNFINISHED_NAME, locked
 
 __all__ = ["LocalStore", "spark_uri"]
-
-#: Spark takes what it reads for a pattern, though not what it writes.
-_PATTERN: Final = re.compile(r"[][{}*?\\]")
 
 
 def spark_uri(place: Path) -> str:
@@ -51,17 +46,7 @@ class LocalStore(Store):
     def __str__(self) -> str:
         return str(self.root)
 
-    def check_writable(self) -> None:
-        """Make the directory and try it.
-
-        Raises:
-            StorageError: it cannot be made or written, or Spark could not read there what it wrote.
-        """
-        if found := _PATTERN.search(str(self.root)):
-            raise StorageError(
-                f"storage {self.root} has {found[0]} in its path, which Spark reads as a pattern",
-                hint="name a folder without any of [ ] { } * ? \\",
-            )
+    def _try(self) -> None:
         probe = self.root / f"{UNFINISHED}{uuid.uuid4().hex}"
         with self._errors("written"):
             self.root.mkdir(parents=True, exist_ok=True)

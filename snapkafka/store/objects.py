@@ -78,7 +78,7 @@ class ObjectStore(Store):
     def __str__(self) -> str:
         return self._uri
 
-    def check_writable(self) -> None:
+    def _try(self) -> None:
         probe = self._path(f".tmp-{uuid.uuid4().hex}")
         with self._errors("written"):
             self._fs.pipe_file(probe, b"")

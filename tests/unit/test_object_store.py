@@ -468,6 +468,12 @@ def test_a_library_of_the_systems_that_is_not_there_is_said(monkeypatch: pytest.
         open_store("hdfs://box/x")
 
 
+def test_a_prefix_that_spark_would_not_find_again_is_refused_before_any_work(store: ObjectStore) -> None:
+    with pytest.raises(StorageError, match=r"/a\[1\] has \[ in its path, which Spark reads as a pattern"):
+        opened(f"{store.uri}/a[1]").check_writable()
+    store.check_writable()
+
+
 def test_commands_start_without_it() -> None:
     code = (
         "import sys, snapkafka.cli.app; sys.exit(bool({'fsspec', 's3fs', 'botocore'} & sys.modules.keys()))"
