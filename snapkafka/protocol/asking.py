@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .owners import Input, Owner
 from .records import NOBODY, Hello, TopicPartition
+from .repeats import Latest
 from .snapshots import ProcessView, SnapshotView, Waiting
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class LedgerView:
         self.owners: dict[Input, Owner] = {}
         self.highest_epoch = 0
         self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
-        self._epochs: dict[int, None] = {}
+        self._epochs: Latest[int] = Latest(float("inf"))
 
     @property
     def paused(self) -> bool:

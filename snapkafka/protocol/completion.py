@@ -41,7 +41,7 @@ from .records import (
     Trigger,
     Verdict,
 )
-from .repeats import Repeats, bound
+from .repeats import Latest, Repeats
 from .snapshots import Failure, ProcessView, SnapshotView, Status, Waiting
 
 __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Waiting"]
@@ -66,7 +66,9 @@ class LedgerState(LedgerView):
     def __init__(self, *, history: bool = True, start: int = 0) -> None:
         super().__init__()
         self._history = history
-        self._names: dict[tuple[str, int], None] = {}  # those that are taken (R1)
+        if not history:
+            self._epochs = Latest(KEEP_NAMES)
+        self._names: Latest[tuple[str, int]] = Latest(KEEP_NAMES)  # those that are taken (R1)
         self._repeats = Repeats()
         self._start = start
         #: What was read of a ledger whose beginning is gone, until its checkpoint is whole; None: nothing is missing.
@@ -150,7 +152,9 @@ class LedgerState(LedgerView):
         ordered = [chunks[part] for part in sorted(chunks)]
         for kept in (kept for chunk in ordered for kept in chunk.kept):
             self.apply(kept.offset, kept.record)
-        self._names = {(name.id, name.attempt): None for chunk in ordered for name in chunk.names}
+        self._names = Latest(
+            KEEP_NAMES, ((name.id, name.attempt) for chunk in ordered for name in chunk.names)
+        )
         self._repeats = Repeats(
             (seen for chunk in ordered for seen in chunk.seen),
             (other for chunk in ordered for other in chunk.others),
@@ -211,8 +215,7 @@ class LedgerState(LedgerView):
         key = (record.id, record.attempt)
         if key in self._names:
             return  # the first Trigger of an (id, attempt) is the snapshot; later ones are no epochs
-        self._names[key] = None
-        bound(self._names, KEEP_NAMES)
+        self._names.add(key)
         epoch = offset + 1
         in_scope = [
             view for view in self.processes.values() if not record.apps or view.hello.app in record.apps
@@ -244,9 +247,7 @@ class LedgerState(LedgerView):
             self._fail(offset, snapshot, Failure(code="paused", reason=reason))
             return
         self.highest_epoch = epoch
-        self._epochs[epoch] = None
-        if not self._history:
-            bound(self._epochs, KEEP_NAMES)
+        self._epochs.add(epoch)
 
     def _report(self, offset: int, record: CutReport) -> None:
         view = self.processes.get(record.process)

@@ -6,12 +6,12 @@ point are remembered as one, and of everybody else the latest few thousand. Memo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Final, Generic, TypeVar
 
 from .records import Number, Seen
 
-__all__ = ["KEEP_NUMBERS", "Repeats", "bound"]
+__all__ = ["KEEP_NUMBERS", "Latest", "Repeats"]
 
 _T = TypeVar("_T")
 
@@ -21,12 +21,44 @@ KEEP_NUMBERS: Final = 1000
 KEEP_ABOVE: Final = 256
 
 
+class Latest(Generic[_T]):
+    """The latest so many of the keys that came, in their order.
+
+    It is a dict whose first key is deleted for each that comes. By itself such a dict would go on to grow long after it
+    has all its keys, to a table for three times as many, and for each deletion walk over all deletions before: so it is
+    made anew for every fourth part of its keys.
+    """
+
+    __slots__ = ("_came", "_keys", "_size")
+
+    def __init__(self, size: float, keys: Iterable[_T] = ()) -> None:
+        self._size = size
+        self._keys = dict.fromkeys(keys)
+        self._came = 0
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[_T]:
+        return iter(self._keys)
+
+    def add(self, key: _T) -> None:
+        """One that was not there comes, and the oldest one goes where there are too many."""
+        self._keys[key] = None
+        while len(self._keys) > self._size:
+            del self._keys[next(iter(self._keys))]
+        self._came += 1
+        if 4 * self._came >= self._size:
+            self._keys = dict.fromkeys(self._keys)
+            self._came = 0
+
+
 class Repeats:
     """Which records were seen already."""
 
     def __init__(self, living: Iterable[Seen] = (), others: Iterable[Number] = ()) -> None:
         self._living = {seen.process: _Numbers(seen) for seen in living}
-        self._others: dict[tuple[int, int], None] = {(other.process, other.n): None for other in others}
+        self._others = Latest(KEEP_NUMBERS, ((other.process, other.n) for other in others))
 
     def repeated(self, process: int, n: int, *, lives: bool) -> bool:
         """Was record `n` of `process` seen before? From now on it was."""
@@ -34,8 +66,7 @@ class Repeats:
             return self._living.setdefault(process, _Numbers()).repeats(n)
         if (process, n) in self._others:
             return True
-        self._others[process, n] = None
-        bound(self._others, KEEP_NUMBERS)
+        self._others.add((process, n))
         return False
 
     def left(self, process: int) -> None:
@@ -70,9 +101,3 @@ class _Numbers:
             self.low += 1
             self.above.remove(self.low)
         return False
-
-
-def bound(ordered: dict[_T, None], size: int) -> None:
-    """Forget the oldest keys beyond `size`."""
-    while len(ordered) > size:
-        del ordered[next(iter(ordered))]

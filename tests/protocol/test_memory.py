@@ -4,6 +4,7 @@ the bytes that Python has given out are traced."""
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.completion import KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, LedgerState
 from snapkafka.protocol.events import InputsTaken, TriggerAppended
 from snapkafka.protocol.records import Abort, Assigned, Bye, Dead, Hello, InputTopic, Pause, Trigger
-from snapkafka.protocol.repeats import KEEP_ABOVE, KEEP_NUMBERS
+from snapkafka.protocol.repeats import KEEP_ABOVE, KEEP_NUMBERS, Latest
 
 from .world import A, B, Process, World
 
@@ -221,6 +222,27 @@ def test_a_fold_without_history_is_bounded_whatever_the_ledger_holds() -> None:
         life(k)
     after = sizes(fold)
     assert {path: (before[path], after[path]) for path in after if after[path] > before[path] + 1} == {}
+
+
+def test_the_latest_keys_are_those_that_came_last() -> None:
+    latest: Latest[object] = Latest(7, "ab")
+    expected: deque[object] = deque("ab", maxlen=7)
+    for key in range(100):
+        latest.add(key)
+        expected.append(key)
+        assert list(latest) == list(expected)
+        assert key in latest
+        assert key - 7 not in latest
+
+
+def test_a_bounded_number_of_keys_takes_no_more_memory_when_it_is_full() -> None:
+    """Else a worker grows by a tenth of a megabyte after its thousandth snapshot."""
+    latest: Latest[int] = Latest(KEEP_NAMES)
+    taken = []
+    for key in range(20 * KEEP_NAMES):
+        latest.add(key)
+        taken.append(sys.getsizeof(latest._keys))
+    assert max(taken[KEEP_NAMES:]) == taken[KEEP_NAMES - 1]
 
 
 def test_the_bounds_are_these() -> None:
