@@ -36,7 +36,13 @@ class Faults:
     """Everything that can go wrong, each as a method that returns what it did it to."""
 
     #: After these, inputs move.
-    HEAVY: Final = {"kill": "kill", "restart": "restart", "sleep": "sleep", "join and leave": "visit"}
+    HEAVY: Final = {
+        "kill": "kill",
+        "restart": "restart",
+        "sleep": "sleep",
+        "join and leave": "visit",
+        "app dies": "die",
+    }
     #: No snapshot has to fail for these.
     LIGHT: Final = {
         "nap": "nap",
@@ -74,6 +80,16 @@ class Faults:
         worker = self._any()
         self.live.system.interrupt(worker)
         return f"{worker.name}, for it {self.live.system.start_worker(worker.app, ENV).name}"
+
+    def die(self) -> str:
+        """All workers of an app at once, as by a record that none of them stands; as many are started."""
+        self.rest()
+        app = self.rng.choice(APPS)
+        gone = self.live.system.workers_of(app)
+        for worker in gone:
+            self.live.system.kill(worker)
+        started = [self.live.system.start_worker(app, ENV).name for _ in gone]
+        return f"{', '.join(worker.name for worker in gone)}, for them {', '.join(started)}"
 
     def sleep(self) -> str:
         """SIGSTOP for longer than its session: it comes back as a zombie."""
