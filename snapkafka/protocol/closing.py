@@ -17,6 +17,7 @@ from .actions import Action, AppendToLedger, SendMarkers
 from .colours import Colours, Torn
 from .cut import OpenCut
 from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent
+from .exact import exact
 from .moves import OpenSupplement
 from .records import Abort, ChannelRange, Closed, TornEvent
 
@@ -54,8 +55,8 @@ def closed(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Closed:
         n=n,
         epoch=cut.epoch,
         report=cut.report,
-        sent=tuple(colours.sent_ends(cut.epoch, cut.markers)),
-        changelogs=tuple(colours.changelog_ends(cut.epoch, cut.changelogs)),
+        sent=exact(colours.sent_ends(cut.epoch, cut.markers)),
+        changelogs=exact(colours.changelog_ends(cut.epoch, cut.changelogs)),
         input_ends=cut.ends,
         recorded=tuple(cut.recorded),
         torn=tuple(cut.torn),

@@ -14,6 +14,7 @@ from typing import Final
 
 from .colours import Colours
 from .events import InputGiven
+from .exact import exact
 from .records import (
     ChangelogEnd,
     ChannelRange,
@@ -114,7 +115,7 @@ class Positions:
 
     def note(self) -> tuple[Position, ...]:
         """Where every agent stands now."""
-        return tuple(
+        return exact(
             self._position(agent, tp, offset)
             for (agent, tp), offset in sorted(self._next.items())
             if tp in self._given
@@ -122,7 +123,7 @@ class Positions:
 
     def where_given(self, tps: Iterable[TopicPartition]) -> tuple[Position, ...]:
         """Where these inputs started: the cut of R10."""
-        return tuple(
+        return exact(
             self._position(agent, tp, self._given[tp].position)
             for tp in sorted(tps)
             for agent in sorted(self._given[tp].agents)
@@ -186,7 +187,7 @@ def take_cut(
         heard=heard,
         assigned=assigned,
         positions=noted,
-        running=tuple(colours.running_white()),
+        running=exact(colours.running_white()),
         changelogs=tuple(sorted(TopicPartition(end.topic, end.partition) for end in changelogs)),
     )
     colours.turn(epoch)

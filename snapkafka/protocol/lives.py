@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from .colours import Cause, Colours
+from .exact import exact
 from .records import ChangelogEnd, TopicPartition
 
 __all__ = ["EarlierLives"]
@@ -45,7 +46,7 @@ class EarlierLives:
 
     def ends(self, recovered: Iterable[ChangelogEnd]) -> tuple[ChangelogEnd, ...]:
         """What was recovered with our inputs, and what earlier lives wrote since."""
-        return tuple(
+        return exact(
             replace(end, end=max(end.end, self._written.get(TopicPartition(end.topic, end.partition), 0)))
             for end in recovered
         )

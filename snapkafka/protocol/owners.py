@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from .exact import exact
 from .records import NOBODY, CutReport, TopicPartition
 
 __all__ = ["Input", "Owner", "Reader", "before", "came_and_went", "earlier", "next_owner", "reads_red"]
@@ -68,7 +69,10 @@ def reads_red(owners: dict[Input, Owner], report: CutReport, app: str, inputs: s
     for (owner_app, tp), owner in owners.items():
         mine = (owner_app, owner.process) == (app, report.process)
         if mine and (tp in inputs or owner.offset > report.assigned):
-            owners[app, tp] = owner._replace(red=max(owner.red, report.epoch))
+            red = max(owner.red, report.epoch)
+            owners[app, tp] = Owner(
+                owner.offset, owner.process, owner.generation, owner.before, red, owner.earlier
+            )
 
 
 def came_and_went(owners: dict[Input, Owner], report: CutReport, app: str) -> dict[TopicPartition, int]:
@@ -95,5 +99,5 @@ def earlier(owner: Owner | None, process: int) -> tuple[int, ...]:
     """Who read the input before `process` cut it (its owner, or who cuts for an app that does not run)."""
     if owner is None:
         return ()
-    known = tuple(reader.process for reader in owner.earlier)
+    known = exact(reader.process for reader in owner.earlier)
     return known if owner.process == process else (*known, owner.process)

@@ -174,10 +174,10 @@ class Process:
                 case AskEnds() if self.hold_ends:
                     pass
                 case AskEnds(report=report, tps=tps):
-                    ends = (
+                    ends = [
                         LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.world.log(tp)))
                         for tp in tps
-                    )
+                    ]
                     self.feed(EndsSeen(report=report, ends=tuple(ends)))
                 case TurnedRed(epoch=epoch):
                     self.turned.append(action)

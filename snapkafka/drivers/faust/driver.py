@@ -41,6 +41,7 @@ from snapkafka.protocol.events import (
     TimerExpired,
 )
 from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
+from snapkafka.protocol.exact import exact
 from snapkafka.protocol.records import (
     NOBODY,
     Closed,
@@ -294,7 +295,7 @@ class FaustDriver:
         self.feed(
             EndsSeen(
                 report=action.report,
-                ends=tuple(
+                ends=exact(
                     LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()
                 ),
             )
