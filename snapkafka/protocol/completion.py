@@ -76,10 +76,13 @@ class LedgerState(LedgerView):
 
     # -- feeding ----------------------------------------------------------------------------------------------
 
-    def apply(self, offset: int, record: LedgerRecord | None) -> None:
+    def apply(self, offset: int, record: LedgerRecord | None) -> bool:
         """Take in the record at `offset`; `None` stands for garbage, which only moves the end.
 
         Offsets rise but need not be contiguous (a transaction of somebody, a trimmed log).
+
+        Returns:
+            whether it says anything now: no garbage, no repeat, and nothing before it is missing.
         """
         assert offset >= self.end, "the ledger is read in its order"
         self.end = offset + 1
@@ -87,12 +90,13 @@ class LedgerState(LedgerView):
             self._held.append((offset, record))
             if isinstance(record, Checkpoint):
                 self._resume(self._held, record)
-            return
+            return False
         if record is None or self._repeats.repeated(
             record.process, record.n, lives=self.lives(record.process)
         ):
-            return
+            return False
         self._take(offset, record)
+        return True
 
     def _take(self, offset: int, record: LedgerRecord) -> None:
         """A record that is none of garbage, a repeat."""

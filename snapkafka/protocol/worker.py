@@ -161,10 +161,10 @@ class WorkerProtocol(Work):
                 assert_never(event)
 
     def _ledger_read(self, event: LedgerRead) -> list[Action]:
-        self.ledger.apply(event.offset, event.record)
+        news = self.ledger.apply(event.offset, event.record)
         if not self.ledger.whole:
             return []  # ours are written after the checkpoint, so none of them is among these
-        match event.record:
+        match event.record if news else None:
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)
             case Trigger() as trigger:

@@ -17,7 +17,16 @@ from snapkafka.protocol.events import (
     RecordMet,
     TriggerAppended,
 )
-from snapkafka.protocol.records import Abort, Closed, CutReport, Running, TopicPartition, Trigger
+from snapkafka.protocol.records import (
+    Abort,
+    Assigned,
+    Closed,
+    CutReport,
+    Hello,
+    Running,
+    TopicPartition,
+    Trigger,
+)
 
 from .world import A, B, Process, World, records, settle
 
@@ -211,6 +220,26 @@ def test_r4_a_closed_that_names_another_report_counts_nothing(
     settle(p, q)
     world.append(Closed(process=p.id, n=999, epoch=epoch, report=epoch + 500))
     assert world.snapshot(epoch).status is Status.CAPTURING
+
+
+def test_r11_who_repeats_its_own_records_means_those_that_stood_first(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R11: repeats of the pair are dropped by every reader, by their author as well: it does not know that the first
+    one, whose acknowledgement was lost, had arrived."""
+    p, q = pair
+    event = p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    before = (p.id, p.machine.inputs.assigned)
+    hello = next(record for record in world.ledger if isinstance(record, Hello) and record.app == "p")
+    for first in (hello, records(p, Assigned)[0], records(p, CutReport)[0]):
+        world.append(first)
+    settle(p, q)
+    assert (p.id, p.machine.inputs.assigned) == before
+    p.end(event)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
 
 
 def test_r2_turning_red_is_legal_though_nobody_wants_the_cut(world: World) -> None:
