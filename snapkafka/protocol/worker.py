@@ -164,14 +164,16 @@ class WorkerProtocol(Work):
         news = self.ledger.apply(event.offset, event.record)
         if not self.ledger.whole:
             return []  # ours are written after the checkpoint, so none of them is among these
-        match event.record if news else None:
-            case Hello() as hello if hello.n == self._hello_n:
-                return self._recognised(event.offset)
+        match event.record:
             case Trigger() as trigger:
                 own = trigger.n in self._own_triggers
                 self._own_triggers.discard(trigger.n)
                 if self.process is not None and self.ledger.is_epoch(event.offset + 1):
                     return self._triggered(event.offset + 1, own=own)
+            case _ if not news:
+                pass  # also of our own records the first one stands
+            case Hello() as hello if hello.n == self._hello_n:
+                return self._recognised(event.offset)
             case Assigned() as assigned if self.inputs.is_announced_by(assigned, self.process):
                 return self._assigned(event.offset)
             case CutReport() as report if report.process == self.process:

@@ -165,21 +165,20 @@ class Fold(LedgerState):
 
     def __init__(self, *, history: bool) -> None:
         super().__init__(history=history)
-        self.next: dict[int, tuple[LedgerRecord | None, dict[str, Any]]] = {}
+        self.next: dict[int, tuple[LedgerRecord | None, dict[str, Any], bool]] = {}
 
-    def apply(self, offset: int, record: LedgerRecord | None) -> None:
+    def apply(self, offset: int, record: LedgerRecord | None) -> bool:
         known = self.next.get(id(record))
         if known is None:
             memo: Memo = {}
             new = LedgerState.__new__(Fold)
             for name, value in vars(self).items():
                 new.__dict__[name] = {} if name == "next" else copy(value, memo)
-            LedgerState.apply(new, offset, record)
-            known = self.next[id(record)] = (
-                record,
-                new.__dict__,
-            )  # keeps the record alive, so its id stays its own
+            news = LedgerState.apply(new, offset, record)
+            # It keeps the record alive, so its id stays its own.
+            known = self.next[id(record)] = (record, new.__dict__, news)
         self.__dict__ = known[1]
+        return known[2]
 
     def shared(self) -> Fold:
         """The same fold, to be fed on its own."""
