@@ -390,6 +390,8 @@ class WorkerProtocol(Work):
     def _abort_open(
         self, above: int, upto: int, code: str, reason: str, culprit: str, *, captured: bool = False
     ) -> list[Action]:
+        if self.process is None:
+            return []  # who is nobody writes nothing; it is missed as it is
         among = self.ledger.snapshots if captured else self.ledger.open
         epochs = [e for e, view in sorted(among.items()) if above < e <= upto and view.failure is None]
         actions = self.open.abort(epochs, code, reason, culprit, process=self._me, next_n=self._next_n)

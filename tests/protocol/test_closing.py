@@ -17,7 +17,7 @@ from snapkafka.protocol.events import (
     RecordMet,
     StopAsked,
 )
-from snapkafka.protocol.records import Abort, ChannelRange, Closed, CutReport, TopicPartition
+from snapkafka.protocol.records import Abort, ChannelRange, Closed, CutReport, Dead, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .world import A, B, Process, Stored, World, records, settle
@@ -262,6 +262,21 @@ def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, pair: tuple[Proces
     assert (failure.code, failure.culprit) == ("marker-failed", "b[0]")
     assert failure.reason == "the marker for b[0] could not be sent: not allowed"
     assert world.snapshot(other).failure is None
+
+
+def test_r15_a_marker_that_cannot_be_sent_by_who_was_taken_for_dead_meanwhile_harms_nobody(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """It is told in the midst of a send of the app's: what is raised here the app would get."""
+    p, q = pair
+    p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    p.hold = True
+    world.append(Dead(n=5, dead=p.id))
+    p.catch_up()
+    assert p.machine.process is None, "else nothing is shown"
+    assert p.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed")) == []
 
 
 def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(

@@ -9,12 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from faust.types.tuples import PendingMessage
 
 from snapkafka.drivers.faust.outgoing import Outgoing
+from snapkafka.drivers.faust.riding import HEADERS
 from snapkafka.drivers.faust.stamps import Stamps
 from snapkafka.protocol.actions import Action, AppendToLedger, SendMarkers
+from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import CutTimed, EndsSeen, Event, Joined, LedgerRead
-from snapkafka.protocol.records import Closed, Dead, Hello, LedgerRecord, Trigger
+from snapkafka.protocol.records import Closed, Dead, Hello, LedgerRecord, TopicPartition, Trigger
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.wire import headers as wire
 
@@ -46,6 +49,7 @@ class Driver:
 
     def __init__(self, producer: Any = None) -> None:
         self.machine = WorkerProtocol()
+        self.absent = ""
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
         self.events = SimpleNamespace(cause=lambda: None)
@@ -308,3 +312,31 @@ async def test_what_entered_in_an_earlier_life_and_leaves_without_a_stamp_is_wai
     await driver.outgoing.send("t", b"k", b"v", 0, None, [(wire.HEADER, effect), ("theirs", b"1")])
     assert left == [[("theirs", b"1")]]
     assert not machine.earlier.busy[0].busy
+
+
+async def test_what_an_event_wrote_before_its_process_had_an_id_has_the_colour_of_the_event() -> None:
+    """The write waits in the buffer, the event is over, the process gets its id, cuts, and only then the write leaves:
+    in red it was missing in the table of a snapshot whose position lies behind its event."""
+    driver = Driver()
+    machine, event = driver.machine, Cause("agent", TopicPartition("in", 0), 0)
+    old = machine.process
+    assert old is not None
+    driver.append(Dead(n=9, dead=old))
+    assert machine.process is None, "else nothing is shown"
+    machine.event_started(event)
+    driver.events.cause = lambda: event
+    write = SimpleNamespace(message=PendingMessage(*[None] * len(PendingMessage._fields)))
+    driver.outgoing.put(write)
+    machine.event_ended(event)
+    driver.events.cause = lambda: None
+    hello = Hello(n=2, app="p")
+    driver.feed(Joined(hello=hello))
+    driver.append(hello)
+    born = machine.colours.epoch
+    epoch = driver.trigger("now")
+    assert machine.colours.epoch == epoch > born
+    assert driver.closed() == [], "a white effect has not left yet"
+    await driver.outgoing.send("t", b"k", b"v", 0, None, write.message[HEADERS])
+    await driver.settle()
+    assert [(stamp.marker, stamp.epoch) for stamp in driver.producer.log] == [(False, born), (True, epoch)]
+    assert driver.closed() == [epoch]

@@ -108,8 +108,9 @@ class Outgoing:
         self._put(fut)
 
     def _enter(self, fut: Any) -> None:
-        """The effect rides along until the message gets to `send`."""
-        if self._machine.process is not None:
+        """The effect rides along until the message gets to `send`: also where this process has no id yet, or none any
+        more. It may have one when the message leaves, and its event be over and done with."""
+        if not self._driver.absent:
             effect = self._entered()
             if effect is not None:
                 ride(fut, effect)
