@@ -151,7 +151,7 @@ def latest_of_apps(state: LedgerState) -> list[ProcessView]:
 
 def outputs_of(state: LedgerState) -> set[str]:
     """The topics that processes have written to, changelogs apart, as the snapshots so far tell."""
-    changelogs = {table.changelog for view in state.processes.values() for table in view.hello.tables}
+    changelogs = state.changelogs()
     written = {
         end.topic
         for snapshot in state.snapshots.values()

@@ -227,7 +227,7 @@ async def _ends(
 async def _marker_topics(
     admin: TopicAdmin, state: LedgerState, knowing: Collection[str], fields: dict[str, Any]
 ) -> tuple[str, ...]:
-    """The inputs whose every reader knows markers, none where the readers may not be seen."""
+    """The inputs whose every reader knows markers, none where these may not be seen; no changelogs (`markers_of`)."""
     try:
         async with asyncio.timeout(LOOK_S):
             groups = await admin.groups()
@@ -239,11 +239,8 @@ async def _marker_topics(
     if blind := [group.name for group in strangers if group.topics is None]:
         logger.info("what %s reads cannot be told: no markers will be sent", ", ".join(blind), extra=fields)
         return ()
-    return tuple(
-        sorted(
-            topic for topic in state.input_topics() if not any(topic in (g.topics or ()) for g in strangers)
-        )
-    )
+    topics = state.input_topics() - state.changelogs()
+    return tuple(sorted(topic for topic in topics if not any(topic in (g.topics or ()) for g in strangers)))
 
 
 def knows_markers(state: LedgerState, group: Group) -> bool:

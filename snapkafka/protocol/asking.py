@@ -41,9 +41,17 @@ class LedgerView:
         return self.paused_at is not None
 
     @property
-    def marker_topics(self) -> tuple[str, ...]:
+    def marker_topics(self) -> frozenset[str]:
         """Where markers may go, as the latest trigger says."""
-        return self.snapshots[max(self.snapshots)].trigger.marker_topics if self.snapshots else ()
+        return self.markers_of(self.snapshots[max(self.snapshots)]) if self.snapshots else frozenset()
+
+    def markers_of(self, snapshot: SnapshotView) -> frozenset[str]:
+        """Where the markers of a snapshot may go: into no changelog, whatever its trigger says.
+
+        Where one is the input of another app, the app of the table would wait in its next recovery for the record that a
+        marker's offset does not hold.
+        """
+        return frozenset(snapshot.trigger.marker_topics) - self.changelogs()
 
     def is_epoch(self, epoch: int) -> bool:
         """Is there a `Trigger` at `epoch` - 1, the first of its (id, attempt)? Else it is no epoch (R1, R2)."""
@@ -97,6 +105,10 @@ class LedgerView:
     def input_topics(self) -> set[str]:
         """Every topic that some living app named as an input."""
         return {source.topic for view in self.living() for source in view.hello.inputs}
+
+    def changelogs(self) -> set[str]:
+        """Every topic that some app has named as the changelog of a table."""
+        return {table.changelog for view in self.processes.values() for table in view.hello.tables}
 
     def captured(self, epoch: int) -> Captured:
         """The vector of offsets of a captured snapshot (see `captured.gather`)."""

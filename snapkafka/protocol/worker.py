@@ -236,7 +236,7 @@ class WorkerProtocol(Work):
             epoch
         )  # None: decided, and forgotten; the cut serves an older one
         if snapshot is not None and self.marks:
-            cut.marker_topics = frozenset(snapshot.trigger.marker_topics)
+            cut.marker_topics = self.ledger.markers_of(snapshot)
         tps = self.positions.inputs()
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
         return [turned, *closing.ask_markers(cut, self.colours), AppendToLedger(record=report), *asked]

@@ -264,6 +264,19 @@ def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, pair: tuple[Proces
     assert world.snapshot(other).failure is None
 
 
+def test_no_marker_goes_into_a_changelog(world: World, pair: tuple[Process, Process]) -> None:
+    """Whatever the trigger says: an earlier release names it where another app reads it."""
+    p, q = pair
+    changelog = TopicPartition("p-t-changelog", 0)
+    p.send(changelog)
+    p.send(B)
+    epoch = world.trigger(marker_topics=("a", "b", changelog.topic))
+    settle(p, q)
+    assert [record.marker for record in world.log(changelog)] == [False]
+    assert [record.marker for record in world.log(B)] == [False, True]
+    assert world.snapshot(epoch).captured_at is not None
+
+
 def test_r15_a_marker_that_cannot_be_sent_by_who_was_taken_for_dead_meanwhile_harms_nobody(
     world: World, pair: tuple[Process, Process]
 ) -> None:

@@ -106,6 +106,14 @@ async def test_markers_go_only_where_every_group_knows_them(
     assert trigger.marker_topics == marked
 
 
+async def test_no_marker_goes_into_a_changelog_though_somebody_reads_it() -> None:
+    """Its table's app would wait in its next recovery for the record that a marker's offset does not hold."""
+    shop = replace(SHOP, tables=(Table(name="stock", changelog="stock-changelog", partitions=2),))
+    reading = (*ORDERS, InputTopic(topic="stock-changelog", partitions=2))
+    trigger = await compose_trigger(FakeAdmin(), state_of(shop, Hello(n=2, app="reports", inputs=reading)))
+    assert trigger.marker_topics == ("orders",)
+
+
 def test_a_group_with_a_member_that_has_not_joined_does_not_know_markers() -> None:
     """In a roll-out one worker has snapkafka and the next does not yet."""
     half = FakeGroup("shop", frozenset({"orders"}), ("one", "two"))
