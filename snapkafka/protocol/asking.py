@@ -48,8 +48,8 @@ class LedgerView:
     def markers_of(self, snapshot: SnapshotView) -> frozenset[str]:
         """Where the markers of a snapshot may go: into no changelog, whatever its trigger says.
 
-        Where one is the input of another app, the app of the table would wait in its next recovery for the record that a
-        marker's offset does not hold.
+        Where one is the input of another app, the app of the table would wait in its next recovery for what a marker's
+        offset does not hold.
         """
         return frozenset(snapshot.trigger.marker_topics) - self.changelogs()
 
