@@ -117,7 +117,7 @@ def assemble(
         BadInputError: an invariant is no SQL; the state of the base has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
-    view = view_on(base, captured, view.bounds)
+    view = view_on(base, captured, view.bounds, triggered_ms=settings.ledger.triggered_ms)
     require_offsets(view, starts=view.starts)
     if base is not None:
         deltas.require_columns(base.parts)

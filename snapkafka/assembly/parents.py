@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from snapkafka.checks import CutView, LogBounds
+from snapkafka.checks.lasting import FOR_EVER_MS
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
@@ -76,11 +77,29 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
     return Base(parts=state_parts(store, parent), starts=starts, seams=_seams(parent, starts))
 
 
-def view_on(base: Base | None, captured: Captured, bounds: dict[TopicPartition, LogBounds] | None) -> CutView:
-    """A snapshot with the bounds of its log, and what of its changelogs `base` stands for."""
+def view_on(
+    base: Base | None,
+    captured: Captured,
+    bounds: dict[TopicPartition, LogBounds] | None,
+    *,
+    triggered_ms: int = 0,
+) -> CutView:
+    """A snapshot with the bounds of its log, and what of its changelogs `base` stands for.
+
+    Args:
+        triggered_ms: when the snapshot was triggered, milliseconds since 1970; 0: that is not known.
+    """
     if base is None:
         return CutView(captured, bounds)
-    return CutView(captured, bounds, base.starts, base.seams)
+    before_ms = base.parent.ledger.triggered_ms
+    between_ms = triggered_ms - before_ms if triggered_ms and before_ms else FOR_EVER_MS
+    aged = {
+        tp: replace(now, keeping=replace(now.keeping, since_parent_ms=now.keeping.age_ms + between_ms))
+        if tp in base.starts and now.keeping is not None
+        else now
+        for tp, now in (bounds or {}).items()
+    }
+    return CutView(captured, None if bounds is None else aged, base.starts, base.seams)
 
 
 def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolation: str) -> Iterator[str]:

@@ -16,7 +16,9 @@ supersede and then go themselves. Or the topic's settings tell: what is younger 
 nothing, so a cut younger than that is safe. Else it is unverifiable: compaction does what it is there for, and accuses
 nobody.
 
-Where a snapshot builds on a parent, all this is asked of its delta alone: the parent's state was proven before. Then
+Where a snapshot builds on a parent, all this is asked of its delta alone: the parent's state was proven before. But
+then a deletion in the delta counts: one that has gone itself leaves its key in the state, as the parent has it. So
+where offsets are missing, deletions must have stayed since the parent's cut, or nothing been compacted since. And
 there is a *seam* more: where the parent's state ended there still has to stand the record that it ended with. If
 another one stands there, the log was cut short and written on since (an election of a leader that lagged behind, a
 disk that was set back), and rows of the parent are of records that never were. That it goes on from there without
@@ -95,7 +97,12 @@ def judge(
                 Finding("state-expired" if _expired(view, tp) else "state-gone", *tp, start, a=start)
             )
         holes = _holes(view, tp, fact)
-        if holes == 0 or _too_young(view, tp):
+        if holes == 0:
+            continue
+        if _may_lack_deletions(view, tp):
+            findings.append(Finding("state-unproven", *tp, view.state_end(tp), a=holes))
+            continue
+        if _too_young(view, tp):
             continue
         if any(cut.sets for cut in view.changelogs[tp]) or not _deletions_stay(view, tp):
             findings.append(Finding("state-unproven", *tp, view.state_end(tp), a=holes))
@@ -145,6 +152,14 @@ def _expired(view: CutView, tp: TopicPartition) -> bool:
 def _too_young(view: CutView, tp: TopicPartition) -> bool:
     keeping = view.keeping(tp)
     return keeping is not None and keeping.uncompacted_ms >= keeping.age_ms + CLOCKS_MS
+
+
+def _may_lack_deletions(view: CutView, tp: TopicPartition) -> bool:
+    """May a deletion that was written since the parent's cut be gone?"""
+    keeping = view.keeping(tp)
+    if keeping is None or keeping.since_parent_ms is None:
+        return False
+    return max(keeping.tombstones_ms, keeping.uncompacted_ms) < keeping.since_parent_ms + CLOCKS_MS
 
 
 def _deletions_stay(view: CutView, tp: TopicPartition) -> bool:

@@ -46,7 +46,7 @@ def driver(caplog: pytest.LogCaptureFixture) -> FaustDriver:
     made = FaustDriver(SimpleNamespace(), Config(namespace="ns"))
     made.loop = SimpleNamespace(call_later=lambda *_: None, time=lambda: 0.0)
     made.recorder = SimpleNamespace(take=lambda item: None)  # type: ignore[assignment]
-    hello = Hello(n=1, app="shop", inputs=(InputTopic(topic="orders", partitions=1),))
+    hello = Hello(n=7, app="shop", inputs=(InputTopic(topic="orders", partitions=1),))
     made.scribe.take(FakeEntry(0, 1, Trigger(n=1, id="long ago")))
     made.scribe.take(FakeEntry(1, 2, Abort(n=2, epoch=1, code="ttl", reason="others have told")))
     made.feed(Joined(hello=hello))

@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly.parents import Base, find_base
+from snapkafka.assembly.parents import Base, find_base, view_on
 from snapkafka.checks import (
     CutView,
     Finding,
+    Keeping,
     LogBounds,
     LogRecord,
     ReadRange,
     reading_ranges,
     require_offsets,
 )
+from snapkafka.checks.lasting import FOR_EVER_MS
 from snapkafka.checks.state_checks import v3
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest, SettledEntry, dump
@@ -286,3 +288,21 @@ def test_v3_asks_for_the_delta_and_for_no_more() -> None:
     holed = v3(CutView(of, bounds, {HERE: 3}), delta[:2] + delta[3:])
     assert [(finding.kind, finding.a) for finding in holed] == [("state-unproven", 1)]
     assert {finding.kind for finding in v3(CutView(of, bounds), delta)} == {"state-gone"}
+
+
+def test_how_old_the_cut_of_the_parent_is_counts_where_it_stands_for_state() -> None:
+    keeping = Keeping(age_ms=5)
+    bounds = {HERE: LogBounds(start=0, end=20, topic_id="cd", keeping=keeping)}
+    of = captured("tuesday", 2, cut(8), parent="monday")
+
+    def since(base: Base | None, triggered_ms: int) -> int | None:
+        found = view_on(base, of, bounds, triggered_ms=triggered_ms).keeping(HERE)
+        assert found is not None
+        return found.since_parent_ms
+
+    ledger = dataclasses.replace(example().ledger, triggered_ms=100)
+    base = Base(parts=(dataclasses.replace(example(), ledger=ledger),), starts={HERE: 3})
+    assert since(None, 250) is None
+    assert since(base, 250) == 155
+    assert since(dataclasses.replace(base, starts={}), 250) is None
+    assert since(base, 0) == FOR_EVER_MS + 5, "nobody knows"

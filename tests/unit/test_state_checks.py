@@ -280,3 +280,27 @@ def test_what_is_held_of_a_parent_fills_no_hole_behind_it() -> None:
     table.keeping = None
     assert v3(delta(table, 1), table.log) == [Finding("state-unproven", *TP, 4, a=1)]
     assert v3(delta(table, 3), table.log) == []
+
+
+def test_v3_a_deletion_that_may_be_gone_from_a_delta_leaves_its_key_in_the_state() -> None:
+    """It was written after the parent's cut, and the cleaner has taken it since: the parent still has its key."""
+    table = table_of((1, "a", 0), (1, None, 0), (2, "b", 0), (3, "c", 0), (2, "d", 0))
+    table.compact(2, drop=False)
+    del table.log[0]  # in a later round
+    unproven = [Finding("state-unproven", *TP, 5, a=1)]
+    assert [record.offset for record in table.log] == [2, 3, 4], "else nothing is shown"
+    for since_parent_ms, tombstones_ms, uncompacted_ms, expected in (
+        (20 * HOUR, 24 * HOUR, 0, []),
+        (24 * HOUR, 24 * HOUR, 0, unproven),
+        (24 * HOUR, 24 * HOUR, 2 * HOUR, unproven),
+        (24 * HOUR, 24 * HOUR, 25 * HOUR, []),
+        (24 * HOUR, 25 * HOUR, 0, []),
+    ):
+        table.keeping = Keeping(
+            age_ms=HOUR,
+            tombstones_ms=tombstones_ms,
+            uncompacted_ms=uncompacted_ms,
+            since_parent_ms=since_parent_ms,
+        )
+        assert v3(delta(table, 1), table.log) == expected
+    assert v3(delta(table, 2), table.log) == [], "nothing is missing where the parent's state ends"
