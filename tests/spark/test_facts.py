@@ -93,3 +93,32 @@ def test_read_committed_ends_where_an_open_transaction_begins(
     # The record that was aborted, and the word that it was: the broker writes that after it has answered.
     wait_until("the transaction to be over", lambda: stable_end() > 10, timeout_s=20)
     assert stable_end() == 12
+
+
+@pytest.mark.parametrize(
+    ("environ", "options"),
+    [
+        ({}, {}),
+        (
+            {
+                "SNAPKAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+                "SNAPKAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
+                "SNAPKAFKA_SASL_USERNAME": "me",
+                "SNAPKAFKA_SASL_PASSWORD": 'a"b\\c',
+                "SNAPKAFKA_SSL_CAFILE": "/ca.pem",
+            },
+            {
+                "kafka.security.protocol": "SASL_SSL",
+                "kafka.sasl.mechanism": "SCRAM-SHA-512",
+                "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+                'username="me" password="a\\"b\\\\c";',
+                "kafka.ssl.truststore.type": "PEM",
+                "kafka.ssl.truststore.location": "/ca.pem",
+            },
+        ),
+    ],
+)
+def test_credentials_of_the_environment_go_to_spark_too(
+    environ: dict[str, str], options: dict[str, str]
+) -> None:
+    assert facts.kafka_options(environ) == options
