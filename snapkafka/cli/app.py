@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import runpy
 import sys
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from snapkafka import __version__, ops
 from snapkafka.errors import EXIT_NOT_GOOD
-from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.ops.listing import wall_ms
 
-from . import doctoring, querying, storing, watching
+from . import doctoring, querying, storing, switching, watching
 from .options import (
     AsJson,
     Avro,
@@ -30,20 +30,19 @@ from .options import (
     Unpickle,
     moment_ms,
     names_in,
-    whole_ms,
 )
 from .progress import job_log, progress_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run, who
 from .tables import (
     print_assembled,
-    print_checkpointed,
     print_details,
     print_list,
-    print_switched,
     print_triggered,
 )
 
 __all__ = ["app"]
+
+T = TypeVar("T")
 
 app = typer.Typer(
     name="snapkafka",
@@ -202,44 +201,32 @@ def assemble(
 ) -> None:
     """Make tables of captured snapshots with Spark, and verify them."""
 
-    def reading() -> ops.HowToRead:
-        return ops.HowToRead(
-            isolation=isolation,
-            sinks=sinks or (),
-            codecs=codecs or (),
-            unpickle=unpickle,
-            avro=avro or (),
-            schema_registry=schema_registry,
-            max_mb_s=max_mb_s,
+    def asked(verb: Callable[..., Coroutine[Any, Any, T]], **told: Any) -> Coroutine[Any, Any, T]:
+        return verb(
+            connect(bootstrap),
+            namespace,
+            snapshots,
+            storage=storage,
+            invariants=invariants or (),
+            parameters=parameters or (),
+            reading=ops.HowToRead(
+                isolation=isolation,
+                sinks=sinks or (),
+                codecs=codecs or (),
+                unpickle=unpickle,
+                avro=avro or (),
+                schema_registry=schema_registry,
+                max_mb_s=max_mb_s,
+            ),
+            **told,
         )
 
     if dry_run:
-        storing.tell_reading(
-            lambda: ops.plan_assembly(
-                connect(bootstrap),
-                namespace,
-                snapshots,
-                storage=storage,
-                invariants=invariants or (),
-                parameters=parameters or (),
-                reading=reading(),
-            ),
-            as_json=as_json,
-        )
+        storing.tell_reading(lambda: asked(ops.plan_assembly), as_json=as_json)
         return
     with job_log(told=not as_json) as log:
         found = run(
-            lambda: ops.assemble(
-                connect(bootstrap),
-                namespace,
-                snapshots,
-                storage=storage,
-                invariants=invariants or (),
-                parameters=parameters or (),
-                reading=reading(),
-                say=log.say,
-                progress=log.progress,
-            ),
+            lambda: asked(ops.assemble, say=log.say, progress=log.progress),
             as_json=as_json,
         )
     _tell(found, as_json=as_json)
@@ -365,60 +352,9 @@ def doctor(
         doctoring.examine(lambda: connect(bootstrap), namespace, assembly_within, as_json=as_json)
 
 
-@app.command(epilog=EXIT_STATUSES)
-def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """No snapshots until `resume`: every service obeys, none restarts."""
-    _tell_switched(run(lambda: ops.pause(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
-
-
-@app.command(epilog=EXIT_STATUSES)
-def resume(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """Snapshots again, after `pause`."""
-    _tell_switched(run(lambda: ops.resume(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
-
-
-@app.command(epilog=EXIT_STATUSES)
-def retire(
-    app_id: Annotated[str, typer.Option("--app", help="The app that is gone for good.")],
-    bootstrap: Bootstrap = None,
-    namespace: Namespace = "",
-    as_json: AsJson = False,
-) -> None:
-    """An app is gone for good: no snapshot waits for its inputs any more."""
-    found = run(lambda: ops.retire(connect(bootstrap), namespace, app_id), as_json=as_json)
-    _tell_switched(found, as_json=as_json)
-
-
-@app.command(epilog=EXIT_STATUSES)
-def checkpoint(
-    keep: Annotated[
-        float, typer.Option("--keep", min=0, help="What is younger than this many minutes stays as it is.")
-    ] = KEEP_MS / 60_000,
-    bootstrap: Bootstrap = None,
-    namespace: Namespace = "",
-    as_json: AsJson = False,
-) -> None:
-    """Trim the ledger: what still matters of its old records is written once more, and they are deleted."""
-    found = run(
-        lambda: ops.checkpoint(
-            connect(bootstrap), namespace, now_ms=wall_ms(), keep_ms=whole_ms(keep, 60_000, "--keep")
-        ),
-        as_json=as_json,
-    )
-    if as_json:
-        print_json(found)
-    else:
-        print_checkpointed(console, found)
-
-
+for of_namespace in (switching.pause, switching.resume, switching.retire, switching.checkpoint):
+    app.command(epilog=EXIT_STATUSES)(of_namespace)
 app.command(epilog=EXIT_STATUSES)(storing.prune)
-
-
-def _tell_switched(found: ops.Switched, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-    else:
-        print_switched(console, found)
 
 
 @app.command(

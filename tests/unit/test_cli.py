@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import __version__
 from snapkafka.cli import app as commands
-from snapkafka.cli import running
+from snapkafka.cli import running, switching
 from snapkafka.cli.tables import duration
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError, all_errors
 from snapkafka.protocol.records import CheckResult, Verdict
@@ -28,7 +28,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     for name in ("SNAPKAFKA_BOOTSTRAP", "SNAPKAFKA_NAMESPACE"):
         monkeypatch.delenv(name, raising=False)
     made = FakeCluster()
-    monkeypatch.setattr(commands, "connect", lambda bootstrap: made)
+    for module in (commands, switching):
+        monkeypatch.setattr(module, "connect", lambda bootstrap: made)
     return made
 
 

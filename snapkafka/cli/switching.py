@@ -1,0 +1,66 @@
+"""Commands for a namespace as a whole: snapshots on and off, an app that is gone for good, a ledger that is trimmed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from snapkafka import ops
+from snapkafka.ops.checkpointing import KEEP_MS
+from snapkafka.ops.listing import wall_ms
+
+from .options import AsJson, Bootstrap, Namespace, whole_ms
+from .running import connect, console, print_json, run
+from .tables import print_checkpointed, print_switched
+
+__all__ = ["checkpoint", "pause", "resume", "retire"]
+
+
+def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """No snapshots until `resume`: every service obeys, none restarts."""
+    _tell_switched(run(lambda: ops.pause(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
+
+
+def resume(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """Snapshots again, after `pause`."""
+    _tell_switched(run(lambda: ops.resume(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
+
+
+def retire(
+    app_id: Annotated[str, typer.Option("--app", help="The app that is gone for good.")],
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    as_json: AsJson = False,
+) -> None:
+    """An app is gone for good: no snapshot waits for its inputs any more."""
+    found = run(lambda: ops.retire(connect(bootstrap), namespace, app_id), as_json=as_json)
+    _tell_switched(found, as_json=as_json)
+
+
+def checkpoint(
+    keep: Annotated[
+        float, typer.Option("--keep", min=0, help="What is younger than this many minutes stays as it is.")
+    ] = KEEP_MS / 60_000,
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    as_json: AsJson = False,
+) -> None:
+    """Trim the ledger: what still matters of its old records is written once more, and they are deleted."""
+    found = run(
+        lambda: ops.checkpoint(
+            connect(bootstrap), namespace, now_ms=wall_ms(), keep_ms=whole_ms(keep, 60_000, "--keep")
+        ),
+        as_json=as_json,
+    )
+    if as_json:
+        print_json(found)
+    else:
+        print_checkpointed(console, found)
+
+
+def _tell_switched(found: ops.Switched, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+    else:
+        print_switched(console, found)
