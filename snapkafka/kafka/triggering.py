@@ -227,7 +227,7 @@ async def _ends(
 async def _marker_topics(
     admin: TopicAdmin, state: LedgerState, knowing: Collection[str], fields: dict[str, Any]
 ) -> tuple[str, ...]:
-    """The inputs whose every reader knows markers, none where these may not be seen; no changelogs (`markers_of`)."""
+    """The inputs whose every reader knows markers, none where these may not be seen; and no changelogs."""
     try:
         async with asyncio.timeout(LOOK_S):
             groups = await admin.groups()

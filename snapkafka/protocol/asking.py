@@ -43,15 +43,7 @@ class LedgerView:
     @property
     def marker_topics(self) -> frozenset[str]:
         """Where markers may go, as the latest trigger says."""
-        return self.markers_of(self.snapshots[max(self.snapshots)]) if self.snapshots else frozenset()
-
-    def markers_of(self, snapshot: SnapshotView) -> frozenset[str]:
-        """Where the markers of a snapshot may go: into no changelog, whatever its trigger says.
-
-        Where one is the input of another app, the app of the table would wait in its next recovery for what a marker's
-        offset does not hold.
-        """
-        return frozenset(snapshot.trigger.marker_topics) - self.changelogs()
+        return self.snapshots[max(self.snapshots)].markers if self.snapshots else frozenset()
 
     def is_epoch(self, epoch: int) -> bool:
         """Is there a `Trigger` at `epoch` - 1, the first of its (id, attempt)? Else it is no epoch (R1, R2)."""

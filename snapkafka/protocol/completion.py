@@ -243,6 +243,9 @@ class LedgerState(LedgerView):
                 app: frozenset(s.topic for view in hellos if view.hello.app == app for s in view.hello.inputs)
                 for app in {view.hello.app for view in hellos}
             },
+            # Where a changelog is the input of another app, the app of the table would wait in its next recovery for
+            # what a marker's offset does not hold.
+            markers=frozenset(record.marker_topics) - self.changelogs(),
         )
         self.by_id[key] = epoch
         self.snapshots[epoch] = self.open[epoch] = snapshot

@@ -98,6 +98,7 @@ class SnapshotView:
     left: frozenset[int]  # processes in scope that had left before the trigger
     expected: set[Input]
     apps: dict[str, frozenset[str]]  # in scope, with the topics that each reads
+    markers: frozenset[str] = frozenset()  # topics that markers may go to
     reports: dict[int, tuple[int, CutReport]] = field(default_factory=dict)
     closed: dict[int, tuple[int, Closed]] = field(default_factory=dict)
     supplements: dict[int, CutReport] = field(default_factory=dict)

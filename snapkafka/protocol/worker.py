@@ -232,11 +232,10 @@ class WorkerProtocol(Work):
             what = f"{self._name} still has work under way from before it was taken for dead"
             return [turned, *self._abort_open(previous, epoch, "contaminated", what, self._name)]
         self.open.cuts[epoch] = cut
-        snapshot = self.ledger.snapshots.get(
-            epoch
-        )  # None: decided, and forgotten; the cut serves an older one
+        # None: decided, and forgotten; the cut serves an older one.
+        snapshot = self.ledger.snapshots.get(epoch)
         if snapshot is not None and self.marks:
-            cut.marker_topics = self.ledger.markers_of(snapshot)
+            cut.marker_topics = snapshot.markers
         tps = self.positions.inputs()
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
         return [turned, *closing.ask_markers(cut, self.colours), AppendToLedger(record=report), *asked]
