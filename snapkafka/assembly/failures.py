@@ -69,9 +69,8 @@ def translate(error: Exception) -> SnapkafkaError | None:
         for sign, kind, told in _SIGNS:
             if sign in text:
                 lines = (line.strip() for line in text.splitlines() if sign in line)
-                line = min(
-                    lines, key=lambda line: line.index(sign)
-                )  # Spark's first lines tell where, not what
+                # Spark's first lines tell where it was, and begin with that.
+                line = min(lines, key=lambda line: line.index(sign))
                 return kind(f"{told}: {line[:200]}", hint=_HINTS.get(kind))
     return None
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from snapkafka.checks import CutView, LogBounds
-from snapkafka.checks.lasting import FOR_EVER_MS
+from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
@@ -91,15 +90,25 @@ def view_on(
     """
     if base is None:
         return CutView(captured, bounds)
-    before_ms = base.parent.ledger.triggered_ms
-    between_ms = triggered_ms - before_ms if triggered_ms and before_ms else FOR_EVER_MS
-    aged = {
-        tp: replace(now, keeping=replace(now.keeping, since_parent_ms=now.keeping.age_ms + between_ms))
-        if tp in base.starts and now.keeping is not None
-        else now
-        for tp, now in (bounds or {}).items()
-    }
-    return CutView(captured, None if bounds is None else aged, base.starts, base.seams)
+    known = bounds and {tp: _since_parent(base, tp, now, triggered_ms) for tp, now in bounds.items()}
+    return CutView(captured, known, base.starts, base.seams)
+
+
+def _since_parent(base: Base, tp: TopicPartition, now: LogBounds, triggered_ms: int) -> LogBounds:
+    """With what the broker has promised to keep of a changelog since the parent's cut; that is nothing where it is not
+    known what it promised then, or when that was."""
+    keeping, before_ms = now.keeping, base.parent.ledger.triggered_ms
+    if tp not in base.starts or keeping is None:
+        return now
+    since = Keeping(age_ms=keeping.age_ms)
+    then = next((item for item in base.parent.captured.retention if item.topic == tp.topic), None)
+    if then is not None and triggered_ms and before_ms:
+        since = Keeping(
+            age_ms=keeping.age_ms + triggered_ms - before_ms,
+            uncompacted_ms=min(keeping.uncompacted_ms, then.uncompacted_ms),
+            tombstones_ms=min(keeping.tombstones_ms, then.tombstones_ms),
+        )
+    return replace(now, keeping=replace(keeping, since_parent=since))
 
 
 def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolation: str) -> Iterator[str]:

@@ -24,7 +24,6 @@ from snapkafka.protocol.records import Retention, TopicPartition
 from .view import CutView, Keeping, LogBounds
 
 __all__ = [
-    "FOR_EVER_MS",
     "UNBOUNDED",
     "How",
     "Lasting",

@@ -157,9 +157,8 @@ def _too_young(view: CutView, tp: TopicPartition) -> bool:
 def _may_lack_deletions(view: CutView, tp: TopicPartition) -> bool:
     """May a deletion that was written since the parent's cut be gone?"""
     keeping = view.keeping(tp)
-    if keeping is None or keeping.since_parent_ms is None:
-        return False
-    return max(keeping.tombstones_ms, keeping.uncompacted_ms) < keeping.since_parent_ms + CLOCKS_MS
+    since = None if keeping is None else keeping.since_parent
+    return since is not None and max(since.tombstones_ms, since.uncompacted_ms) < since.age_ms + CLOCKS_MS
 
 
 def _deletions_stay(view: CutView, tp: TopicPartition) -> bool:

@@ -55,14 +55,14 @@ class Keeping:
 
     `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
     deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; None: none ever is for its age.
-    `since_parent_ms`: how old the cut of the parent is, where one stands for the state up to there; None: none does.
+    `since_parent`: the same since the cut of the parent, where one stands for the state up to there; None: none does.
     """
 
     age_ms: int
     uncompacted_ms: int = 0
     tombstones_ms: int = 0
     retained_ms: int | None = None
-    since_parent_ms: int | None = None
+    since_parent: Keeping | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,12 +21,11 @@ from snapkafka.checks import (
     reading_ranges,
     require_offsets,
 )
-from snapkafka.checks.lasting import FOR_EVER_MS
 from snapkafka.checks.state_checks import v3
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest, SettledEntry, dump
 from snapkafka.protocol.captured import Captured, ChangelogCut, SenderEnd
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import Retention, TopicPartition
 from snapkafka.store import LocalStore
 from tests.unit.test_manifest import example
 
@@ -290,19 +289,25 @@ def test_v3_asks_for_the_delta_and_for_no_more() -> None:
     assert {finding.kind for finding in v3(CutView(of, bounds), delta)} == {"state-gone"}
 
 
-def test_how_old_the_cut_of_the_parent_is_counts_where_it_stands_for_state() -> None:
-    keeping = Keeping(age_ms=5)
+def test_what_was_kept_since_the_cut_of_the_parent_is_asked_where_it_stands_for_state() -> None:
+    keeping = Keeping(age_ms=5, uncompacted_ms=30, tombstones_ms=60)
     bounds = {HERE: LogBounds(start=0, end=20, topic_id="cd", keeping=keeping)}
     of = captured("tuesday", 2, cut(8), parent="monday")
 
-    def since(base: Base | None, triggered_ms: int) -> int | None:
+    def since(base: Base | None, triggered_ms: int) -> Keeping | None:
         found = view_on(base, of, bounds, triggered_ms=triggered_ms).keeping(HERE)
         assert found is not None
-        return found.since_parent_ms
+        return found.since_parent
 
-    ledger = dataclasses.replace(example().ledger, triggered_ms=100)
-    base = Base(parts=(dataclasses.replace(example(), ledger=ledger),), starts={HERE: 3})
+    def base(then: tuple[Retention, ...]) -> Base:
+        ledger = dataclasses.replace(example().ledger, triggered_ms=100)
+        before = dataclasses.replace(captured("monday", 1, cut(3)), retention=then)
+        return Base(parts=(dataclasses.replace(example(), ledger=ledger, captured=before),), starts={HERE: 3})
+
+    promised = base((Retention(topic="c", uncompacted_ms=40, tombstones_ms=50, retained_ms=-1),))
     assert since(None, 250) is None
-    assert since(base, 250) == 155
-    assert since(dataclasses.replace(base, starts={}), 250) is None
-    assert since(base, 0) == FOR_EVER_MS + 5, "nobody knows"
+    assert since(promised, 250) == Keeping(age_ms=155, uncompacted_ms=30, tombstones_ms=50)
+    assert since(dataclasses.replace(promised, starts={}), 250) is None
+    for unknown in (since(promised, 0), since(base(()), 250)):
+        assert unknown == Keeping(age_ms=5), "nothing is promised by what nobody knows"
+    assert bounds[HERE].keeping == keeping

@@ -298,9 +298,10 @@ def test_v3_a_deletion_that_may_be_gone_from_a_delta_leaves_its_key_in_the_state
     ):
         table.keeping = Keeping(
             age_ms=HOUR,
-            tombstones_ms=tombstones_ms,
-            uncompacted_ms=uncompacted_ms,
-            since_parent_ms=since_parent_ms,
+            tombstones_ms=24 * HOUR,
+            since_parent=Keeping(
+                age_ms=since_parent_ms, tombstones_ms=tombstones_ms, uncompacted_ms=uncompacted_ms
+            ),
         )
         assert v3(delta(table, 1), table.log) == expected
     assert v3(delta(table, 2), table.log) == [], "nothing is missing where the parent's state ends"
