@@ -173,6 +173,7 @@ def causal(
     found = [violation for same in runs.values() for violation in _whole(truth, same, inside)]
     found += _channels(truth)
     found += _unread(truth, readers, (step for step in steps if inside[step.number]))
+    found += _unplaced(truth, readers, executions, inside)
     for step in steps:
         if inside[step.number]:
             for before in step.after:
@@ -264,6 +265,22 @@ def _unread(
                     yield Violation(
                         "channels", f"{_say(step)} is in the snapshot, and {tp} of app {app} is not"
                     )
+
+
+def _unplaced(
+    truth: _Truth,
+    readers: Mapping[str, Collection[str]],
+    executions: Iterable[Execution],
+    inside: Mapping[int, bool | None],
+) -> Iterator[Violation]:
+    """Of whatever has effects in the snapshot, the snapshot knows how far its input was read."""
+    apps = {cut.app for cut in truth.view.processes.values()} | {app for app, _ in truth.sources}
+    for execution in executions:
+        app, tp = execution.app, execution.tp
+        unknown = app in apps and app in readers.get(tp.topic, ()) and (app, tp) not in truth.sources
+        if unknown and any(inside[n] for n in execution.steps):
+            what = f"an effect of {_name(execution)} is in the snapshot, and its input is not"
+            yield Violation("channels", what)
 
 
 def _say(step: Step) -> str:

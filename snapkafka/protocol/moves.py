@@ -15,12 +15,12 @@ An input may change hands at any time. What keeps the cut whole:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .actions import AskStopped
 from .asking import LedgerView
 from .events import InputGiven, InputsGiven, StoppedSeen
-from .records import Assigned, ChangelogEnd, Closed, CutReport, LogEnd, Position, TopicPartition
+from .records import Assigned, ChangelogEnd, Closed, CutReport, LogEnd, Position, Table, TopicPartition
 
 __all__ = [
     "Inputs",
@@ -179,10 +179,16 @@ def ask_stopped(ledger: LedgerView, epoch: int, process: int | None) -> list[Ask
             app=app,
             asked_at=ledger.end - 1,
             inputs=tuple(sorted(tp for owner, tp in uncut if owner == app)),
-            tables=ledger.last_hello(app).tables,
+            tables=tuple(_as_large_as_known(ledger, app, table) for table in ledger.last_hello(app).tables),
         )
         for app in ledger.stopped_apps(epoch)
     ]
+
+
+def _as_large_as_known(ledger: LedgerView, app: str, table: Table) -> Table:
+    """Its changelog may have more partitions than when the app joined: those that came to somebody since count, too."""
+    known = (tp.partition + 1 for owner, tp in ledger.owners if owner == app and tp.topic == table.changelog)
+    return replace(table, partitions=max(table.partitions, *known, 0))
 
 
 def stopped(event: StoppedSeen, *, process: int, n: int) -> OpenSupplement:

@@ -27,6 +27,55 @@ def test_partitions_that_are_named_later_are_expected(world: World, pair: tuple[
     }
 
 
+def test_partitions_added_to_a_running_app_are_expected_when_their_reader_has_left(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R11: expected inputs: topics x partitions written in those `Hello`s, ..., and partitions first named later: also
+    before the trigger, by an `Assigned`. In [b-1] may lie messages and money of which nobody who lives speaks."""
+    p, q = pair
+    added = TopicPartition("b", 1)
+    other = Process(world, "q", inputs=(B,), assign=False)
+    other.give(added, generation=2)
+    q.give(B, generation=2)
+    other.feed(StopAsked())
+    epoch = world.trigger()
+    settle(p, q)
+    assert [str(w) for w in world.fold.waiting(epoch)] == [
+        f"the cut of input b[1] by process {other.id} of app q"
+    ]
+    q.give(B, added, generation=3)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert (added.topic, added.partition) in {
+        (c.topic, c.partition) for c in world.fold.captured(epoch).inputs
+    }
+
+
+def test_partitions_added_to_an_app_are_expected_when_it_is_stopped(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R11: ... stopped apps not retired; R10: the living process with the smallest id cuts them."""
+    p, q = pair
+    added = TopicPartition("b", 1)
+    q.give(B, added, generation=2)
+    q.feed(StopAsked())
+    epoch = world.trigger()
+    settle(p)
+    assert {w.partition for w in world.fold.waiting(epoch)} == {0, 1}
+
+
+def test_partitions_of_an_earlier_life_of_an_app_are_not_expected(world: World) -> None:
+    """A topic that was made anew with fewer partitions: whoever joined since has counted them."""
+    earlier = Process(world, "p", inputs=(A,))
+    earlier.give(A, TopicPartition("a", 1), generation=2)
+    earlier.feed(StopAsked())
+    again = Process(world, "p", inputs=(A,), assign=False)
+    again.give(A, generation=3)
+    epoch = world.trigger()
+    settle(again)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
 def test_while_paused_no_trigger_is_an_epoch(world: World, pair: tuple[Process, Process]) -> None:
     """R15: off switches: `pause`/`resume` (a ledger record, no restart)."""
     p, q = pair

@@ -18,6 +18,7 @@ from snapkafka.protocol.events import (
 from snapkafka.protocol.owners import Owner
 from snapkafka.protocol.records import (
     Abort,
+    Assigned,
     ChangelogEnd,
     Closed,
     CutReport,
@@ -384,6 +385,22 @@ def test_r10_inputs_of_an_app_that_never_had_any_given_are_cut_too(world: World)
     settle(q)
     (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
     assert (cut.position, cut.noted, cut.log_end) == (3, 3, 3)
+
+
+def test_r10_partitions_that_came_to_an_app_after_it_had_joined_are_cut_with_their_changelogs(
+    world: World,
+) -> None:
+    """R10: inputs of an app that is not running; R11: and partitions first named later."""
+    p = Process(world, "p", (A,))
+    added, changelog = TopicPartition("a", 1), TopicPartition("p-t-changelog", 1)
+    world.append(Assigned(process=p.id, n=100, generation=2, inputs=(A, added), changelogs=(changelog,)))
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert asked.inputs == (A, added)
+    assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=2),)
 
 
 def test_r11_of_two_cuts_of_one_input_the_first_counts(world: World) -> None:

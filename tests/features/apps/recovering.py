@@ -17,6 +17,7 @@ app = new_app(
     broker_commit_interval=COMMIT,
     broker_session_timeout=6.0,
     broker_heartbeat_interval=1.0,
+    consumer_metadata_max_age_ms=int(os.environ.get("FEATURES_METADATA_AGE_MS", "300000")),
 )
 SLEEP = float(os.environ["FEATURES_SLEEP"])
 #: An event takes its time where this is not said, or this file is there.
