@@ -2,22 +2,26 @@
 
 Of three apps (`busy_app`): one that counts and sends, one that only forwards, one whose events wait for something.
 
-Three workers stand side by side, each with a backlog and one partition of each topic, so that one core is the bound:
-without snapkafka, with it, and with a snapshot every second. One at a time may run, for a short turn (SIGSTOP and
-SIGCONT), and is measured from outside, by how fast its output grows: what the machine does to one, it does to all.
+Workers stand side by side, each with a backlog and one partition of each topic, so that one core is the bound: without
+snapkafka, with it, with a snapshot every second, and with it as its sources are, not compiled. One at a time may run,
+for a short turn (SIGSTOP and SIGCONT), and is measured from outside, by how fast its output grows: what the machine
+does to one, it does to all.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import psutil
 from aiokafka import AIOKafkaConsumer
@@ -31,6 +35,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure, p99
+from tests.compiling import compiled, compiler
 
 #: So many times each worker has so many turns of so many seconds. Between two pairs stands much work: Faust takes some
 #: thousand records in and then works them off, so in one turn a worker may do far more than in the next.
@@ -71,7 +76,7 @@ class Done(NamedTuple):
 
 def bench_throughput() -> list[Figure]:
     """Events per second of a busy worker with snapkafka and without, and with a snapshot every second."""
-    found = _pairs(Kind("count"))
+    found = _pairs(Kind("count"), plain=True)
     return [
         *found.figures("throughput", bars=(0.98, 0.97)),
         figure("header_bytes_mean", found.header_bytes, "bytes", of=statistics.mean, bar=26),
@@ -82,7 +87,7 @@ def bench_cut() -> list[Figure]:
     """How long a busy worker stands still for a cut, by its own clock."""
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder:
         place = broker.bootstrap, Path(folder), Kind("count")
-        with _Arm(*place, "cut", every_s=CUT_EVERY_S) as arm:
+        with Arm(*place, "cut", copy=compiled_copy(), every_s=CUT_EVERY_S) as arm:
             done = arm.turn(CUTS * CUT_EVERY_S)
             captured = arm.captured()
     assert len(captured) >= CUTS * 0.8, "too few snapshots: the figure says little"
@@ -116,6 +121,7 @@ class Found:
     """What the pairs of one kind of app have shown."""
 
     idle: list[float] = field(default_factory=list)
+    plain: list[float] = field(default_factory=list)
     every_second: list[float] = field(default_factory=list)
     cores: list[float] = field(default_factory=list)
     torn: list[float] = field(default_factory=list)
@@ -123,33 +129,38 @@ class Found:
 
     def figures(self, name: str, bars: tuple[float | None, float | None] = (None, None)) -> list[Figure]:
         """Events per second by those without snapkafka, and how much of a core the worker had."""
+        plain = [figure(f"{name}_ratio_idle_plain", self.plain, "ratio")] if self.plain else []
         return [
             figure(f"{name}_ratio_idle", self.idle, "ratio", bar=bars[0], at_most=False),
+            *plain,
             figure(f"{name}_ratio_every_second", self.every_second, "ratio", bar=bars[1], at_most=False),
             figure(f"{name}_worker_core", self.cores, "cores", bar=0.95, at_most=False),
         ]
 
 
-def _pairs(kind: Kind) -> Found:
-    found = Found()
+def _pairs(kind: Kind, *, plain: bool = False) -> Found:
+    """`plain`: and with snapkafka as its sources are, next to the compiled one."""
+    found, copy = Found(), compiled_copy()
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         place = broker.bootstrap, Path(folder), kind
-        without, idle, snapshots = arms = [
+        without, idle, snapshots, *others = arms = [
             stack.enter_context(arm)
             for arm in (
-                _Arm(*place, "without", install=False),
-                _Arm(*place, "idle"),
-                _Arm(*place, "snapshots", every_s=1.0),
+                Arm(*place, "without", install=False),
+                Arm(*place, "idle", copy=copy),
+                Arm(*place, "snapshots", copy=copy, every_s=1.0),
+                *([Arm(*place, "plain")] if plain else []),
             )
         ]
         for _ in range(PAIRS):
-            turns: dict[_Arm, list[Done]] = {arm: [] for arm in arms}
+            turns: dict[Arm, list[Done]] = {arm: [] for arm in arms}
             for number in range(TURNS):
                 first = number % len(arms)
                 for arm in arms[first:] + arms[:first]:
                     turns[arm].append(arm.turn())
             done = {arm: Done(*map(sum, zip(*of_one, strict=True))) for arm, of_one in turns.items()}
             found.idle.append(done[idle].per_second / done[without].per_second)
+            found.plain += [done[arm].per_second / done[without].per_second for arm in others]
             found.every_second.append(done[snapshots].per_second / done[without].per_second)
             found.cores += [of_one.cpu_s / of_one.seconds for of_one in done.values()]
         captured = snapshots.captured()
@@ -159,12 +170,13 @@ def _pairs(kind: Kind) -> Found:
     return found
 
 
-class _Arm:
+class Arm:
     """A worker that works off its backlog in its turns, and stands still in between.
 
     Args:
         folder: for logs.
         install: with snapkafka.
+        copy: the checkout that it runs from; None: this one.
         every_s: with a snapshot every so many seconds of its turns; None: with none.
     """
 
@@ -176,9 +188,11 @@ class _Arm:
         name: str,
         *,
         install: bool = True,
+        copy: Path | None = None,
         every_s: float | None = None,
     ) -> None:
         self.name = name
+        self._path = [str(copy)] if copy is not None else []
         self._bootstrap, self._kind = bootstrap, kind
         self._install, self._every_s = install, every_s
         self._app = f"busy-{name}"
@@ -188,7 +202,7 @@ class _Arm:
         self._observer: Observer
         self._worker: psutil.Process
 
-    def __enter__(self) -> _Arm:
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._start(stack)
             self._stack = stack.pop_all()
@@ -202,7 +216,7 @@ class _Arm:
             partitions=1,
             config={"cleanup.policy": "compact"},
         )
-        _backlog(self._bootstrap, f"{self._app}-in", self._kind.keys)
+        self._feed(stack, f"{self._app}-in")
         self._observer = stack.enter_context(observing(self._bootstrap, self._app))
         stack.callback(self._kill)
         env = {
@@ -210,6 +224,7 @@ class _Arm:
             "BUSY_KIND": self._kind.name,
             "BUSY_AT_ONCE": str(self._kind.at_once),
             "SNAPKAFKA": "on" if self._install else "off",
+            "PYTHONPATH": os.pathsep.join([*self._path, *filter(None, sys.path)]),
         }
         # With less to log, as by default, Faust has aiokafka log every record, for its spinner: a sixth of its work.
         self._system.start_worker(
@@ -223,6 +238,10 @@ class _Arm:
             system=self._system,
         )
         self._worker.send_signal(signal.SIGSTOP)
+
+    def _feed(self, stack: ExitStack, topic: str) -> None:
+        """It has something to do; what has to end goes onto the stack."""
+        _backlog(self._bootstrap, topic, self._kind.keys)
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
@@ -266,6 +285,15 @@ class _Arm:
 
 async def _trigger(observer: Observer) -> None:
     await observer.ledger.append(await compose_trigger(observer.admin, observer.state))
+
+
+@cache
+def compiled_copy() -> Path | None:
+    """A copy of the checkout in which what runs for every event is compiled; None where there is no C compiler."""
+    if compiler() is None:
+        print("    no C compiler: not compiled", file=sys.stderr)
+        return None
+    return compiled()
 
 
 def _torn_shares(captured: Sequence[SnapshotView]) -> list[float]:
