@@ -3,6 +3,9 @@
 Spark's parsers end with the first value that they have read, whatever stands behind it, and some are lax. So text is
 put into an object and into an array: a strict parser has to find the end of the object behind it, and the array has to
 have one element. What closes a bracket that it did not open closes only one of the two.
+
+Spark's variant has whole numbers of up to 38 digits, and makes doubles of longer ones. Where digits count (members and
+keys of sets: ids of 128 bits) such a number goes through it as a string that begins with a control character.
 """
 
 from __future__ import annotations
@@ -12,12 +15,20 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
-__all__ = ["is_json", "quoted", "text_of"]
+__all__ = ["is_json", "parsed", "quoted", "text_of", "unparsed"]
 
 #: Strings without escapes, as most keys are: valid JSON, and their content is what stands between the quotes.
 PLAIN_STRING: Final = r'\A"[^"\\\x00-\x1f]*"\z'
 #: As RFC 8259 has it.
 STRICT: Final = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+#: As many digits in a row are more than the variant holds.
+LONG: Final = r"[0-9]{39}"
+#: A string, or a whole number that is as long; nothing else begins where one of them could not. Possessive, so that no
+#: string is too long for it.
+STRING_OR_LONG: Final = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|(?<![0-9.eE+-])(-?[0-9]{39,}+)(?![.eE])'
+#: Such a number as a string; what stands before it as the variant writes it, too.
+MARK: Final = r"\u0001"
+MARKED: Final = r'"\\u0001(-?[0-9]{39,}+)"'
 #: The one field that is asked for: of what is not JSON Spark puts the text there.
 BAD: Final = "bad"
 
@@ -39,6 +50,21 @@ def text_of(content: Column) -> Column:
         .when(fn.ltrim(content).startswith('"'), string)
         .otherwise(content)
     )
+
+
+def parsed(content: Column) -> Column:
+    """JSON as a variant; long whole numbers are strings in it, which `unparsed` makes numbers again. Null: no JSON."""
+    # In JSON no control character stands as it is: after these two a number begins, after the first alone a string.
+    found = fn.regexp_replace(content, STRING_OR_LONG, "\x01$1\x02$2\x03")
+    without_strings = fn.replace(found, fn.lit("\x02\x03"), fn.lit(""))
+    opened = fn.replace(without_strings, fn.lit("\x01\x02"), fn.lit(f'"{MARK}'))
+    marked = fn.translate(opened, "\x03\x01", '"')
+    return fn.try_parse_json(fn.when(content.rlike(LONG), marked).otherwise(content))
+
+
+def unparsed(value: Column) -> Column:
+    """What was `parsed`, or a part of it, as JSON."""
+    return fn.regexp_replace(fn.to_json(value), MARKED, "$1")
 
 
 def quoted(text: Column) -> Column:

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from .codecs import CODECS, Decoding, decoded, form, key_and_value
+from .json_values import parsed, unparsed
 
 __all__ = ["CHANGES", "STATE_SCHEMA", "fold", "last_of_keys"]
 
@@ -136,8 +137,8 @@ def _sets(operations: DataFrame) -> DataFrame:
 def _changed(operations: DataFrame) -> DataFrame:
     """Operations as changes of members: `of` is the set (as JSON), `change` a member (null: the set itself) and whether
     it is gone. Of those that cannot be read `of` is null, of the others `key`, `value` and what they decode to."""
-    none, one = fn.array().cast("array<string>"), fn.when(fn.col("v").isNotNull(), fn.array(fn.to_json("v")))
-    kind = fn.col("kind")
+    v, kind = fn.col("v"), fn.col("kind")
+    none, one = fn.array().cast("array<string>"), fn.when(v.isNotNull(), fn.array(unparsed(v)))
     why = fn.coalesce("_key.why", fn.when(fn.col("_value.why").isNull(), "no operation of a set"))
     set_itself = fn.array(_change(fn.lit(None).cast("string"), gone=True))
     members = fn.concat(
@@ -146,11 +147,11 @@ def _changed(operations: DataFrame) -> DataFrame:
     )
     return (
         operations.where(fn.col("value").isNotNull())
-        .withColumns({"k": fn.try_parse_json("_key.json"), "v": fn.try_parse_json("_value.json")})
+        .withColumns({"k": parsed(fn.col("_key.json")), "v": parsed(fn.col("_value.json"))})
         .withColumns(
             {
                 "kind": fn.try_variant_get("k", "$[0]", "int"),
-                "of": fn.to_json(fn.try_variant_get("k", "$[1]", "variant")),
+                "of": unparsed(fn.try_variant_get("k", "$[1]", "variant")),
             }
         )
         .withColumns(
@@ -177,11 +178,7 @@ def _changed(operations: DataFrame) -> DataFrame:
 
 def _part(index: int) -> Column:
     """The members in a part of an update, as JSON each."""
-
-    def as_json(member: Column) -> Column:  # `to_json` itself would be given the index of the member as well
-        return fn.to_json(member)
-
-    return fn.transform(fn.try_variant_get("v", f"$[{index}]", "array<variant>"), as_json)
+    return fn.transform(fn.try_variant_get("v", f"$[{index}]", "array<variant>"), unparsed)
 
 
 def _change(member: Column, *, gone: bool) -> Column:
@@ -197,10 +194,10 @@ def _without_windows(changes: DataFrame) -> DataFrame:
     is_window = fn.col("window_start").isNotNull() & fn.col("window_end").isNotNull()
     no_window = fn.col("_key").withField("why", fn.lit("no window"))
     return (
-        changes.withColumn("pair", fn.when(readable, fn.try_parse_json("_key.json")))
+        changes.withColumn("pair", parsed(fn.when(readable, fn.col("_key.json"))))
         .withColumns(
             {
-                "inner": fn.to_json(fn.try_variant_get("pair", "$[0]", "variant")),
+                "inner": unparsed(fn.try_variant_get("pair", "$[0]", "variant")),
                 "window_start": fn.try_variant_get("pair", "$[1][0]", "double"),
                 "window_end": fn.try_variant_get("pair", "$[1][1]", "double"),
             }

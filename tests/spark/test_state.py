@@ -201,6 +201,27 @@ def test_the_bytes_of_a_set_are_one_operation_that_makes_it_anew(spark: SparkSes
         assert held(again) == expected
 
 
+def test_whole_numbers_of_any_length_keep_their_digits(spark: SparkSession) -> None:
+    """In sets and as their keys, beside those of a window, too: ids of 128 bits differ in digits that no double has."""
+    long = [10**38 - 1, 10**38, 10**38 + 1, 2**128 - 1, 2**128, -(2**128), -(2**128) - 1, 10**400]
+    nested: list[Any] = [("a", 2**128, ("b", 2**128 + 1)), f'x",{2**128},"\\', f"{2**128}", 1.5, 1e40, None]
+    with faust_sets() as (sets, written):
+        for member in [*long, *nested]:
+            for key in ("k", 2**128, 2**128 + 1, f'"{2**128}'):
+                sets[key].add(member)
+        sets[2**128].discard(2**128)
+        sets["k"].difference_update({10**38, nested[0]})
+        sets["bulk"].update({*long, *nested})
+        rows = folded(spark, written, sets=True)
+        assert rows_held(rows) == held(sets)
+    assert len(rows) == 5
+    assert all(row.value_raw == f"[{row.value},[]]".encode() for row in rows)
+    keys = [2**128, 2**128 + 1, ("a", -(2**128))]
+    windows = folded(spark, [(js((key, (10.0, 19.9))), js(1)) for key in keys], windowed=True)
+    found = [(row.key, row.window_start, row.window_end) for row in windows]
+    assert found == [(said(key), 10.0, 19.9) for key in keys]
+
+
 def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
