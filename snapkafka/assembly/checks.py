@@ -92,7 +92,8 @@ def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataF
         suspects = seqs.suspects(stamps, lookups)
         late = seqs.late(stamps, suspects)
         gaps = seqs.gaps(suspects, late)
-        parts += [out_of_order(late), missing_seqs(gaps), missing_in_flight(gaps, lookups)]
+        judged = seqs.with_only_state(gaps, stamps, lookups)
+        parts += [out_of_order(late), missing_seqs(judged), missing_in_flight(gaps, lookups)]
     if suspicion.red:
         parts.append(red_received(stamps, lookups))
     if suspicion.differs:

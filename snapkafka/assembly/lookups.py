@@ -68,13 +68,13 @@ CHANNELS: Final = (
     "sender bigint, sender_app string, receiver_app string, topic string, partition int, end bigint"
 )
 #: Per partition: below which offset everything white lies, and what of it a process that left before the trigger can
-#: have sent; whether it is a changelog and no input. Some input's reader has started what lies below `reach` or is in
-#: `above`; past `log_end` what was sent by a process that left counts as red. Of a changelog what lies in
-#: `[state_start, state_end)` is its state, and the parent's state ends with the record at `seam`. `place` is a number
-#: for it.
+#: have sent; up to where it is a changelog and no input (`CutView.only_state_below`). Some input's reader has started
+#: what lies below `reach` or is in `above`; past `log_end` what was sent by a process that left counts as red. Of a
+#: changelog what lies in `[state_start, state_end)` is its state, and the parent's state ends with the record at
+#: `seam`. `place` is a number for it.
 PLACES: Final = (
-    "topic string, partition int, place bigint, closed_end bigint, left_end bigint, only_state boolean, reach bigint, "
-    "above array<bigint>, log_end bigint, state_start bigint, state_end bigint, seam bigint"
+    "topic string, partition int, place bigint, closed_end bigint, left_end bigint, only_state_below bigint, "
+    "reach bigint, above array<bigint>, log_end bigint, state_start bigint, state_end bigint, seam bigint"
 )
 #: Last white records that have to be there.
 LAST: Final = "topic string, partition int, offset bigint, process bigint, seq bigint, app string"
@@ -333,7 +333,7 @@ class Lookups:
                     "place": place,
                     "closed_end": view.closed_end(tp),
                     "left_end": view.left_end(tp),
-                    "only_state": self.only_state(tp),
+                    "only_state_below": view.only_state_below(tp),
                     "reach": max((item["reach"] for item in started), default=0),
                     "above": sorted({offset for item in started for offset in item["above"]}),
                     "log_end": min((source.log_end for source in sources), default=None),

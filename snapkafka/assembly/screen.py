@@ -163,7 +163,7 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
         & (offset < fn.when(left, fn.col("closed_end")).otherwise(white_end))
         & (fn.col("seq") != fn.col("highest") + 1)
         & ~(
-            fn.col("only_state")
+            (offset <= fn.col("only_state_below"))
             & (fn.col("seq") > fn.col("highest"))
             & (fn.col("holes") >= fn.col("seq") - fn.col("highest") - 1)
             & ~fn.coalesce(some_failed, fn.lit(False))
@@ -190,9 +190,9 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
             _count(is_due).alias("due"),
             _count(later_cause).alias("later_cause"),
             _count(earlier_cause).alias("earlier_cause"),
-            _count(
-                fn.col("process").isNull() & (offset < fn.col("closed_end")) & ~fn.col("only_state")
-            ).alias("external"),
+            _count(fn.col("process").isNull() & _within(offset, "only_state_below", "closed_end")).alias(
+                "external"
+            ),
             _count(known & ~marker).alias("of_ours"),
             _count(fn.col("cause_offset").isNotNull()).alias("caused"),
             fn.min("offset").alias("first"),

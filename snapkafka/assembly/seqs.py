@@ -12,7 +12,7 @@ from snapkafka.checks import ReadRange
 
 from .lookups import Lookups
 
-__all__ = ["TP", "gaps", "late", "of_known", "stretch_of", "suspects", "with_highest"]
+__all__ = ["TP", "gaps", "late", "of_known", "stretch_of", "suspects", "with_highest", "with_only_state"]
 
 TP: Final = ("topic", "partition")
 EARLIER: Final = (Window.unboundedPreceding, -1)
@@ -97,7 +97,7 @@ def suspects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     """Records whose seq is not one more than the highest before it, below the end up to which seqs have to be whole.
 
     Columns of the stamps, and `highest`, `high_offset`, `holes`, `left`, `failed` (the seqs of failed sends between the
-    two), `only_state` (a changelog and no input).
+    two), `only_state_below` (see `Lookups.places`).
     """
     judged_end = fn.when(fn.col("left"), fn.col("closed_end")).otherwise(fn.col("white_end"))
     seq, highest = fn.col("seq"), fn.col("highest")
@@ -109,12 +109,12 @@ def suspects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
         .withColumn("failed", failed)
         # What compaction took from a changelog is for V3 to judge.
         .where(
-            ~fn.col("only_state")
+            (fn.col("offset") > fn.col("only_state_below"))
             | (seq <= highest)
             | (fn.col("holes") < seq - highest - 1)
             | (fn.size("failed") > 0)
         )
-        .select(*stamps.columns, "highest", "high_offset", "holes", "left", "failed", "only_state")
+        .select(*stamps.columns, "highest", "high_offset", "holes", "left", "failed", "only_state_below")
     )
 
 
@@ -148,3 +148,22 @@ def gaps(suspect: DataFrame, came_late: DataFrame) -> DataFrame:
         .withColumn("explained", fn.col("holes") >= fn.col("missing"))
         .withColumn("all_failed", fn.col("failures") == fn.col("missing"))
     )
+
+
+def with_only_state(found: DataFrame, stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """Adds to `gaps` whether all that an explained one misses is state and no more (`only_state`): no offset is missing
+    from `only_state_below` to the record behind. Gaps that reach across are few, one for a process and partition."""
+    offset, below = fn.col("offset"), fn.col("only_state_below")
+    if not lookups.view.inputs.keys() & lookups.view.changelogs.keys():
+        return found.withColumn("only_state", offset <= below)
+    across = found.where((fn.col("high_offset") < below) & (offset > below))
+    behind = across.select(*TP, "process", "only_state_below", offset.alias("behind"))
+    held = (
+        stamps.select(*TP, "offset")
+        .join(fn.broadcast(behind), list(TP))
+        .where((offset >= below) & (offset < fn.col("behind")))
+        .groupBy(*TP, "process", fn.col("behind").alias("offset"))
+        .agg(fn.count("*").alias("held"))
+    )
+    only_state = offset - below <= fn.coalesce("held", fn.lit(0))
+    return found.join(held, [*TP, "process", "offset"], "left").withColumn("only_state", only_state)

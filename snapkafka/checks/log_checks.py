@@ -34,14 +34,14 @@ def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     ]
     for tp, lines in log.items():
         findings += _late(view, tp, lines)
-        only_state = tp in view.changelogs and tp not in view.inputs
+        only_state_below = view.only_state_below(tp)
         for gap in _gaps(view, tp, lines):
             kind: str | None
             if gap.failed:
                 kind = "gap-failed"
             elif gap.explained:
                 # In a changelog older values of a key go by design: whether it is whole is for V3 to say.
-                kind = None if only_state else "gap-explained"
+                kind = None if _lies_below(only_state_below, gap, lines) else "gap-explained"
             else:
                 kind = "gap-left" if view.left(gap.record.process) else "gap"
             if kind is not None:
@@ -197,6 +197,12 @@ def _gaps(view: CutView, tp: TopicPartition, lines: list[LogRecord]) -> Iterator
                     yield _Gap(record, before[1].seq + 1, before[1].offset, holes >= len(missing), failed)
             if before is None or record.seq > before[1].seq:
                 before = (nth, record)
+
+
+def _lies_below(end: int, gap: _Gap, lines: list[LogRecord]) -> bool:
+    """Does all that an explained gap misses lie below `end`? No offset is missing from there to the record behind."""
+    held = sum(end <= line.offset < gap.record.offset for line in lines)
+    return gap.record.offset - end <= held
 
 
 # --- V4 -------------------------------------------------------------------------------------------------------------

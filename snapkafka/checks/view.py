@@ -25,6 +25,8 @@ __all__ = ["EXTERNAL", "CutView", "Keeping", "LogBounds", "LogRecord", "in_fligh
 
 #: The process of a record that none of ours wrote.
 EXTERNAL: Final = -1
+#: Past every offset.
+NO_END: Final = (1 << 63) - 1
 
 
 class LogRecord(NamedTuple):
@@ -136,6 +138,13 @@ class CutView:
     def state_end(self, tp: TopicPartition) -> int:
         """The state of a changelog partition is the fold of its white records below this."""
         return max((changelog.end for changelog in self.changelogs.get(tp, ())), default=0)
+
+    def only_state_below(self, tp: TopicPartition) -> int:
+        """Below this a partition is a changelog and no more, so what compaction took there is for V3 alone to judge: no
+        reader has anything to start there, and nothing is red that one could have received (R1). 0: it is none."""
+        if tp not in self.changelogs:
+            return 0
+        return min((min(source.position, source.low) for source in self.inputs.get(tp, ())), default=NO_END)
 
     @property
     def topics_read(self) -> set[str]:

@@ -75,6 +75,8 @@ def history(rng: random.Random, n: int) -> World:
     for i in range(rng.randint(1, 2)):
         _input(rng, world, TopicPartition(f"in{n}", i), n, living, left)
     _changelog(rng, world, TopicPartition(f"table{n}", 0), n, living[0])
+    if rng.random() < 0.3:
+        _read_by_another(rng, world, TopicPartition(f"table{n}", 0), n)
     world.records = [_caused(rng, world, record) for record in world.records]
     return world
 
@@ -200,6 +202,18 @@ def _changelog(rng: random.Random, world: World, tp: TopicPartition, n: int, pro
     )
 
 
+def _read_by_another(rng: random.Random, world: World, tp: TopicPartition, n: int) -> None:
+    """Another app reads a changelog, too."""
+    reader, end = n * 10 + 8, world.bounds[tp].end
+    red_from = min((r.offset for r in world.records if r.tp == tp and r.epoch >= EPOCH), default=end)
+    at = rng.randint(0, red_from)
+    agent = Position(agent="a", topic=tp.topic, partition=tp.partition, offset=at)
+    place: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition, "position": at, "noted": at}
+    ends: dict[str, Any] = {"low": rng.randint(0, at), "log_end": end, "receiver": reader, "agents": (agent,)}
+    world.processes.append(ProcessCut(process=reader, app=f"audit{n}"))
+    world.inputs.append(replace(world.inputs[0], app=f"audit{n}", **place, **ends))
+
+
 def _ends(world: World, tp: TopicPartition, lines: list[LogRecord], living: list[int]) -> None:
     for process in living:
         mine = [line for line in lines if line.process == process]
@@ -245,6 +259,13 @@ def _pick(rng: random.Random, world: World) -> int | None:
 def _vanish(rng: random.Random, world: World) -> None:
     if (i := _pick(rng, world)) is not None:
         del world.records[i]
+
+
+def _compact(rng: random.Random, world: World) -> None:
+    """What the cleaner leaves of a changelog, as far as it came."""
+    tp = TopicPartition(world.changelogs[0].topic, world.changelogs[0].partition)
+    end = rng.randint(0, world.bounds[tp].end)
+    world.records = [r for r in world.records if r.tp != tp or r.offset >= end or rng.random() < 0.5]
 
 
 def _recolour(rng: random.Random, world: World) -> None:
@@ -380,6 +401,7 @@ def _receive_what_was_late(rng: random.Random, world: World) -> None:
 DAMAGES = (
     _forge,
     _vanish,
+    _compact,
     _recolour,
     _swap,
     _repeat,

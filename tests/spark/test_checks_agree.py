@@ -20,11 +20,21 @@ from snapkafka.assembly.manifests import check_entries
 from snapkafka.assembly.screen import Suspicion, first_look
 from snapkafka.assembly.seqs import STRETCH, stretch_of, with_highest
 from snapkafka.assembly.session import having
-from snapkafka.checks import KINDS, CutView, Finding, LogRecord, ReadRange, log_checks, reading_ranges
+from snapkafka.checks import (
+    KINDS,
+    CutView,
+    Finding,
+    LogBounds,
+    LogRecord,
+    ReadRange,
+    log_checks,
+    reading_ranges,
+)
 from snapkafka.checks.state_checks import v3
 from snapkafka.checks.witness import Weight
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
+from tests.unit.little_log import shared_changelog
 
 from .simulated_logs import APART, consistent
 from .small_logs import EPOCH, World, captured, damage, history, together
@@ -79,6 +89,10 @@ _SEEN_AS = {
     **dict.fromkeys(("effect-of-later", "replayed"), "later_cause"),
     "effect-missing": "earlier_cause",
 }
+
+
+#: What `Suspicion.out_of_turn` stands for.
+_OF_SEQS = {kind for kind, rule in _SEEN_AS.items() if rule == "out_of_turn"}
 
 
 def _visible(view: CutView, records: list[LogRecord]) -> list[LogRecord]:
@@ -188,6 +202,44 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
             missed = {kind for kind in kinds if not getattr(suspicion, _SEEN_AS[kind])}
             assert not missed, by_kinds[kinds]
     assert covered == _FROM_RECORDS
+
+
+def _read_by_another(n: int, missing: Collection[int], lost: Collection[int] = ()) -> World:
+    """`little_log.shared_changelog` as a world."""
+    log, cut, _ = shared_changelog(*missing, lost=tuple(lost))
+    tp = TopicPartition(f"table{n}", 0)
+    named: dict[str, Any] = {"topic": tp.topic, "topic_id": ""}
+    return World(
+        records=[record._replace(topic=tp.topic) for record in log],
+        bounds={tp: LogBounds(start=0, end=10)},
+        processes=[*cut.processes] if n == 0 else [],
+        inputs=[replace(source, **named) for source in cut.inputs],
+        senders=[replace(end, topic=tp.topic) for end in cut.senders],
+        changelogs=[replace(end, **named) for end in cut.changelogs],
+    )
+
+
+@pytest.mark.spark
+def test_compaction_of_a_changelog_that_is_read_is_judged_as_on_lists(spark: SparkSession) -> None:
+    """Whatever is missing, with its offset and without. The first look sees nothing in what lies below all that its
+    reader needs, and counts no record of nobody there: none can be an effect of something red."""
+    rng = random.Random(3)
+    missing = [rng.sample(range(10), rng.randint(0, 6)) for _ in range(400)]
+    lost = [rng.choice([(), (), (rng.randint(1, 6),)]) for _ in missing]
+    world = together([_read_by_another(n, *both) for n, both in enumerate(zip(missing, lost, strict=True))])
+    expected = Counter(finding for finding in _found_in_lists(world) if finding.kind in _OF_SEQS)
+    stamps, lookups = _stamps(spark, world)
+    rows = in_spark.findings(stamps, lookups, Suspicion(out_of_turn=1)).collect()
+    assert Counter(Finding(*row) for row in rows) == expected
+    assert {finding.kind for finding in expected} == _OF_SEQS - {
+        "gap-failed",
+        "gap-left",
+        "disorder",
+        "duplicate",
+    }
+
+    below = first_look(*_stamps(spark, _read_by_another(0, (1, 2))))
+    assert (below.suspicion, below.external) == (Suspicion(), 2)
 
 
 @pytest.mark.spark

@@ -34,7 +34,7 @@ from snapkafka.checks.log_checks import left_late, v5
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol.captured import Captured, Recorded
 from snapkafka.protocol.records import Position, TopicPartition, TornEvent
-from tests.unit.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP
+from tests.unit.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, shared_changelog
 
 BOUNDS = {
     TP: LogBounds(start=0, end=7, topic_id="t1"),
@@ -102,6 +102,31 @@ def test_v1_gap_of_a_process_that_left() -> None:
 
 def test_v1_compaction_of_a_changelog_is_for_v3_to_judge() -> None:
     assert found([record for record in LOG if record[:3] != ("table", 0, 1)]) == []
+
+
+def read_by_another(*missing: int, lost: tuple[int, ...] = ()) -> list[tuple[str, int]]:
+    """Findings of a changelog that is an input, too."""
+    log, captured, bounds = shared_changelog(*missing, lost=lost)
+    return found(log, captured, bounds)
+
+
+def test_v1_compaction_below_what_a_reader_needs_is_for_v3_to_judge_too() -> None:
+    assert read_by_another() == read_by_another(1, 2) == []
+    assert read_by_another(2, 3) == [], "also where it shows in a record behind: nothing is missing from 4 on"
+    assert read_by_another(3, 5) == [("gap-explained", 6)], "it may be the one at 5 that is missing"
+
+
+def test_v1_what_may_be_red_or_in_flight_counts_as_in_any_input() -> None:
+    assert read_by_another(6) == [("gap-explained", 7)]
+    assert read_by_another(8) == [("gap-explained", 9), ("hole", 8)]
+
+
+def test_v1_a_loss_in_a_changelog_that_is_read_is_found_wherever_it_is() -> None:
+    """No offset is missing, so no compaction took it."""
+    assert read_by_another(lost=(2,)) == [("gap", 2)]
+    assert read_by_another(lost=(4,)) == [("gap", 6)]
+    assert read_by_another(3, lost=(4,)) == [("gap", 6)]
+    assert read_by_another(lost=(7,)) == [("gap", 9), ("incomplete", 9)]
 
 
 def test_v1_disorder() -> None:
