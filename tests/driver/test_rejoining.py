@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,20 @@ from snapkafka.config import Config
 from snapkafka.drivers.faust import scribe
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.kafka.reader import LedgerRecreatedError
+from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.checkpoint import take_checkpoint
-from snapkafka.protocol.records import Bye, Hello, LedgerRecord
+from snapkafka.protocol.events import StoppedSeen
+from snapkafka.protocol.records import (
+    Abort,
+    Bye,
+    CutReport,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    LogEnd,
+    Position,
+    Trigger,
+)
 from tests.fakes import FakeAdmin, FakeEntry, FakeLedger
 from tests.kafka.waiting import until
 
@@ -77,6 +90,82 @@ async def test_a_new_ledger_gets_nothing_before_it_is_open_and_nothing_that_was_
     await until(lambda: driver.machine.process is not None)
     assert [type(record) for record in ledger.written()] == [Bye, Hello]
     await driver.stop()
+
+
+OLD_TTL_MS = 300
+
+
+async def test_r12_the_timer_of_a_snapshot_runs_out_in_its_own_ledger_only() -> None:
+    """The first snapshot of the new ledger has the epoch of the last one of the old ledger, and all of its own time."""
+    driver, ledger = await joined()
+    old = ledger.put(Trigger(n=1, id="in the old one", ttl_ms=OLD_TTL_MS))
+    await until(lambda: driver.machine.ledger.end > old)
+    await make_anew(driver, ledger)
+    new = ledger.put(Trigger(n=2, id="in the new one", ttl_ms=60_000))
+    assert new == old, "or nothing is shown"
+    await asyncio.sleep(1.5 * OLD_TTL_MS / 1000)
+    assert not [record for record in ledger.written() if isinstance(record, Abort)]
+    await driver.stop()
+
+
+async def test_r10_what_was_asked_of_a_stopped_app_is_no_answer_in_another_ledger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It stands where it stood then, and a snapshot of the new ledger has the same epoch."""
+    asked, may_answer = [], asyncio.Event()
+
+    async def slowly(admin: Any, action: AskStopped) -> StoppedSeen:
+        asked.append(action)
+        await may_answer.wait()
+        return StoppedSeen(
+            epoch=action.epoch,
+            app=action.app,
+            asked_at=action.asked_at,
+            positions=tuple(Position(agent="*", topic=t, partition=p, offset=7) for t, p in action.inputs),
+            changelogs=(),
+            ends=tuple(LogEnd(topic=t, partition=p, end=9) for t, p in action.inputs),
+        )
+
+    monkeypatch.setattr("snapkafka.drivers.faust.driver.stopped_app", slowly)
+    driver, ledger = await joined()
+    stop_another_app(ledger)
+    ledger.put(Trigger(n=1, id="in the old one", ttl_ms=60_000))
+    await until(lambda: len(asked) == 1)
+    await make_anew(driver, ledger)
+    stop_another_app(ledger)
+    ledger.put(Trigger(n=2, id="in the new one", ttl_ms=60_000))
+    await until(lambda: len(asked) == 2)
+    assert asked[0].epoch == asked[1].epoch, "or nothing is shown"
+    may_answer.set()
+    await until(lambda: any(isinstance(record, CutReport) and record.app for record in ledger.written()))
+    await asyncio.sleep(0.05)
+    reports = [record for record in ledger.written() if isinstance(record, CutReport) and record.app]
+    assert len(reports) == 1, "the answer to the first question says nothing here"
+    await driver.stop()
+
+
+async def joined() -> tuple[Any, Remade]:
+    """A worker that has not been given its input yet, so that no snapshot is captured, and its ledger."""
+    driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
+    driver.recorder = SimpleNamespace(take=driver.append)
+    ledger = Remade()
+    ledger.may_open.set()
+    ledger.may_write.set()
+    await driver.start(ledger, FakeAdmin())
+    await driver.join(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
+    return driver, ledger
+
+
+async def make_anew(driver: Any, ledger: Remade) -> None:
+    """The ledger is deleted, and the worker has joined the next one."""
+    ledger.deleted = True
+    ledger.put(None)
+    await until(lambda: driver.metrics.ledger_recreated == 1 and driver.machine.process is not None)
+
+
+def stop_another_app(ledger: Remade) -> None:
+    hello = Hello(n=50, app="tills", inputs=(InputTopic(topic="t", partitions=1),))
+    ledger.put(Bye(process=ledger.put(hello), n=1))
 
 
 async def test_a_worker_joins_where_the_ledger_begins_with_a_checkpoint_and_again_where_it_missed_what_went(

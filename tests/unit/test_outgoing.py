@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,6 +71,9 @@ class Driver:
 
     def feed(self, event: Event) -> None:
         self.do(self.machine.handle(event))
+
+    def answering(self) -> Callable[[Event], None]:
+        return self.feed
 
     def do(self, actions: Sequence[Action]) -> None:
         for action in actions:

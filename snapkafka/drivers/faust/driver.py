@@ -13,7 +13,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -117,6 +117,17 @@ class FaustDriver:
         asked = self.tell(event)
         assert asked is None, "only what is about to be taken in asks for the ledger"
 
+    def answering(self) -> Callable[[Event], None]:
+        """Feeds the answer to what is asked for now, whenever it comes. In a ledger that was made anew meanwhile its
+        ids and epochs stand for something else, and it is dropped."""
+        asked_of = self.metrics.ledger_recreated
+
+        def answer(event: Event) -> None:
+            if asked_of == self.metrics.ledger_recreated:
+                self.feed(event)
+
+        return answer
+
     def tell(self, event: Event) -> ReadLedgerTo | None:
         """Tell the machine, do what it says; what must be awaited before the event counts is given back."""
         started = time.perf_counter_ns()
@@ -162,11 +173,12 @@ class FaustDriver:
                 case SendMarkers():
                     self.outgoing.send_markers(action)
                 case AskEnds():
-                    self.spawn(self._ask_ends(action))
+                    self.spawn(self._ask_ends(action, self.answering()))
                 case AskStopped():
-                    self.spawn(self._ask_stopped(action))
+                    self.spawn(self._ask_stopped(action, self.answering()))
                 case StartTimer():
-                    self.loop.call_later(action.ttl_ms / 1000, self.feed, TimerExpired(epoch=action.epoch))
+                    expired = TimerExpired(epoch=action.epoch)
+                    self.loop.call_later(action.ttl_ms / 1000, self.answering(), expired)
                 case SayHello():
                     logger.warning("snapkafka: joining again as a new process", extra=self.about())
                     self.spawn(self._say_hello(action.was))
@@ -290,9 +302,9 @@ class FaustDriver:
         self.feed(Joined(hello=self._hello))
         self.append(self._hello)
 
-    async def _ask_ends(self, action: AskEnds) -> None:
+    async def _ask_ends(self, action: AskEnds, answer: Callable[[Event], None]) -> None:
         ends = await self.admin.log_ends(action.tps)
-        self.feed(
+        answer(
             EndsSeen(
                 report=action.report,
                 ends=exact(
@@ -301,8 +313,8 @@ class FaustDriver:
             )
         )
 
-    async def _ask_stopped(self, action: AskStopped) -> None:
-        self.feed(await stopped_app(self.admin, action))
+    async def _ask_stopped(self, action: AskStopped, answer: Callable[[Event], None]) -> None:
+        answer(await stopped_app(self.admin, action))
 
     @property
     def participating(self) -> bool:

@@ -33,6 +33,7 @@ from .ways import Run, Way
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
+    from snapkafka.protocol.events import Event
 
     from .driver import FaustDriver
 
@@ -368,20 +369,13 @@ class Outgoing:
                     None,
                     [(wire.HEADER, body)],
                 )
-                future.add_done_callback(partial(self._marker_acked, tp, action.epoch))
+                future.add_done_callback(partial(_marker_acked, self._driver.answering(), tp, action.epoch))
             except BaseException as error:
                 machine.marker_unstamped(tp, seq)
                 if not isinstance(error, Exception):
                     raise
                 self._driver.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
         way.due.pop(0)
-
-    def _marker_acked(self, tp: TopicPartition, epoch: int, future: asyncio.Future[Any]) -> None:
-        if future.cancelled() or future.exception() is not None:
-            reason = "cancelled" if future.cancelled() else repr(future.exception())
-            self._driver.feed(MarkerFailed(epoch=epoch, tp=tp, reason=reason))
-        else:
-            self._driver.feed(MarkerSent(epoch=epoch, tp=tp, offset=future.result().offset))
 
     # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
 
@@ -400,6 +394,16 @@ class Outgoing:
                 await self._driver.waiting.changed()
             future = await self._append(way, effect, others, record)
         return await future
+
+
+def _marker_acked(
+    answer: Callable[[Event], None], tp: TopicPartition, epoch: int, future: asyncio.Future[Any]
+) -> None:
+    if future.cancelled() or future.exception() is not None:
+        reason = "cancelled" if future.cancelled() else repr(future.exception())
+        answer(MarkerFailed(epoch=epoch, tp=tp, reason=reason))
+    else:
+        answer(MarkerSent(epoch=epoch, tp=tp, offset=future.result().offset))
 
 
 def _outcome(future: asyncio.Future[Any]) -> tuple[int, str | None]:
