@@ -107,7 +107,11 @@ class InputGiven:
 
 @value
 class InputsGiven:
-    """A rebalance gave these inputs (all that the process has now), and this much of each changelog was recovered."""
+    """A rebalance gave these inputs (all that the process has now), and this much of each changelog was recovered.
+
+    It may come when events have started on them (R15): then a position may be one of any moment since they were given
+    of which it is true that nothing below is still to be started; of what has started the machine knows itself.
+    """
 
     generation: int
     inputs: tuple[InputGiven, ...]
@@ -116,7 +120,7 @@ class InputsGiven:
 
 @value
 class InputsTaken:
-    """A rebalance took all inputs away, until the next `InputsGiven`."""
+    """A rebalance took all inputs away. What starts before the next `InputsGiven` is of the inputs that it tells of."""
 
 
 @value

@@ -41,19 +41,25 @@ class Inputs:
         self.assigned = -1  # ledger offset of our latest Assigned
         self.tables: tuple[ChangelogEnd, ...] = ()  # as recovered with them
         self.given: InputsGiven | None = None
+        self.taken = False  # all were, and what came instead is not told yet
         self._given_n = -1
         self._ours: InputsGiven | None = None  # the assignment that is ours, once its Assigned is read
 
     @property
     def ready(self) -> bool:
         """Have the latest inputs been announced and the ledger read up to there?"""
-        return self.given is None or self._ours is self.given
+        return not self.taken and (self.given is None or self._ours is self.given)
+
+    @property
+    def announceable(self) -> bool:
+        """Is there something to announce? Not what was taken away."""
+        return not self.taken and self.given is not None
 
     def give(self, given: InputsGiven) -> None:
-        self.given, self.tables = given, ()
+        self.given, self.tables, self.taken = given, (), False
 
     def take(self) -> None:
-        self.tables = ()
+        self.tables, self.taken = (), True
 
     def lose(self) -> None:
         """It was given to an id that is void."""

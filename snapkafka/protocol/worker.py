@@ -266,8 +266,9 @@ class WorkerProtocol(Work):
     # -- inputs that come and go (R9, R10) --------------------------------------------------------------------
 
     def _inputs_given(self, event: InputsGiven) -> list[Action]:
+        if not self.inputs.taken:
+            self.positions.take()
         self.inputs.give(event)
-        self.positions.take()
         return [] if self.process is None else self._announce()
 
     def _announce(self) -> list[Action]:
@@ -277,6 +278,8 @@ class WorkerProtocol(Work):
         """R9: the ledger is read up to our `Assigned`: the inputs are ours, and we are as red as any of them was."""
         if self.inputs.announced(offset):
             self.earlier.recovered()
+        if self.inputs.taken:
+            return []  # it comes too late: they are not ours to read any more
         app = self.ledger.app_of(self._me)
         early = self.positions.give(self.inputs.ours(self.ledger, self._me))
         tps = self.positions.inputs()
@@ -325,7 +328,7 @@ class WorkerProtocol(Work):
         if self.ledger.highest_epoch > self.colours.epoch:
             self.colours.turn(self.ledger.highest_epoch)
         actions = [*(self._contaminated() if self.absent else []), *map(_timer, self.ledger.open.values())]
-        return actions if self.inputs.given is None else [*actions, *self._announce()]
+        return [*actions, *self._announce()] if self.inputs.announceable else actions
 
     def _new_life(self, *, recreated: bool = False) -> list[Action]:
         """Our id is void, because we read our own `Dead` (R12) or because the ledger is a new one: join again before

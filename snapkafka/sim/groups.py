@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from snapkafka.protocol.actions import AskStopped
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from .process import Process
     from .world import World
 
-__all__ = ["commit", "rebalance", "revoke", "stopped_app"]
+__all__ = ["commit", "rebalance", "revoke", "stopped_app", "tell"]
 
 
 def rebalance(world: World, app_name: str) -> None:
@@ -44,11 +45,13 @@ def rebalance(world: World, app_name: str) -> None:
 
 def revoke(world: World, process: Process) -> None:
     process.consumer = Consumer()
+    process.to_tell = None
     process.feed(InputsTaken())
 
 
 def give(world: World, process: Process, inputs: list[TopicPartition]) -> None:
-    """Recover the tables (R2 holds for their records too), and start where the group has committed."""
+    """Recover the tables (R2 holds for their records too), and start where the group has committed. Where that is the
+    broker may be late to tell."""
     app = process.app
     partitions = sorted({tp.partition for tp in inputs})
     memory: dict[int, Memory] = {}
@@ -58,29 +61,41 @@ def give(world: World, process: Process, inputs: list[TopicPartition]) -> None:
     process.consumer = Consumer(generation=world.generation[app.name])
     for tp in inputs:
         process.consumer.fetch[tp] = world.broker.committed.get((app.name, tp), 0)
-    process.feed(
-        InputsGiven(
-            generation=world.generation[app.name],
-            inputs=tuple(
-                InputGiven(
-                    tp=tp,
-                    agents=tuple(a.name for a in app.agents if a.topic == tp.topic),
-                    position=process.consumer.fetch[tp],
-                    replay_until=_replay_until(world, app.name, tp),
-                )
-                for tp in inputs
-            ),
-            changelogs=tuple(
-                ChangelogEnd(
-                    table="t",
-                    topic=app.changelog,
-                    partition=p,
-                    end=len(world.broker.log(TopicPartition(app.changelog, p))),
-                )
-                for p in partitions
-            ),
-        )
+    given = InputsGiven(
+        generation=world.generation[app.name],
+        inputs=tuple(
+            InputGiven(
+                tp=tp,
+                agents=tuple(a.name for a in app.agents if a.topic == tp.topic),
+                position=process.consumer.fetch[tp],
+                replay_until=_replay_until(world, app.name, tp),
+            )
+            for tp in inputs
+        ),
+        changelogs=tuple(
+            ChangelogEnd(
+                table="t",
+                topic=app.changelog,
+                partition=p,
+                end=len(world.broker.log(TopicPartition(app.changelog, p))),
+            )
+            for p in partitions
+        ),
     )
+    if world.chance("late-told"):
+        world.count("late_told")
+        process.to_tell = given
+    else:
+        process.feed(given)
+
+
+def tell(world: World, process: Process) -> None:
+    """The broker has told: what was recovered then, and what is committed by now."""
+    given, process.to_tell = process.to_tell, None
+    assert given is not None
+    committed = world.broker.committed
+    inputs = (replace(item, position=committed.get((process.app.name, item.tp), 0)) for item in given.inputs)
+    process.feed(replace(given, inputs=tuple(inputs)))
 
 
 def _recover(world: World, process: Process, partition: int) -> Memory:

@@ -79,8 +79,9 @@ def in_transactions(plan: Plan) -> Plan:
 
 
 def unanswered(plan: Plan) -> Plan:
-    """The ledger does not always answer in time, and nobody waits for it any longer (R15)."""
-    return replace(plan, faults={**plan.faults, "silent-ledger": 0.3, "impatient": 0.1})
+    """The ledger does not always answer in time, nor the broker that is asked where inputs start, and nobody waits for
+    them any longer (R15)."""
+    return replace(plan, faults={**plan.faults, "silent-ledger": 0.3, "late-told": 0.3, "impatient": 0.1})
 
 
 def disordered(plan: Plan) -> Plan:

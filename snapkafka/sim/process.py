@@ -28,6 +28,7 @@ from snapkafka.protocol.events import (
     CutTimed,
     EndsSeen,
     Event,
+    InputsGiven,
     Joined,
     LedgerRead,
     MarkerMet,
@@ -46,7 +47,7 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 
-from .groups import commit, stopped_app
+from .groups import commit, stopped_app, tell
 from .log import ABORTED, COMMITTED, OPEN, Stored
 from .plan import App
 from .running import Runner
@@ -74,6 +75,7 @@ class Process(Runner):
         self.missed: int | None = (
             None  # up to where the ledger should have been read, and did not answer (R15)
         )
+        self.to_tell: InputsGiven | None = None  # the broker has not said yet where these start
         self.impatient = False  # its inputs run, though nobody has been told of them
         self.paused = False
         self.connected = True
@@ -148,6 +150,8 @@ class Process(Runner):
             yield "ends", None
         if self.stopped:
             yield "stopped", None
+        if self.to_tell is not None:
+            yield "tell", None
         for tp, queue in self.outbox.items():
             if queue:
                 yield "append", tp
@@ -233,6 +237,9 @@ class Process(Runner):
             for tp in ask.tps
         )
         self.feed(EndsSeen(report=ask.report, ends=tuple(ends)))
+
+    def _tell(self, _: object) -> None:
+        tell(self.world, self)
 
     def _stopped(self, _: object) -> None:
         self.feed(stopped_app(self.world, self.stopped.popleft()))

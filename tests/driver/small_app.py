@@ -43,9 +43,10 @@ if BROKEN:
     async def fail(*_: Any) -> Any:
         fail_at_once()
 
-    from snapkafka.drivers.faust import seams
+    from snapkafka.drivers.faust import announcing, seams
 
-    setattr(seams, BROKEN, fail if asyncio.iscoroutinefunction(getattr(seams, BROKEN)) else fail_at_once)
+    place = seams if hasattr(seams, BROKEN) else announcing
+    setattr(place, BROKEN, fail if asyncio.iscoroutinefunction(getattr(place, BROKEN)) else fail_at_once)
 
 if BUG:
     from snapkafka.protocol.worker import WorkerProtocol

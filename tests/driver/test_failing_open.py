@@ -24,7 +24,8 @@ EVENTS = 100
     [
         ("connection_of", "failed to start"),
         ("hello_of", "failed to join"),
-        ("inputs_of", "failed to announce its inputs"),
+        ("committed", "failed to announce its inputs"),
+        ("assignment_of", "failed to announce its inputs"),
         ("watch_streams", "failed to sew itself to Faust"),
         ("Recorder", "failed to make its recorder"),
         ("Outgoing", "failed to sew itself to what Faust's _new_producer makes"),
@@ -55,10 +56,13 @@ def test_r15_a_broken_seam_stops_nothing_but_us(
             log = worker.log.read_text()
             assert log.count(f"snapkafka: {said}") == 1, worker.last_lines(40)
             assert "goes on without taking part" in log
-            if broken == "inputs_of":  # it has joined: a snapshot waits for its inputs, and says so
+            if broken in (
+                "committed",
+                "assignment_of",
+            ):  # it has joined: a snapshot fails, and says who it was
                 failure = observer.state.snapshots[take(observer, "s")].failure
                 assert failure is not None
-                assert "input" in failure.reason
+                assert failure.code == "contaminated"
             else:
                 assert not observer.state.processes
             system.check_alive()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import snapkafka
-from snapkafka.drivers.faust.seams import _start_positions
 from snapkafka.drivers.faust.transactions import Transactions
 
 TID = "app-0-1"
@@ -179,47 +178,3 @@ async def test_r15_classic_is_refused_where_nothing_can_be_marked(caplog: pytest
     assert "failed to start" in caplog.text
     assert "classic needs markers" in caplog.text
     assert not await driver.waiting.for_identity()
-
-
-class FakeConsumer:
-    """As Faust's right after an assignment: nothing is fetched, so aiokafka knows of no last stable offset yet. It can
-    be asked, and not be sought: to move it is Faust's."""
-
-    def __init__(self, app: Any) -> None:
-        self.app = app
-        self._thread = self
-
-    async def highwaters(self, *tps: str) -> dict[str, int | None]:
-        return dict.fromkeys(tps)
-
-    async def earliest_offsets(self, *tps: str) -> dict[str, int]:
-        return dict.fromkeys(tps, 2)
-
-    async def call_thread(self, ask: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-        return await ask(*args)
-
-    def _ensure_consumer(self) -> Any:
-        return self
-
-    async def committed(self, tp: str) -> int | None:
-        return {"b": 5}.get(tp)
-
-    async def end_offsets(self, tps: list[str]) -> dict[str, int]:
-        return dict.fromkeys(tps, 11)
-
-
-@pytest.mark.parametrize(("reset", "start"), [("latest", 11), ("earliest", 2)])
-async def test_r14_a_position_that_nobody_committed_is_where_the_reset_policy_says(
-    reset: str, start: int
-) -> None:
-    """The end of a log for a reader of what is committed is asked of the broker: Faust tells what its latest fetch saw,
-    and right after an assignment there was none."""
-    import faust
-
-    app = faust.App(
-        f"exactly-{reset}",
-        broker="kafka://127.0.0.1:1",
-        processing_guarantee="exactly_once",
-        consumer_auto_offset_reset=reset,
-    )
-    assert await _start_positions(FakeConsumer(app), ["a", "b"]) == {"a": start, "b": 5}

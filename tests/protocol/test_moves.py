@@ -8,12 +8,14 @@ from snapkafka.protocol import owners
 from snapkafka.protocol.actions import AppendToLedger, AskStopped
 from snapkafka.protocol.completion import Failure, Status
 from snapkafka.protocol.events import (
+    CameBack,
     InputGiven,
     InputsGiven,
     InputsTaken,
     MarkerFailed,
     StopAsked,
     StoppedSeen,
+    WentAbsent,
 )
 from snapkafka.protocol.owners import Owner
 from snapkafka.protocol.records import (
@@ -306,6 +308,67 @@ def test_r9_inputs_are_ready_when_the_ledger_has_been_read_up_to_them(world: Wor
     p.catch_up()
     ready.append(p.machine.inputs.ready)
     assert ready == [True, False, True]
+
+
+def test_r9_inputs_are_not_ready_from_when_they_are_taken_until_those_that_come_are_announced(
+    world: World,
+) -> None:
+    p = Process(world, "p", (A,))
+    ready = [p.machine.inputs.ready]
+    p.feed(InputsTaken())
+    p.catch_up()
+    ready.append(p.machine.inputs.ready)
+    p.give(A)
+    p.catch_up()
+    ready.append(p.machine.inputs.ready)
+    assert ready == [True, False, True]
+
+
+@pytest.mark.parametrize(("told", "position"), [(2, 4), (4, 4), (6, 6)])
+def test_r15_what_starts_before_the_inputs_are_told_of_is_of_them(
+    world: World, told: int, position: int
+) -> None:
+    """The driver could not tell in time where they start, and they went on. It tells a position of some moment since:
+    what has started by itself lies above, or all below the position is done."""
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    p.feed(InputsTaken())
+    p.feed(WentAbsent())
+    for offset in (2, 3):
+        p.end(p.start(A, offset))
+    given = InputGiven(tp=A, agents=("agent",), position=told)
+    p.feed(InputsGiven(generation=2, inputs=(given,), changelogs=()))
+    p.catch_up()
+    p.feed(CameBack())
+    epoch = world.trigger()
+    p.catch_up()
+    assert [(q.offset, q.replay_until) for q in world.snapshot(epoch).reports[p.id][1].positions] == [
+        (position, 0)
+    ]
+
+
+def test_r9_what_was_taken_away_is_not_ours_when_its_assigned_is_read(world: World) -> None:
+    """It was announced and taken away before the ledger was read so far: a cut names none of it."""
+    p = Process(world, "p", (A,), assign=False)
+    given = InputGiven(tp=A, agents=("agent",), position=0)
+    p.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+    p.feed(InputsTaken())
+    epoch = world.trigger()
+    p.catch_up()
+    assert world.snapshot(epoch).reports[p.id][1].positions == ()
+
+
+def test_r12_a_new_life_does_not_announce_what_was_taken_away(world: World) -> None:
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    before = len([record for record in world.ledger if isinstance(record, Assigned)])
+    p.feed(InputsTaken())
+    world.append(Dead(n=9, dead=p.id))
+    p.catch_up()
+    p.join()
+    p.catch_up()
+    assert p.machine.process is not None
+    assert len([record for record in world.ledger if isinstance(record, Assigned)]) == before
 
 
 def test_r10_a_replay_is_remembered_while_somebody_else_has_the_input(world: World) -> None:

@@ -86,8 +86,8 @@ def test_records_that_are_handed_out_after_later_ones_spoil_a_snapshot_and_it_sa
 
 
 def test_what_goes_on_without_an_answer_of_the_ledger_spoils_no_snapshot_that_counts() -> None:
-    """R4, R15. Red records are taken in though nobody could read of their trigger, and inputs run unannounced: what is
-    mixed by that is aborted by name."""
+    """R4, R15. Red records are taken in though nobody could read of their trigger, and inputs run unannounced, also
+    where it is not even known yet where they started: what is mixed by that is aborted by name."""
     counts: Counter[str] = Counter()
     for seed in range(UNANSWERED):
         outcome = run(seed, unanswered(make_plan(seed)))
@@ -95,6 +95,7 @@ def test_what_goes_on_without_an_answer_of_the_ledger_spoils_no_snapshot_that_co
         counts += outcome.counts
     assert counts["silent_ledgers"] > UNANSWERED // 3
     assert counts["unannounced"] > UNANSWERED // 3
+    assert counts["late_told"] > UNANSWERED // 3
     assert counts["failed: contaminated"] > UNANSWERED // 5
     assert counts["captured"] > UNANSWERED // 2
 

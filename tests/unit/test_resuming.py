@@ -158,7 +158,7 @@ async def test_what_is_taken_away_meanwhile_does_not_go_on(worker: Worker) -> No
 
 async def test_r15_who_takes_no_part_any_more_holds_no_input_that_is_taken_away(worker: Worker) -> None:
     """It stood down between the announcement and the flow; what it held must not go on when it is somebody else's."""
-    driver: Any = SimpleNamespace(resuming=worker.resuming, absent="failed to note an event")
+    driver: Any = SimpleNamespace(resuming=worker.resuming, announcing=None, absent="failed to note an event")
     worker.resuming.announced()
     worker.consumer.resume_partitions({INPUT})
     await _on_revoked(driver)()

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka.admin import KafkaTopicAdmin
@@ -67,6 +67,7 @@ from .waiting import Waiting
 if TYPE_CHECKING:
     from snapkafka.config import Config
 
+    from .announcing import Announcing
     from .outgoing import Outgoing
     from .recorder import Recorder
     from .resuming import Resuming
@@ -76,6 +77,8 @@ __all__ = ["FaustDriver"]
 logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
+
+GOES_ON: Final = "this worker goes on without taking part"
 
 
 class FaustDriver:
@@ -93,6 +96,7 @@ class FaustDriver:
         self.outgoing: Outgoing
         self.recorder: Recorder
         self.resuming: Resuming | None = None  # until there is a consumer
+        self.announcing: Announcing | None = None
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
         self.loop: Any = None  # until the app starts
@@ -207,9 +211,7 @@ class FaustDriver:
     # -- R15 --------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def failing_open(
-        self, what: str, *, for_good: bool = False, then: str = "this worker goes on without taking part"
-    ) -> Iterator[None]:
+    def failing_open(self, what: str, *, for_good: bool = False, then: str = GOES_ON) -> Iterator[None]:
         """What goes wrong here is ours; the host goes on, and snapshots fail by the name of what they miss.
 
         Args:
@@ -223,17 +225,18 @@ class FaustDriver:
             if for_good:
                 self.stand_down(what, error)
             else:
-                self._log_failed(what, error, then)
+                self.log_failed(what, error, then)
 
     def stand_down(self, what: str, error: Exception) -> None:
         """What the machine knows may be wrong from here on: it is nobody from now on, says nothing more, and is waited
         for in vain once. To be called while `error` is handled."""
         if not self.absent:
-            self._log_failed(what, error, "this worker goes on without taking part")
+            self.log_failed(what, error)
             self.absent = f"failed {what} ({error!r})"
             self.machine.process = None
 
-    def _log_failed(self, what: str, error: Exception, then: str) -> None:
+    def log_failed(self, what: str, error: Exception, then: str = GOES_ON) -> None:
+        """One line, with where it failed."""
         logger.error("snapkafka: failed %s (%r); %s", what, error, then, exc_info=True, extra=self.about())
 
     # -- life -------------------------------------------------------------------------------------------------

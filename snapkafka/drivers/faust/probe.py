@@ -94,7 +94,7 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "faust.transport.conductor:Conductor": ("_build_handler(tp, channels)",),
     "faust.transport.consumer:TransactionManager": ("_tps_to_transactional_ids",),
-    "faust.transport.drivers.aiokafka:AIOKafkaConsumerThread": ("_ensure_consumer", "call_thread"),
+    "faust.transport.drivers.aiokafka:AIOKafkaConsumerThread": ("_ensure_consumer", "thread_loop"),
     "faust.transport.drivers.aiokafka:Consumer": (
         "subscribe(topics)",
         "resume_partitions(tps)",
@@ -103,8 +103,6 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
         "_getmany(active_partitions, timeout)",
         "ack(message)",
         "assignment",
-        "earliest_offsets",
-        "highwaters",
         "transactions",
         "_gap",
         "_is_changelog_tp",
@@ -123,6 +121,7 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
     "faust.types:AgentT": (),
     "faust.types:StreamT": (),
     "faust.types.tuples:PendingMessage": ("headers",),
+    "aiokafka.consumer:AIOKafkaConsumer": ("committed", "end_offsets", "position"),
     "aiokafka.producer:AIOKafkaProducer": (
         "abort_transaction()",
         "commit_transaction()",

@@ -8,7 +8,7 @@
 | `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`transactions`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`incoming`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
-| `app.on_rebalance_complete` | `Assigned`: tables are recovered, the inputs are not resumed yet |
+| `app.on_rebalance_complete` | `Assigned`: tables are recovered, the inputs are not resumed yet (`announcing`) |
 | `resume_partitions`, `perform_seek`, `resume_flow`, `_getmany` of the consumer | the inputs go on last (`resuming`) |
 | `app.on_partitions_revoked` | inputs are taken away |
 | methods of `app.sensors` | events and tables (`sensors`) |
@@ -41,9 +41,10 @@ from snapkafka.errors import InstallError, SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
-from snapkafka.protocol.records import ChangelogEnd, Hello, InputTopic, Retention, Table, TopicPartition
+from snapkafka.protocol.events import InputsTaken
+from snapkafka.protocol.records import Hello, InputTopic, Retention, Table
 
+from .announcing import Announcing, internal_topics
 from .factories import wrap_factory
 from .incoming import Incoming
 from .looking import codec_name, codecs_of, copartitioned, expires_ms, of_sets, uncaptured
@@ -159,8 +160,8 @@ def connection_of(app: Any) -> Connection:
 
 
 def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
-    subscribe, resuming = consumer.subscribe, Resuming(consumer)
-    driver.resuming = resuming
+    subscribe, resuming, announcing = consumer.subscribe, Resuming(consumer), Announcing(driver, consumer)
+    driver.resuming, driver.announcing = resuming, announcing
 
     async def say_hello_then_subscribe(topics: Any) -> None:
         if driver.machine.process is None and not driver.absent:
@@ -174,11 +175,8 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go."""
         if driver.absent:
             return
-        with driver.failing_open("to announce its inputs"):
-            inputs = await inputs_of(driver, consumer)
-            driver.outgoing.attached.given([given.tp for given in inputs.inputs])
-            driver.feed(inputs)
-            await driver.waiting.for_inputs()
+        with driver.failing_open("to end a rebalance"):
+            await announcing.announce()
             if driver.outgoing.transactions is not None:
                 driver.outgoing.transactions.kept(consumer)
             resuming.announced()
@@ -209,6 +207,8 @@ def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     async def revoked(*args: Any, **kwargs: Any) -> None:
         if driver.resuming is not None:
             driver.resuming.taken_away()  # also where we take no part any more: it may hold some
+        if driver.announcing is not None:
+            driver.announcing.taken_away()
         if driver.absent:
             return
         with driver.failing_open("to note that its inputs are taken away", for_good=True):
@@ -224,7 +224,7 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
     app = driver.app
     tables = list(app.tables.values())
     changelogs = {table.changelog_topic_name for table in tables}
-    inputs = sorted(set(topics) - changelogs - _internal_topics(app))
+    inputs = sorted(set(topics) - changelogs - internal_topics(app))
     described = await _described(driver, [*inputs, *sorted(changelogs)])
     return Hello(
         n=0,
@@ -296,70 +296,3 @@ def _table(table: Any, described: Any) -> Table:
         windowed=table.window is not None,
         copartitioned=copartitioned(table),
     )
-
-
-def _internal_topics(app: Any) -> set[str]:
-    return {app.conf.reply_to, app._leader_assignor._leader_topic_name}
-
-
-async def inputs_of(driver: FaustDriver, consumer: Any) -> InputsGiven:
-    """The assignment as the protocol sees it: who reads each input, from where; how far each table was recovered."""
-    app = driver.app
-    internal = _internal_topics(app) | set(app.tables.changelog_topics)
-    active = sorted(tp for tp in consumer.assignment() if tp.topic not in internal)
-    start = await _start_positions(consumer, active)
-    await _bound_effects(driver, consumer, active)
-    recovery = app.tables.recovery
-    changelogs = [
-        ChangelogEnd(
-            table=table.name, topic=tp.topic, partition=tp.partition, end=recovery.active_highwaters[tp] + 1
-        )
-        for tp, table in recovery.tp_to_table.items()
-        if tp in recovery.active_tps
-    ]
-    return InputsGiven(
-        generation=app.consumer_generation_id,
-        inputs=tuple(
-            InputGiven(
-                tp=tp,
-                agents=driver.events.readers(tp),
-                position=start[tp],
-                replay_until=driver.tables.effects_until(tp),
-            )
-            for tp in (TopicPartition(*tp) for tp in active)
-        ),
-        changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
-    )
-
-
-async def _start_positions(consumer: Any, tps: list[Any]) -> dict[Any, int]:
-    """Where Faust will set the consumer to: the committed offsets; without one the reset policy holds.
-
-    They are asked for, and the consumer is left as it is: a seek by anybody else moves what Faust takes for read.
-    """
-    thread = consumer._thread
-    client = thread._ensure_consumer()
-    positions = await thread.call_thread(_committed, client, tps)
-    unknown = [tp for tp, position in positions.items() if position is None]
-    if unknown:
-        if consumer.app.conf.consumer_auto_offset_reset != "latest":
-            found = await consumer.earliest_offsets(*unknown)
-        elif in_transactions(consumer.app):  # Faust would tell what its latest fetch saw, if there was one
-            found = await thread.call_thread(client.end_offsets, unknown)
-        else:
-            found = await consumer.highwaters(*unknown)
-        positions.update({tp: offset or 0 for tp, offset in found.items()})
-    return {tp: position or 0 for tp, position in positions.items()}
-
-
-async def _bound_effects(driver: FaustDriver, consumer: Any, tps: list[Any]) -> None:
-    """R10, where a store holds what is not read again: its effects are of events that are in the inputs by now."""
-    unknown = driver.tables.to_bound(TopicPartition(*tp) for tp in tps)
-    if unknown:
-        thread = consumer._thread
-        ends = await thread.call_thread(thread._ensure_consumer().end_offsets, unknown)
-        driver.tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
-
-
-async def _committed(client: Any, tps: list[Any]) -> dict[Any, int | None]:
-    return dict(zip(tps, await asyncio.gather(*map(client.committed, tps)), strict=True))

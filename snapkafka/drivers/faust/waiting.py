@@ -27,6 +27,10 @@ logger = logging.getLogger("snapkafka")
 NO_ANSWER: Final = (
     "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part"
 )
+NO_POSITIONS: Final = (
+    "snapkafka: the broker did not tell within %.0f s where the inputs start; this worker goes on without taking part"
+    " until it does"
+)
 
 
 class Waiting:
@@ -110,20 +114,31 @@ class Waiting:
             return self._driver.machine.process is not None
         return await self._until(lambda: self._driver.machine.process is not None)
 
-    async def for_inputs(self) -> bool:
-        """R9: have the inputs just given been announced, and the ledger read up to there?"""
-        if await self._until(self._announced):
+    async def for_inputs(
+        self, *, asked: Callable[[], bool] = lambda: True, moved_on: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """R9: have the inputs just given been announced, and the ledger read up to there?
+
+        Args:
+            asked: has the broker told what had to be known of them before?
+            moved_on: were they taken away again? Then nothing is to be waited for.
+        """
+        if await self._until(lambda: moved_on() or self._announced(), asked):
             return True
-        self._miss(self._announced)
+        self.without_inputs()
         return False
+
+    def without_inputs(self) -> None:
+        """The inputs go on unannounced."""
+        self._miss(self._announced)
 
     def _announced(self) -> bool:
         return self._driver.machine.inputs.ready
 
-    async def _until(self, condition: Callable[[], bool]) -> bool:
+    async def _until(self, condition: Callable[[], bool], asked: Callable[[], bool] = lambda: True) -> bool:
         """Wait as long as there is patience (R15); does the condition hold?"""
         patience = self._patience.seconds(self._driver.loop.time())
-        if await self._within(patience, condition):
+        if await self._within(patience, condition, asked):
             self._patience.waited(self._driver.loop.time(), in_vain=False)
             return True
         if patience and self._patience.waited(self._driver.loop.time(), in_vain=True):
@@ -134,18 +149,26 @@ class Waiting:
             )
         return False
 
-    async def _within(self, seconds: float, condition: Callable[[], bool]) -> bool:
+    async def _within(
+        self, seconds: float, condition: Callable[[], bool], asked: Callable[[], bool] = lambda: True
+    ) -> bool:
         """Does the condition come to hold within so many seconds, at what the machine is told?"""
         until = self._driver.loop.time() + seconds
         while not condition():
             left = until - self._driver.loop.time()
             if left <= 0:
                 if seconds:
-                    logger.warning(NO_ANSWER, self._driver.ledger.topic, seconds, extra=self._driver.about())
+                    self._log_in_vain(seconds, asked())
                 return False
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.changed(), left)
         return True
+
+    def _log_in_vain(self, seconds: float, asked: bool) -> None:
+        if asked:
+            logger.warning(NO_ANSWER, self._driver.ledger.topic, seconds, extra=self._driver.about())
+        else:
+            logger.warning(NO_POSITIONS, seconds, extra=self._driver.about())
 
     def _miss(self, made_up_for: Callable[[], bool]) -> None:
         """The app goes on without an answer of the ledger that the machine should have had: until that is made up for,

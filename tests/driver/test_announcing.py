@@ -1,0 +1,301 @@
+"""R9, R15: what a worker was given is told before the inputs run, as far as the broker says it in time. No Faust, no
+broker: a consumer whose broker may be away, and a ledger in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from faust.types import TP
+
+from snapkafka.config import Config
+from snapkafka.drivers.faust import announcing, patience, seams, waiting
+from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.records import (
+    Abort,
+    Assigned,
+    CutReport,
+    Dead,
+    Hello,
+    InputTopic,
+    Position,
+    TopicPartition,
+    Trigger,
+)
+from tests.fakes import FakeAdmin, FakeLedger
+from tests.kafka.waiting import until
+
+IN = TP("in", 0)
+PATIENCE_S = 0.2
+#: Faust waited so long: more than there is patience for, on a machine that is busy.
+LONG_S = 4 * PATIENCE_S
+
+
+class Client:
+    """aiokafka's consumer. It settles where to start with an input when the broker is there, as `settle` says."""
+
+    def __init__(self) -> None:
+        self.there = asyncio.Event()
+        self.there.set()
+        self.commits: dict[Any, int] = {}
+        self.end = 0
+        self.failures = 0
+        self.tells = True
+        self._start: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def settle(self, start: int) -> None:
+        self._start.set_result(start)
+
+    async def committed(self, tp: Any) -> int | None:
+        await self.there.wait()
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("the coordinator is away")
+        return self.commits.get(tuple(tp))
+
+    async def position(self, tp: Any) -> int:
+        if not self.tells:
+            raise ConnectionError("no coordinator")
+        return await asyncio.shield(self._start)
+
+    async def end_offsets(self, tps: Iterable[Any]) -> dict[Any, int]:
+        await self.there.wait()
+        return dict.fromkeys(tps, self.end)
+
+
+class Thread:
+    """Of the consumer; here it is the same one."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.thread_loop = asyncio.get_running_loop()
+
+    def _ensure_consumer(self) -> Client:
+        return self.client
+
+
+class Consumer:
+    """Faust's, as far as it is sewn to."""
+
+    def __init__(self, app: Any) -> None:
+        self.app, self.client = app, Client()
+        self._thread = Thread(self.client)
+        self.resume_partitions = self.resume_flow = self.ack = lambda *args: True
+        self.perform_seek = self._getmany = self.subscribe = None
+
+    def assignment(self) -> set[Any]:
+        return {IN}
+
+
+class Signal:
+    """One of Faust's, with one receiver."""
+
+    def connect(self, receiver: Callable[..., Awaitable[None]], **_: Any) -> None:
+        self.send = receiver
+
+
+class Service:
+    """A worker that has joined; `given` is the end of a rebalance as Faust lives it, `revoked` the begin of one."""
+
+    def __init__(self, reset: str = "earliest") -> None:
+        recovery = SimpleNamespace(active_highwaters={}, tp_to_table={}, active_tps=set())
+        self.app = SimpleNamespace(
+            conf=SimpleNamespace(
+                consumer_auto_offset_reset=reset,
+                reply_to="replies",
+                processing_guarantee="at_least_once",
+            ),
+            tables=SimpleNamespace(changelog_topics=set(), recovery=recovery),
+            _leader_assignor=SimpleNamespace(_leader_topic_name="leader"),
+            consumer_generation_id=1,
+            on_rebalance_complete=Signal(),
+        )
+        self.driver = cast(Any, FaustDriver(app=self.app, config=Config(namespace="n")))
+        self.driver.recorder = SimpleNamespace(take=self.driver.append)
+        self.driver.outgoing = SimpleNamespace(
+            attached=SimpleNamespace(given=lambda inputs: None, taken_away=lambda: None), transactions=None
+        )
+        self.driver.events = SimpleNamespace(readers=lambda tp: ("agent",), taken_away=lambda: None)
+        self.ledger = Ledger()
+        self.consumer = Consumer(self.app)
+        seams._sew_consumer(self.driver, self.consumer)
+        self.revoked = seams._on_revoked(self.driver)
+
+    @property
+    def client(self) -> Client:
+        return self.consumer.client
+
+    async def join(self) -> None:
+        await self.driver.start(self.ledger, FakeAdmin(ends={TopicPartition("in", 0): 0}))
+        await self.driver.join(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
+
+    async def given(self) -> float:
+        """For so long Faust had to wait."""
+        started = time.monotonic()
+        await asyncio.wait_for(self.app.on_rebalance_complete.send(), timeout=20 * PATIENCE_S)
+        return time.monotonic() - started
+
+    async def rebalance(self) -> float:
+        await self.revoked()
+        self.app.consumer_generation_id += 1
+        return await self.given()
+
+    def runs(self, *offsets: int) -> None:
+        for offset in offsets:
+            event = Cause("agent", TopicPartition("in", 0), offset, 0)
+            self.driver.machine.event_started(event)
+            self.driver.machine.event_ended(event)
+
+    def said(self, kind: type) -> list[Any]:
+        return [entry.record for entry in self.ledger.entries if isinstance(entry.record, kind)]
+
+    async def back(self) -> None:
+        await until(lambda: not self.driver.machine.absent)
+
+    async def cut(self, name: str) -> tuple[Position, ...]:
+        """Where the worker stands, as a snapshot has it."""
+        epoch = self.ledger.put(Trigger(n=len(self.ledger.entries), id=name)) + 1
+        await until(lambda: epoch in {report.epoch for report in self.said(CutReport)})
+        (report,) = (report for report in self.said(CutReport) if report.epoch == epoch)
+        positions: tuple[Position, ...] = report.positions
+        return positions
+
+    async def fails(self, name: str) -> str:
+        epoch = self.ledger.put(Trigger(n=len(self.ledger.entries), id=name)) + 1
+        await until(lambda: epoch in {abort.epoch for abort in self.said(Abort)})
+        assert epoch not in {report.epoch for report in self.said(CutReport)}
+        return next(str(abort.code) for abort in self.said(Abort) if abort.epoch == epoch)
+
+
+class Ledger(FakeLedger):
+    ledger_id = 7
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (patience, waiting):
+        monkeypatch.setattr(module, "LEDGER_WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(announcing, "RETRY_S", 0.01)
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    made = Service()
+    await made.join()
+    yield made
+    made.client.there.set()
+    await made.driver.stop()
+
+
+def places(positions: Iterable[Position]) -> list[tuple[int, int]]:
+    return [(position.offset, position.replay_until) for position in positions]
+
+
+async def test_r15_faust_waits_for_positions_no_longer_than_for_the_ledger(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker does not tell what is committed. The inputs go on, snapshots fail by name, and when it tells, the
+    worker is back, with what has run meanwhile as done."""
+    service.client.commits[IN] = 3
+    service.client.there.clear()
+    assert await service.given() < LONG_S
+    assert "did not tell within" in caplog.text
+    service.runs(3, 4)
+    assert await service.fails("while nobody knows") == "contaminated"
+    assert not service.said(Assigned)
+
+    service.client.commits[IN] = 4  # Faust has committed since
+    service.client.there.set()
+    await service.back()
+    assert places(await service.cut("when it is known")) == [(5, 0)]
+    assert [given.inputs for given in service.said(Assigned)] == [(TopicPartition("in", 0),)]
+
+
+async def test_r15_it_does_not_wait_again_and_again_for_a_broker_that_tells_nothing(service: Service) -> None:
+    """Three times in vain, as for the ledger."""
+    service.client.there.clear()
+    waited = [await service.rebalance() for _ in range(4)]
+    assert min(waited[:3]) >= PATIENCE_S
+    assert waited[3] < PATIENCE_S / 2
+    service.client.settle(0)
+    service.client.there.set()
+    await service.back()
+    assert len(service.said(Assigned)) == 1, "of the latest assignment, and no other"
+
+
+async def test_r15_what_fails_is_asked_again(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    service.client.commits[IN] = 3
+    service.client.failures = 3
+    assert await service.given() < LONG_S
+    assert places(await service.cut("in time")) == [(3, 0)]
+    assert caplog.text.count("failed to announce its inputs") == 1
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+async def test_r14_without_a_commit_an_input_starts_where_the_consumer_starts(reset: str) -> None:
+    """It has settled that right after the assignment, and the log has grown since, or been trimmed."""
+    service = Service(reset)
+    await service.join()
+    service.client.settle(11)
+    service.client.end = 20
+    assert await service.given() < LONG_S
+    assert places(await service.cut("s")) == [(11, 0)]
+    await service.driver.stop()
+
+
+async def test_r15_a_partition_without_a_leader_is_waited_for_in_absence(service: Service) -> None:
+    """Nothing is committed, and where it starts is settled when it has a leader again: no other moment counts."""
+    assert await service.given() < LONG_S
+    assert await service.fails("without a leader") == "contaminated"
+    service.client.end = 20
+    service.client.settle(11)
+    await service.back()
+    assert places(await service.cut("with a leader")) == [(11, 0)]
+
+
+async def test_r15_where_the_consumer_does_not_tell_only_a_commit_does(service: Service) -> None:
+    """By what the broker says now it cannot be known where the consumer started a while ago."""
+    service.client.tells = False
+    service.client.end = 20
+    assert await service.given() < LONG_S
+    service.runs(12)
+    assert await service.fails("nothing is committed") == "contaminated"
+    service.client.commits[IN] = 13
+    await service.back()
+    assert places(await service.cut("something is")) == [(13, 0)]
+
+
+async def test_r9_what_is_taken_away_again_is_not_announced(service: Service) -> None:
+    """The next rebalance begins while the broker is asked: Faust is not kept, and this was no wait in vain."""
+    service.client.there.clear()
+    waits = asyncio.ensure_future(service.given())
+    await asyncio.sleep(PATIENCE_S / 4)
+    await service.revoked()
+    assert await waits < PATIENCE_S
+    assert not service.driver.machine.absent
+    service.client.commits[IN] = 5
+    service.client.there.set()
+    await service.rebalance()
+    assert [given.generation for given in service.said(Assigned)] == [2]
+    assert places(await service.cut("s")) == [(5, 0)]
+
+
+async def test_r9_a_new_life_announces_nothing_that_was_taken_away(service: Service) -> None:
+    """It is taken for dead while it is not known where its inputs start: what it had before is not what it has."""
+    service.client.commits[IN] = 3
+    await service.given()
+    service.client.there.clear()
+    await service.rebalance()
+    first = service.driver.machine.process
+    service.ledger.put(Dead(n=99, dead=first))
+    await until(lambda: service.driver.machine.process not in (None, first))
+    assert await service.fails("in the new life") == "contaminated"
+    service.client.there.set()
+    await service.back()
+    told = [(given.process, given.generation) for given in service.said(Assigned)]
+    assert told == [(first, 1), (service.driver.machine.process, 2)]
