@@ -239,10 +239,17 @@ def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, told:
     _few(pair)  # Faust commits where something was read
     view = _decided(pair.observer, epoch := _trigger(pair.observer, "after", 60_000), meanwhile=told.commit)
     assert view.failure is None, view.failure
+    wait_until("both workers to run their inputs", lambda: not _idle(told.trace, pair.ours), timeout_s=20)
     assert not _out_of_order(told.trace, pair.ours), "inputs went on before they were sought"
     pair.epochs.append(epoch)
     pair.ours.records = read_topics(pair.bootstrap, f"{pair.ours.id}-", pair.isolation)
     assert {finding.kind for finding in Judge(pair).findings(epoch)} <= {"replayed"}
+
+
+def _idle(trace: Path, side: Side) -> list[str]:
+    """Workers that were handed nothing since their latest rebalance."""
+    last = {worker.name: worker.read_text().splitlines()[-1:] for worker in trace.glob(f"{side.id}.*")}
+    return [name for name, line in last.items() if not line or line[0].startswith(REBALANCED)]
 
 
 def _out_of_order(trace: Path, side: Side) -> list[str]:
