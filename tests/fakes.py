@@ -126,6 +126,7 @@ class FakeAdmin:
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     times: dict[TopicPartition, int] = field(default_factory=dict)  # of every record of a partition
     known_groups: list[FakeGroup] = field(default_factory=list)
+    commits: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)  # by group
     topics: dict[str, FakeTopic] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # made on the topic itself
     may: FakeAccess = field(default_factory=FakeAccess)
@@ -180,6 +181,10 @@ class FakeAdmin:
     async def record_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         await self._answer()
         return {tp: self.times[tp] for tp in positions if tp in self.times}
+
+    async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
+        await self._answer()
+        return {tp: (offset, "") for tp, offset in self.commits.get(group, {}).items()}
 
     async def groups(self) -> list[FakeGroup]:
         await self._answer()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .records import Heard, LedgerRecord, Table, TopicPartition
+from .records import Heard, LedgerRecord, LogEnd, Table, TopicPartition
 from .value import value
 
 __all__ = [
@@ -61,14 +61,16 @@ class AskEnds:
 
 @value
 class AskStopped:
-    """Ask the broker where an app that does not run stands: the committed offsets of its group (where there is none,
-    what its reset policy means), the ends of its changelogs and of its inputs. It comes back as `StoppedSeen`."""
+    """Ask the broker where an app that does not run stands: the committed offsets of its group, the ends of its
+    changelogs and of its inputs. An input of which nothing is committed stands where `starts` says, else where its log
+    begins. It comes back as `StoppedSeen`."""
 
     epoch: int
     app: str
     asked_at: int
     inputs: tuple[TopicPartition, ...]
     tables: tuple[Table, ...]
+    starts: tuple[LogEnd, ...] = ()
 
 
 @value

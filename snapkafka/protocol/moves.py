@@ -174,7 +174,11 @@ def supplement(
 
 
 def ask_stopped(ledger: LedgerView, epoch: int, process: int | None) -> list[AskStopped]:
-    """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
+    """R10: inputs of an app that is not running are cut by the living process with the smallest id.
+
+    One that reads from the latest record starts at the end of its inputs, where nothing is committed. At the cut that
+    was where the trigger says (R1): whatever lies behind that may be red, and has to lie above the position.
+    """
     snapshot = ledger.open.get(epoch)
     if snapshot is None or process != min(snapshot.required, default=None):
         return []
@@ -186,6 +190,7 @@ def ask_stopped(ledger: LedgerView, epoch: int, process: int | None) -> list[Ask
             asked_at=ledger.end - 1,
             inputs=tuple(sorted(tp for owner, tp in uncut if owner == app)),
             tables=tuple(_as_large_as_known(ledger, app, table) for table in ledger.last_hello(app).tables),
+            starts=snapshot.trigger.ends if ledger.last_hello(app).reset == "latest" else (),
         )
         for app in ledger.stopped_apps(epoch)
     ]

@@ -76,7 +76,8 @@ class Hello:
     `was`: the id that it had until it was taken for dead, if it had work under way then (-1: none): what that id sent
     is only a part of what it did, so no snapshot that counts it among those that left can be proven. `uncaptured`: what
     of the app no snapshot holds, a sentence each. `mode`: "on", or "stamp" where it does not want to be asked for
-    snapshots yet. `retention`: of the changelogs of its tables, as far as it may read their settings.
+    snapshots yet. `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it
+    starts with an input of which nothing is committed, "earliest" or "latest" (empty: not told).
     """
 
     process: int = NOBODY
@@ -92,6 +93,7 @@ class Hello:
     uncaptured: tuple[str, ...] = ()
     mode: str = "on"
     retention: tuple[Retention, ...] = ()
+    reset: str = ""
 
 
 @value

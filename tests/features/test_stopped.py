@@ -114,3 +114,25 @@ def produce_to(bootstrap: str, tp: TopicPartition, count: int) -> int:
         producer.produce(tp.topic, b"{}", b"k%d" % (n % 7), partition=tp.partition, on_delivery=told)
     assert producer.flush(30) == 0
     return max(ends)
+
+
+def test_r10_an_app_that_reads_from_the_latest_record_is_cut_there(kafka: Broker, tmp_path: Path) -> None:
+    """It has committed nothing, and does not run: what lies in its input it will never read. What comes behind the
+    trigger it would have, and is in flight."""
+    with counting(kafka, tmp_path, {"FEATURES_SLEEP": "0"}) as run:
+        observer = run.observer
+        run.produce(BEFORE)
+        worker = run.start(commit="600", reset="latest")
+        start_another_app(run)
+        observer.wait_for_workers(run.system)
+        (mine,) = {view.process for view in observer.state.living() if view.hello.app == run.app}
+        run.wait_until("its inputs", lambda: bool(observer.state.processes[mine].inputs))
+        run.system.kill(worker)
+        run.bury({mine})
+        skipped = run.produce(COUNT)
+        assert run.committed == 0
+
+        captured = capture(observer, "without it")
+        cuts = {cut.partition: cut for cut in captured.inputs if cut.app == run.app}
+        assert {partition: cut.position for partition, cut in cuts.items()} == skipped
+        assert run.verdict(captured) == (Verdict.VERIFIED, {})

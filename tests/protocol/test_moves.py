@@ -25,6 +25,8 @@ from snapkafka.protocol.records import (
     Closed,
     CutReport,
     Dead,
+    Hello,
+    InputTopic,
     LogEnd,
     Position,
     Retire,
@@ -135,6 +137,21 @@ def test_r10_inputs_of_a_stopped_app_are_cut_by_the_smallest_id(world: World) ->
     assert cut.earlier == (p.id,), "who read it last"
     assert [report.heard for report in records(q, CutReport)] == ["ledger", "stopped"]
     assert [(c.app, c.end) for c in captured.changelogs if c.app == "p"] == [("p", 3)]
+
+
+@pytest.mark.parametrize(("reset", "starts"), [("latest", (7,)), ("earliest", ()), ("", ())])
+def test_r10_who_reads_from_the_latest_record_starts_where_the_trigger_says(
+    world: World, reset: str, starts: tuple[int, ...]
+) -> None:
+    """Behind the ends that the trigger names (R1) something may be red. Who does not tell is cut as before."""
+    q = Process(world, "q", (B,))
+    old = world.append(Hello(n=5, app="p", inputs=(InputTopic(topic="a", partitions=1),), reset=reset))
+    world.append(Dead(n=6, dead=old))
+    q.catch_up()
+    world.trigger(ends=(LogEnd(topic="a", partition=0, end=7),))
+    q.catch_up()
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert tuple(start.end for start in asked.starts) == starts
 
 
 def test_r10_what_was_asked_of_a_stopped_app_is_void_once_it_runs_again(world: World) -> None:

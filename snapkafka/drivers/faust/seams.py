@@ -237,6 +237,7 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         tables=tuple(_table(table, described) for table in tables),
         uncaptured=tuple(uncaptured(app, driver.recorder.agent)),
         retention=await _retention(driver, sorted(changelogs & described.keys())),
+        reset=app.conf.consumer_auto_offset_reset,
     )
 
 

@@ -14,9 +14,11 @@ ANY_AGENT = "*"
 
 
 async def stopped_app(admin: KafkaTopicAdmin, action: AskStopped) -> StoppedSeen:
-    """Ask the broker. An input without a committed position starts at the beginning of its log, Faust's default."""
-    committed = await admin.committed(action.app)
-    starts = await admin.log_starts(action.inputs)
+    """Ask the broker."""
+    committed = {tp: offset for tp, (offset, _) in (await admin.committed(action.app)).items()}
+    told = {TopicPartition(start.topic, start.partition): start.end for start in action.starts}
+    begins = await admin.log_starts(action.inputs)
+    positions = begins | told | committed
     changelogs = [
         (table.name, TopicPartition(table.changelog, partition))
         for table in action.tables
@@ -32,7 +34,7 @@ async def stopped_app(admin: KafkaTopicAdmin, action: AskStopped) -> StoppedSeen
                 agent=ANY_AGENT,
                 topic=tp.topic,
                 partition=tp.partition,
-                offset=committed[tp][0] if tp in committed else starts[tp],
+                offset=positions[tp],
             )
             for tp in action.inputs
         ),

@@ -18,6 +18,7 @@ app = new_app(
     broker_session_timeout=6.0,
     broker_heartbeat_interval=1.0,
     consumer_metadata_max_age_ms=int(os.environ.get("FEATURES_METADATA_AGE_MS", "300000")),
+    consumer_auto_offset_reset=os.environ.get("FEATURES_RESET", "earliest"),
 )
 SLEEP = float(os.environ["FEATURES_SLEEP"])
 #: An event takes its time where this is not said, or this file is there.
