@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -60,8 +61,8 @@ def test_says_first_what_it_will_fetch(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Setting up .venv with Python 3.")
     assert lines[1].split() == ["Things", "1", "MB", "about", "1", "s"]
-    assert "[1/1] Things: done in 0 s" in lines
-    assert lines[-1].startswith("ready after 0 s")
+    assert any(re.fullmatch(r"\[1/1\] Things: done in \d+ s", line) for line in lines)
+    assert re.match(r"ready after \d+ s", lines[-1])
 
 
 def test_what_is_here_is_not_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
