@@ -16,6 +16,8 @@ from pyspark.sql.types import StructType
 
 from snapkafka.wire import headers as wire
 
+from .big_endian import number
+
 __all__ = ["STAMPS_SCHEMA", "other_headers", "stamped", "stamps"]
 
 #: First byte (version and flags) and length of each kind of header.
@@ -40,7 +42,7 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
     """
     # Of several the last counts, as in Kafka's own lastHeader(): a copy that was carried along stands before it.
     from_the_end = fn.array_position(fn.reverse(fn.col("headers.key")), wire.HEADER).cast("int")
-    size, begins = fn.length("_header"), fn.substring("_header", 1, 3)
+    header, size, begins = fn.col("_header"), fn.length("_header"), fn.substring("_header", 1, 3)
     kinds = (
         (begins == fn.lit(bytes([byte]) + ledger_id.to_bytes(2, "big"))) & (size == length)
         for byte, length in (PLAIN, CAUSED, CAUSED_SHORT, MARKER)
@@ -56,8 +58,14 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
         records.withColumn(
             "_header", fn.try_element_at("headers", -fn.nullif(from_the_end, fn.lit(0)))["value"]
         )
-        # Reading a number is what takes the time: as many bytes as it can have at once.
-        .withColumns({"_first": _number(4, 8), "_second": _number(12, 7), "_cause": _number(19, 8)})
+        # As many bytes at once as a number can have.
+        .withColumns(
+            {
+                "_first": number(header, 4, 8),
+                "_second": number(header, 12, 7),
+                "_cause": number(header, 19, 8),
+            }
+        )
         .withColumn("_ours", fn.coalesce(belongs, fn.lit(False)))
         .select(
             *records.columns,
@@ -67,22 +75,23 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
             (ours & (size == wire.MARKER_BYTES)).alias("marker"),
             fn.when(caused, fn.shiftrightunsigned(cause, 48)).alias("cause_check"),
             fn.when(caused, _low(fn.shiftright(cause, 32), 16)).alias("cause_partition"),
-            fn.when(caused, fn.when(is_long, _number(23, 5)).otherwise(_low(cause, 32))).alias(
+            fn.when(caused, fn.when(is_long, number(header, 23, 5)).otherwise(_low(cause, 32))).alias(
                 "cause_offset"
             ),
-            fn.when(fn.col("key").isNotNull(), fn.xxhash64("key")).alias("key_hash"),
+            _key_hash().alias("key_hash"),
         )
     )
 
 
 def stamps(records: DataFrame) -> DataFrame:
-    """The light part of stamped records, for the checks: `STAMPS_SCHEMA`."""
+    """The light part of stamped records, for the checks: `STAMPS_SCHEMA`. The hash of the key need not be there."""
+    if "key_hash" not in records.columns:
+        records = records.withColumn("key_hash", _key_hash())
     return records.select(*StructType.fromDDL(STAMPS_SCHEMA).names)
 
 
-def _number(start: int, size: int) -> Column:
-    """The number in bytes `start`.. (from 1) of the header; of eight bytes the first bit is its sign."""
-    return fn.conv(fn.hex(fn.substring("_header", start, size)), 16, -10).cast("bigint")
+def _key_hash() -> Column:
+    return fn.when(fn.col("key").isNotNull(), fn.xxhash64("key"))
 
 
 def _low(number: Column, bits: int) -> Column:

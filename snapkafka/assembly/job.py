@@ -259,7 +259,8 @@ def _read(
     records = stamped(source, ledger_id=ledger_id(bytes.fromhex(settings.ledger.topic_id)))
     # Nobody looks at the other headers of a changelog.
     records = records.withColumn("headers", fn.when(fn.col("topic").isin(inputs), fn.col("headers")))
-    kept = (stamps(records) if light else records).persist(storage_level(_offsets(ranges)))
+    # Hardly anybody asks for the hash of a key: where keys are kept, `stamps` makes it.
+    kept = (stamps(records) if light else records.drop("key_hash")).persist(storage_level(_offsets(ranges)))
     try:
         with nullcontext() if meter is None else meter.reading(kept, _offsets(ranges)):
             yield kept

@@ -4,6 +4,8 @@ Spark's parsers end with the first value that they have read, whatever stands be
 put into an object and into an array: a strict parser has to find the end of the object behind it, and the array has to
 have one element. What closes a bracket that it did not open closes only one of the two.
 
+Two parsers take longer than all else that is done for a small value. So what most values are is told by its marks.
+
 Spark's variant has whole numbers of up to 38 digits, and makes doubles of longer ones. Where digits count (members and
 keys of sets: ids of 128 bits) such a number goes through it as a string that begins with a control character.
 """
@@ -15,10 +17,14 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
-__all__ = ["is_json", "parsed", "quoted", "text_of", "unparsed"]
+__all__ = ["is_json", "parsed", "plain", "quoted", "text_of", "unparsed"]
 
 #: Strings without escapes, as most keys are: valid JSON, and their content is what stands between the quotes.
 PLAIN_STRING: Final = r'\A"[^"\\\x00-\x1f]*"\z'
+#: What has no more bytes is held to `plain` before it is parsed.
+SMALL_MAX: Final = 4_096
+#: So many levels of objects and arrays `plain` knows.
+LEVELS: Final = 2
 #: As RFC 8259 has it.
 STRICT: Final = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 #: As many digits in a row are more than the variant holds.
@@ -33,13 +39,34 @@ MARKED: Final = r'"\\u0001(-?[0-9]{39,}+)"'
 BAD: Final = "bad"
 
 
+def plain(levels: int) -> str:
+    """What matches values of JSON without escapes, up to so many levels deep; not all of them. Nothing in it goes back
+    over what it has read (`*+`, `++`), so it takes as long as the text is.
+    """
+    space, string = r"[ \t\n\r]*+", r'"[^"\\\x00-\x1f]*+"'
+    number = r"-?+(?:0|[1-9][0-9]{0,300}+)(?:\.[0-9]{1,300}+)?+(?:[eE][+-]?+[0-9]{1,300}+)?+"
+    value = scalar = f"{string}|{number}|true|false|null"
+    for _ in range(levels):
+        one = f"{space}(?:{value}){space}"
+        member = f"{space}{string}{space}:{one}"
+        in_object = rf"\{{(?:{member}(?:,{member})*+|{space})\}}"
+        in_array = rf"\[(?:{one}(?:,{one})*+|{space})\]"
+        value = f"{scalar}|{in_object}|{in_array}"
+    return rf"\A{space}(?:{value}){space}\z"
+
+
 def is_json(text: Column) -> Column:
     """Is it one value of JSON, and nothing else? Null: no."""
     options = {**STRICT, "columnNameOfCorruptRecord": BAD}
     in_object = fn.from_json(fn.concat(fn.lit('{"":'), text, fn.lit("}")), f"{BAD} string", options)
     in_array = fn.json_array_length(fn.concat(fn.lit("["), text, fn.lit("]")))
     parsed = in_object[BAD].isNull() & fn.coalesce(in_array == 1, fn.lit(False))
-    return fn.when(text.isNull(), fn.lit(False)).when(_is_plain_string(text), fn.lit(True)).otherwise(parsed)
+    is_plain = (fn.octet_length(text) <= SMALL_MAX) & text.rlike(plain(LEVELS))
+    return (
+        fn.when(text.isNull(), fn.lit(False))
+        .when(_is_plain_string(text) | is_plain, fn.lit(True))
+        .otherwise(parsed)
+    )
 
 
 def text_of(content: Column) -> Column:

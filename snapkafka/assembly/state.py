@@ -36,6 +36,8 @@ DISCARD: Final = 2
 UPDATE: Final = 15
 #: A word has a bit for each of so many offsets: 2 to this.
 WORD: Final = 6
+#: Offsets have so many bits at most, so a place and a word make one number: what Spark looks up with the least work.
+OFFSET: Final = 48
 #: Words for so many offsets are sent to every executor, about a byte for each offset; with more the changes are sent
 #: to the words.
 SENT_MAX: Final = 200_000_000
@@ -80,18 +82,19 @@ def last_of_keys(changes: DataFrame, *, offsets: int) -> DataFrame:
     Args:
         offsets: how many changes there are, at most.
     """
-    word = fn.shiftright("offset", WORD)
+    place = fn.shiftleft(fn.col("place").cast("bigint"), OFFSET - WORD)
+    word = place.bitwiseOR(fn.shiftright("offset", WORD))
     bit = fn.expr(f"shiftleft(1L, cast(offset & {(1 << WORD) - 1} AS int))")
     words = (
         changes.groupBy("place", "key")
         .agg(fn.max("offset").alias("offset"))
-        .groupBy("place", word.alias("word"))
+        .groupBy(word.alias("word"))
         .agg(fn.bit_or(bit).alias("last"))
     )
     hinted = fn.broadcast(words) if offsets <= SENT_MAX else words.hint("shuffle_hash")
     return (
         changes.withColumn("word", word)
-        .join(hinted, ["place", "word"])
+        .join(hinted, "word")
         .where(fn.col("last").bitwiseAND(bit) != 0)
         .drop("word", "last")
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
+import re
 import zlib
 from base64 import b64encode
 from io import BytesIO
@@ -14,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from snapkafka.assembly.codecs import PLAIN, Decoding, decoded, key_and_value, normal_name
 from snapkafka.assembly.failures import translate
+from snapkafka.assembly.json_values import LEVELS, plain
 from snapkafka.assembly.lookups import local_frame
 from snapkafka.errors import DependencyMissingError
 
@@ -112,6 +115,57 @@ def test_json_is_what_python_takes_for_it_and_nothing_behind_it(spark: SparkSess
     assert 30 < wanted.count(None) < len(texts) / 2
     found = [why for _, why in read(spark, [(text.encode(), "json") for text in texts])]
     assert [text for text, one, other in zip(texts, found, wanted, strict=True) if one != other] == []
+
+
+def test_json_that_is_not_parsed_is_json(spark: SparkSession) -> None:
+    """Small values of a few levels are told by their marks: all of them and no others."""
+    rng = random.Random(8259)
+    marks = [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        '"',
+        "\\",
+        "0",
+        "1",
+        "-",
+        ".",
+        "e",
+        "+",
+        " ",
+        "\n",
+        "\x0b",
+        "a",
+        "null",
+    ]
+
+    def value(levels: int) -> object:
+        kind = rng.randrange(6 if levels else 4)
+        if kind >= 4:
+            some = [value(levels - 1) for _ in range(rng.randrange(4))]
+            return some if kind == 4 else {f"{rng.choice('aä}')}{n}": one for n, one in enumerate(some)}
+        return rng.choice((None, True, False, "", "a", "ä]", "{,", 0, -1, 10.5, -2e-7, 1e300, 123456789012))
+
+    texts = []
+    for _ in range(3000):
+        separators = rng.choice(((",", ":"), (", ", ": "), (" ,\n", "\t:\r ")))
+        text = json.dumps(value(rng.randrange(5)), ensure_ascii=False, separators=separators)
+        texts.append(text)
+        at = rng.randrange(len(text) + 1)  # and with one mark too many, too few, or another one
+        texts.append(text[:at] + rng.choice(["", *marks]) + text[at + rng.randrange(2) :])
+    texts.append(json.dumps({f"{n}": n for n in range(340)}))
+    texts.append(json.dumps([list(range(1000))]))
+    wanted = [told(text)[1] for text in texts]
+    assert 500 < wanted.count("value: not JSON") < len(texts) / 2
+    found = [why for _, why in read(spark, [(text.encode(), "json") for text in texts])]
+    assert [text for text, one, other in zip(texts, found, wanted, strict=True) if one != other] == []
+    simple = re.compile(plain(LEVELS).replace(r"\z", r"\Z"))  # Python's name for the end
+    matched = [why for text, why in zip(texts, wanted, strict=True) if simple.match(text)]
+    assert set(matched) == {None}
+    assert len(matched) > 1500, "else little is told by marks"
 
 
 def told(text: str) -> tuple[str | None, str | None]:
