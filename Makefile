@@ -5,7 +5,7 @@ READY := .venv/.ready
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format prove chaos bench oldest compiled mutation clean
+.PHONY: help setup demo test lint format prove chaos bench oldest mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,10 +52,6 @@ chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a s
 
 oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproject.toml allows (ARGS="tests/unit" picks some)
 	@.venv/oldest/bin/python -m pytest $(BESIDE) -m "not alone and not long" $(ARGS)
-
-compiled: $(READY)  ## compile what runs for every event, and run the tests of the Faust driver so (needs a C compiler; ARGS="..." picks some)
-	@$(VENV)/python -m tests.compiling build/compiled
-	@cd build/compiled && $(CURDIR)/$(PYTEST) $(BESIDE) -m "not alone and not long" $(or $(ARGS),tests/features tests/driver tests/kafka)
 
 mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (40 minutes; docs/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)

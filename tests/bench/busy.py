@@ -3,23 +3,19 @@
 Of three apps (`busy_app`): one that counts and sends, one that only forwards, one whose events wait for something.
 
 Workers stand side by side, each with a backlog and one partition of each topic, so that one core is the bound: without
-snapkafka, with it, with a snapshot every second, and with it as its sources are, not compiled. One at a time may run,
-for a short turn (SIGSTOP and SIGCONT), and is measured from outside, by how fast its output grows: what the machine
-does to one, it does to all.
+snapkafka, with it, and with a snapshot every second. One at a time may run, for a short turn (SIGSTOP and SIGCONT), and
+is measured from outside, by how fast its output grows: what the machine does to one, it does to all.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -35,11 +31,11 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure, p99
-from tests.compiling import compiled, compiler
 
-#: So many times each worker has so many turns of so many seconds. Between two pairs stands much work: Faust takes some
-#: thousand records in and then works them off, so in one turn a worker may do far more than in the next.
-PAIRS, TURNS, TURN_S = 10, 8, 2.0
+#: So many times each worker has so many turns of so many seconds. Short ones: a machine that others use, too, is faster
+#: and slower from one second to the next. Many: Faust takes some thousand records in and then works them off, so in one
+#: turn a worker may do more than in the next.
+PAIRS, TURNS, TURN_S = 10, 40, 0.4
 EVENTS: Final = 900_000
 #: So many events are worked off before anything is measured.
 WARM: Final = 5_000
@@ -76,7 +72,7 @@ class Done(NamedTuple):
 
 def bench_throughput() -> list[Figure]:
     """Events per second of a busy worker with snapkafka and without, and with a snapshot every second."""
-    found = _pairs(Kind("count"), plain=True)
+    found = _pairs(Kind("count"))
     return [
         *found.figures("throughput", bars=(0.98, 0.97)),
         figure("header_bytes_mean", found.header_bytes, "bytes", of=statistics.mean, bar=26),
@@ -87,7 +83,7 @@ def bench_cut() -> list[Figure]:
     """How long a busy worker stands still for a cut, by its own clock."""
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder:
         place = broker.bootstrap, Path(folder), Kind("count")
-        with Arm(*place, "cut", copy=compiled_copy(), every_s=CUT_EVERY_S) as arm:
+        with Arm(*place, "cut", every_s=CUT_EVERY_S) as arm:
             done = arm.turn(CUTS * CUT_EVERY_S)
             captured = arm.captured()
     assert len(captured) >= CUTS * 0.8, "too few snapshots: the figure says little"
@@ -121,7 +117,6 @@ class Found:
     """What the pairs of one kind of app have shown."""
 
     idle: list[float] = field(default_factory=list)
-    plain: list[float] = field(default_factory=list)
     every_second: list[float] = field(default_factory=list)
     cores: list[float] = field(default_factory=list)
     torn: list[float] = field(default_factory=list)
@@ -129,27 +124,23 @@ class Found:
 
     def figures(self, name: str, bars: tuple[float | None, float | None] = (None, None)) -> list[Figure]:
         """Events per second by those without snapkafka, and how much of a core the worker had."""
-        plain = [figure(f"{name}_ratio_idle_plain", self.plain, "ratio")] if self.plain else []
         return [
             figure(f"{name}_ratio_idle", self.idle, "ratio", bar=bars[0], at_most=False),
-            *plain,
             figure(f"{name}_ratio_every_second", self.every_second, "ratio", bar=bars[1], at_most=False),
             figure(f"{name}_worker_core", self.cores, "cores", bar=0.95, at_most=False),
         ]
 
 
-def _pairs(kind: Kind, *, plain: bool = False) -> Found:
-    """`plain`: and with snapkafka as its sources are, next to the compiled one."""
-    found, copy = Found(), compiled_copy()
+def _pairs(kind: Kind) -> Found:
+    found = Found()
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         place = broker.bootstrap, Path(folder), kind
-        without, idle, snapshots, *others = arms = [
+        without, idle, snapshots = arms = [
             stack.enter_context(arm)
             for arm in (
                 Arm(*place, "without", install=False),
-                Arm(*place, "idle", copy=copy),
-                Arm(*place, "snapshots", copy=copy, every_s=1.0),
-                *([Arm(*place, "plain")] if plain else []),
+                Arm(*place, "idle"),
+                Arm(*place, "snapshots", every_s=1.0),
             )
         ]
         for _ in range(PAIRS):
@@ -160,7 +151,6 @@ def _pairs(kind: Kind, *, plain: bool = False) -> Found:
                     turns[arm].append(arm.turn())
             done = {arm: Done(*map(sum, zip(*of_one, strict=True))) for arm, of_one in turns.items()}
             found.idle.append(done[idle].per_second / done[without].per_second)
-            found.plain += [done[arm].per_second / done[without].per_second for arm in others]
             found.every_second.append(done[snapshots].per_second / done[without].per_second)
             found.cores += [of_one.cpu_s / of_one.seconds for of_one in done.values()]
         captured = snapshots.captured()
@@ -176,7 +166,6 @@ class Arm:
     Args:
         folder: for logs.
         install: with snapkafka.
-        copy: the checkout that it runs from; None: this one.
         every_s: with a snapshot every so many seconds of its turns; None: with none.
     """
 
@@ -188,13 +177,12 @@ class Arm:
         name: str,
         *,
         install: bool = True,
-        copy: Path | None = None,
         every_s: float | None = None,
     ) -> None:
         self.name = name
-        self._path = [str(copy)] if copy is not None else []
         self._bootstrap, self._kind = bootstrap, kind
         self._install, self._every_s = install, every_s
+        self._ran_s = self._due_s = 0.0  # in its turns so far; when its next snapshot is due
         self._app = f"busy-{name}"
         self._out = TopicPartition(f"{self._app}-out", 0)
         self._system = System(bootstrap=bootstrap, namespace=self._app, folder=folder)
@@ -224,7 +212,6 @@ class Arm:
             "BUSY_KIND": self._kind.name,
             "BUSY_AT_ONCE": str(self._kind.at_once),
             "SNAPKAFKA": "on" if self._install else "off",
-            "PYTHONPATH": os.pathsep.join([*self._path, *filter(None, sys.path)]),
         }
         # With less to log, as by default, Faust has aiokafka log every record, for its spinner: a sixth of its work.
         self._system.start_worker(
@@ -260,9 +247,12 @@ class Arm:
         try:
             start, began = self._look(), time.monotonic()
             while (left := began + seconds - time.monotonic()) > 0:
-                if self._every_s is not None:
+                if self._every_s is not None and self._ran_s >= self._due_s:
                     self._observer.call(_trigger(self._observer))
-                time.sleep(min(self._every_s or left, left))
+                    self._due_s += self._every_s
+                pause = min(left, 0.1 if self._every_s is None else self._every_s)
+                time.sleep(pause)
+                self._ran_s += pause
             end = self._look()
         finally:
             self._worker.send_signal(signal.SIGSTOP)
@@ -285,15 +275,6 @@ class Arm:
 
 async def _trigger(observer: Observer) -> None:
     await observer.ledger.append(await compose_trigger(observer.admin, observer.state))
-
-
-@cache
-def compiled_copy() -> Path | None:
-    """A copy of the checkout in which what runs for every event is compiled; None where there is no C compiler."""
-    if compiler() is None:
-        print("    no C compiler: not compiled", file=sys.stderr)
-        return None
-    return compiled()
 
 
 def _torn_shares(captured: Sequence[SnapshotView]) -> list[float]:

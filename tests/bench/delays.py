@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from snapkafka.testing import EmbeddedKafka
-from tests.bench.busy import KEYS, Arm, Done, Kind, compiled_copy
+from tests.bench.busy import KEYS, Arm, Done, Kind
 from tests.bench.figures import Figure, figure, p99
 
 PAIRS, TURNS, TURN_S = 10, 6, 2.0
@@ -32,13 +32,12 @@ def bench_latency() -> list[Figure]:
     ratios, idle_ratios, without_ms, cores = [], [], [], []
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         place = broker.bootstrap, Path(folder), Kind("count")
-        copy = compiled_copy()
         without, idle, snapshots = arms = [
             stack.enter_context(arm)
             for arm in (
                 _Answering(*place, "without", install=False),
-                _Answering(*place, "idle", copy=copy),
-                _Answering(*place, "snapshots", copy=copy, every_s=1.0),
+                _Answering(*place, "idle"),
+                _Answering(*place, "snapshots", every_s=1.0),
             )
         ]
         for _ in range(PAIRS):
