@@ -17,8 +17,8 @@ from snapkafka.config import TTL_MS_RANGE
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
-from snapkafka.protocol.completion import LedgerState, ProcessView
-from snapkafka.protocol.records import Hello, LogEnd, TopicPartition, Trigger
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import Hello, LogEnd, Trigger
 from snapkafka.store import written_down
 
 from .reading import captured, find_snapshot, good
@@ -210,7 +210,7 @@ async def _ends(
     admin: TopicAdmin, state: LedgerState, apps: Collection[str], fields: dict[str, Any]
 ) -> tuple[LogEnd, ...]:
     """The log ends of the inputs, none where they may not be read."""
-    wanted = sorted({tp for view in _hellos(state, apps) for tp in _inputs(view)})
+    wanted = sorted({tp for _, tp in state.inputs_of(state.standing(apps))})
     try:
         async with asyncio.timeout(LOOK_S):
             found = await admin.log_ends(wanted)
@@ -247,16 +247,3 @@ def knows_markers(state: LedgerState, group: Group) -> bool:
     """Has the app of this group joined, with every one of its members? In a roll-out some have and some have not."""
     joined = [view for view in state.processes.values() if view.hello.app == group.name]
     return bool(joined) and len(group.members) <= sum(view.left is None for view in joined)
-
-
-def _hellos(state: LedgerState, apps: Collection[str]) -> Iterator[ProcessView]:
-    """Processes in scope, those of stopped apps too."""
-    for view in state.processes.values():
-        if (not apps or view.hello.app in apps) and state.unretired(view):
-            yield view
-
-
-def _inputs(view: ProcessView) -> Iterator[TopicPartition]:
-    for source in view.hello.inputs:
-        for partition in range(source.partitions):
-            yield TopicPartition(source.topic, partition)

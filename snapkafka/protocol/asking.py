@@ -6,18 +6,18 @@ Every reader of the ledger gives the same answers (R11). How they come about is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from .owners import Input, Owner
-from .records import NOBODY, Hello, TopicPartition
+from .records import NOBODY, TopicPartition
 from .repeats import Latest
 from .snapshots import ProcessView, SnapshotView, Waiting
 
 if TYPE_CHECKING:
     from .captured import Captured
 
-__all__ = ["LedgerView"]
+__all__ = ["LedgerView", "topics_read"]
 
 
 class LedgerView:
@@ -84,9 +84,39 @@ class LedgerView:
             {self.app_of(process) for process in self.last_of_stopped()} & self.open[epoch].apps.keys()
         )
 
-    def last_hello(self, app: str) -> Hello:
-        """What the youngest process of an app said of it."""
-        return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process).hello
+    def youngest(self, app: str) -> ProcessView:
+        """The youngest process of an app: what it said of its app stands where none lives (R10, R11)."""
+        return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process)
+
+    def standing(self, apps: Collection[str] = ()) -> list[ProcessView]:
+        """Whose `Hello` says what these apps read (none named: all): their living processes, and of each that is
+        stopped and not retired the youngest (R11)."""
+        stopped = self.last_of_stopped()
+        return [
+            view
+            for view in self.processes.values()
+            if (view.left is None or view.process in stopped) and (not apps or view.hello.app in apps)
+        ]
+
+    def inputs_of(self, hellos: Iterable[ProcessView]) -> set[Input]:
+        """R11: topics x partitions written in those `Hello`s, and the partitions that were added since and given to
+        some process: they are inputs of its app also when it has left, and no `Hello` that stands has counted them."""
+        hellos = list(hellos)
+        counted = {
+            (view.hello.app, TopicPartition(source.topic, partition))
+            for view in hellos
+            for source in view.hello.inputs
+            for partition in range(source.partitions)
+        }
+        since: dict[str, int] = {}
+        for view in hellos:
+            since[view.hello.app] = min(view.process, since.get(view.hello.app, view.process))
+        topics = topics_read(hellos)
+        return counted | {
+            (app, tp)
+            for (app, tp), owner in self.owners.items()
+            if app in since and owner.offset > since[app] and tp.topic in topics[app]
+        }
 
     def last_of_stopped(self) -> set[int]:
         """The youngest process of each app of which none lives: what it said of its app still stands (R10, R11)."""
@@ -123,3 +153,12 @@ class LedgerView:
     def retired_apps(self) -> set[str]:
         """Apps that were retired, and have not joined again."""
         return self.retired.keys() - {v.hello.app for v in self.processes.values() if self.unretired(v)}
+
+
+def topics_read(hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
+    """The topics that each app reads, by what its processes said of it."""
+    topics: dict[str, frozenset[str]] = {}
+    for view in hellos:
+        named = frozenset(source.topic for source in view.hello.inputs)
+        topics[view.hello.app] = topics.get(view.hello.app, frozenset()) | named
+    return topics

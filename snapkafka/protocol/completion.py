@@ -14,11 +14,11 @@ Who owns an input is what the latest `Assigned` says (`owners`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, assert_never
 
 from . import owners
-from .asking import LedgerView
+from .asking import LedgerView, topics_read
 from .owners import Input
 from .records import (
     NOBODY,
@@ -225,20 +225,14 @@ class LedgerState(LedgerView):
             view for view in self.processes.values() if not record.apps or view.hello.app in record.apps
         ]
         living = [view for view in in_scope if view.left is None]
-        apps_alive = {view.hello.app for view in living}
-        last_hello = {view.hello.app: view for view in in_scope if self.unretired(view)}
-        hellos = living + [view for app, view in last_hello.items() if app not in apps_alive]
-        read = {
-            app: frozenset(s.topic for view in hellos if view.hello.app == app for s in view.hello.inputs)
-            for app in {view.hello.app for view in hellos}
-        }
+        hellos = self.standing(record.apps)
         snapshot = SnapshotView(
             epoch=epoch,
             trigger=record,
             required=frozenset(view.process for view in living),
             left=frozenset(view.process for view in in_scope if view.left is not None),
-            expected=_counted(hellos) | self._named_since(hellos, read),
-            apps=read,
+            expected=self.inputs_of(hellos),
+            apps=topics_read(hellos),
             # Where a changelog is the input of another app, the app of the table would wait in its next recovery for
             # what a marker's offset does not hold.
             markers=frozenset(record.marker_topics) - self.changelogs(),
@@ -252,23 +246,13 @@ class LedgerState(LedgerView):
         self.highest_epoch = epoch
         self._epochs.add(epoch)
 
-    def _named_since(self, hellos: Iterable[ProcessView], read: Mapping[str, frozenset[str]]) -> set[Input]:
-        """Partitions that were added to what an app reads, and given to one of its processes, since it joined: they are
-        its inputs also when that process has left, and no `Hello` that stands has counted them."""
-        since: dict[str, int] = {}
-        for view in hellos:
-            since[view.hello.app] = min(view.process, since.get(view.hello.app, view.process))
-        return {
-            (app, tp)
-            for (app, tp), owner in self.owners.items()
-            if app in since and owner.offset > since[app] and tp.topic in read[app]
-        }
-
     def _report(self, offset: int, record: CutReport) -> None:
         view = self.processes.get(record.process)
         if view is None or view.left is not None:
             return
         app = record.app or view.hello.app
+        if record.app and any(v.hello.app == app and v.process <= record.assigned for v in self.living()):
+            return  # its author takes an app for stopped that runs: it cannot read the `Hello` of a later release
         inputs = {TopicPartition(p.topic, p.partition) for p in record.positions}
         if not record.supplement:
             view.epoch = max(view.epoch, record.epoch)
@@ -396,16 +380,6 @@ class LedgerState(LedgerView):
         for epoch in decided[:-KEEP_DECIDED]:
             trigger = self.snapshots.pop(epoch).trigger
             del self.by_id[trigger.id, trigger.attempt]
-
-
-def _counted(hellos: Iterable[ProcessView]) -> set[Input]:
-    """The inputs that processes counted when they joined."""
-    return {
-        (view.hello.app, TopicPartition(source.topic, partition))
-        for view in hellos
-        for source in view.hello.inputs
-        for partition in range(source.partitions)
-    }
 
 
 _NO_REPORT = CutReport(process=NOBODY, n=0, epoch=0, previous=0, heard="ledger", assigned=-1, positions=())

@@ -21,6 +21,7 @@ from .actions import AskStopped
 from .asking import LedgerView
 from .events import InputGiven, InputsGiven, StoppedSeen
 from .records import Assigned, ChangelogEnd, Closed, CutReport, LogEnd, Position, Table, TopicPartition
+from .snapshots import ProcessView
 
 __all__ = [
     "Inputs",
@@ -189,16 +190,21 @@ def ask_stopped(ledger: LedgerView, epoch: int, process: int | None) -> list[Ask
             app=app,
             asked_at=ledger.end - 1,
             inputs=tuple(sorted(tp for owner, tp in uncut if owner == app)),
-            tables=tuple(_as_large_as_known(ledger, app, table) for table in ledger.last_hello(app).tables),
-            starts=snapshot.trigger.ends if ledger.last_hello(app).reset == "latest" else (),
+            tables=tuple(_as_large_as_known(ledger, youngest, table) for table in youngest.hello.tables),
+            starts=snapshot.trigger.ends if youngest.hello.reset == "latest" else (),
         )
         for app in ledger.stopped_apps(epoch)
+        for youngest in [ledger.youngest(app)]
     ]
 
 
-def _as_large_as_known(ledger: LedgerView, app: str, table: Table) -> Table:
+def _as_large_as_known(ledger: LedgerView, view: ProcessView, table: Table) -> Table:
     """Its changelog may have more partitions than when the app joined: those that came to somebody since count, too."""
-    known = (tp.partition + 1 for owner, tp in ledger.owners if owner == app and tp.topic == table.changelog)
+    known = (
+        tp.partition + 1
+        for (app, tp), owner in ledger.owners.items()
+        if (app, tp.topic) == (view.hello.app, table.changelog) and owner.offset > view.process
+    )
     return replace(table, partitions=max(table.partitions, *known, 0))
 
 

@@ -271,17 +271,37 @@ async def test_r15_where_the_consumer_does_not_tell_only_a_commit_does(service: 
 
 
 async def test_r9_what_is_taken_away_again_is_not_announced(service: Service) -> None:
-    """The next rebalance begins while the broker is asked: Faust is not kept, and this was no wait in vain."""
+    """The next rebalance begins while the broker is asked. Until Faust has been given others it takes what it had for
+    its own, and would let it run, so it is kept so long; and this was no wait in vain."""
     service.client.there.clear()
     waits = asyncio.ensure_future(service.given())
     await asyncio.sleep(PATIENCE_S / 4)
     await service.revoked()
-    assert await waits < PATIENCE_S
+    await asyncio.sleep(PATIENCE_S / 4)
+    assert not waits.done()
+    service.app.consumer_generation_id += 1
+    assert await waits < LONG_S
     assert not service.driver.machine.absent
+    assert not service.driver.resuming._announced, "what Faust resumes next is not of this assignment"
     service.client.commits[IN] = 5
     service.client.there.set()
     await service.rebalance()
-    assert [given.generation for given in service.said(Assigned)] == [2]
+    assert [given.generation for given in service.said(Assigned)] == [3]
+    assert places(await service.cut("s")) == [(5, 0)]
+
+
+async def test_r15_a_rebalance_that_does_not_come_to_its_end_is_not_waited_for(service: Service) -> None:
+    """They were taken away, and nothing is given: the worker is absent, or it would vouch for what runs now."""
+    service.client.there.clear()
+    waits = asyncio.ensure_future(service.given())
+    await asyncio.sleep(PATIENCE_S / 4)
+    await service.revoked()
+    assert PATIENCE_S / 2 < await waits < LONG_S
+    assert service.driver.machine.absent
+    service.client.commits[IN] = 5
+    service.client.there.set()
+    await service.rebalance()
+    await service.back()
     assert places(await service.cut("s")) == [(5, 0)]
 
 

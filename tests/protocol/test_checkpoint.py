@@ -94,7 +94,8 @@ def answers(state: LedgerState, epochs: set[int]) -> dict[str, Any]:
         "waiting": {epoch: state.waiting(epoch) for epoch in state.open},
         "uncut": {epoch: state.uncut(epoch) for epoch in state.open},
         "stopped": {
-            epoch: [(app, state.last_hello(app)) for app in state.stopped_apps(epoch)] for epoch in state.open
+            epoch: [(app, state.youngest(app).hello) for app in state.stopped_apps(epoch)]
+            for epoch in state.open
         },
         "epochs": {epoch for epoch in epochs if state.is_epoch(epoch)},
         "status": {epoch: (v.status, v.failure, v.failed_at, v.captured_at) for epoch, v in views.items()},

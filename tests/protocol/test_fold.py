@@ -273,7 +273,7 @@ def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(
         (epoch,) = fold.open
         assert fold.uncut(epoch) == {("p", A)}
         assert fold.stopped_apps(epoch) == ["p"]
-        assert fold.last_hello("p") == stopped
+        assert fold.youngest("p").hello == stopped
     assert {*folds[1].processes} == {0, 8, 10, 12}, "and of the others the latest"
 
 

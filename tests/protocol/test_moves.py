@@ -483,6 +483,45 @@ def test_r10_partitions_that_came_to_an_app_after_it_had_joined_are_cut_with_the
     assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=2),)
 
 
+def test_r10_a_changelog_that_was_made_anew_with_fewer_partitions_is_asked_for_as_it_is(world: World) -> None:
+    """What came to somebody before the youngest process joined says nothing of the topics that this one has counted."""
+    earlier = Process(world, "p", (A,))
+    changelog = TopicPartition("p-t-changelog", 7)
+    world.append(Assigned(process=earlier.id, n=100, generation=2, inputs=(A,), changelogs=(changelog,)))
+    earlier.feed(StopAsked())
+    again = Process(world, "p", (A,))
+    again.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=1),)
+
+
+def test_r10_nobody_cuts_for_an_app_that_runs(world: World, pair: tuple[Process, Process]) -> None:
+    """A process of an earlier release may not be able to read the `Hello` of a later one, and take its app for stopped:
+    where it stands in the ledger that is known better."""
+    p, q = pair
+    epoch = world.trigger()
+    cut = CutReport(
+        process=q.id,
+        n=100,
+        epoch=epoch,
+        previous=0,
+        heard="stopped",
+        assigned=epoch - 1,
+        positions=(Position(agent="*", topic="a", partition=0, offset=0),),
+        supplement=True,
+        app="p",
+    )
+    at = world.append(cut)
+    assert at not in world.snapshot(epoch).supplements
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    (found,) = (source for source in world.fold.captured(epoch).inputs if source.app == "p")
+    assert found.receiver == p.id
+
+
 def test_r11_of_two_cuts_of_one_input_the_first_counts(world: World) -> None:
     """R11: what comes first stands: the report that landed first is the cut of an input."""
     p, q = Process(world, "p", (A,)), Process(world, "p", (), assign=False)

@@ -19,6 +19,7 @@ from snapkafka.kafka.triggering import check_trigger, compose_trigger, knows_mar
 from snapkafka.manifest import file_stem
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import (
+    Assigned,
     Bye,
     Hello,
     InputTopic,
@@ -54,6 +55,19 @@ async def test_ends_are_those_of_the_inputs_before_the_trigger() -> None:
         LogEnd(topic="orders", partition=1, end=0),
     )
     assert (trigger.id, trigger.attempt, trigger.who, trigger.ttl_ms) == ("s", 1, "ann", 700)
+
+
+async def test_partitions_that_were_added_since_the_app_joined_have_ends_too() -> None:
+    """R1: ... of the inputs; R11: and partitions first named later."""
+    added = TopicPartition("orders", 2)
+    given = Assigned(
+        process=0, n=1, generation=1, inputs=(*map(TopicPartition, ["orders"] * 2, (0, 1)), added)
+    )
+    ends = {TopicPartition("orders", partition): 5 + partition for partition in range(3)}
+    for left in ([], [Bye(process=0, n=2)]):
+        other = Hello(n=2, app="till", inputs=(InputTopic(topic="orders", partitions=1),))
+        trigger = await compose_trigger(FakeAdmin(ends=ends), state_of(SHOP, given, other, *left))
+        assert [(end.partition, end.end) for end in trigger.ends] == [(0, 5), (1, 6), (2, 7)]
 
 
 @pytest.mark.parametrize("failure", [LedgerUnusableError("no right"), BrokerUnavailableError("away")])

@@ -64,8 +64,19 @@ class Announcing:
         self._asking: asyncio.Task[None] | None = None
         self._said = False  # that asking fails, since the latest assignment
 
-    async def announce(self) -> None:
-        """Tables are recovered, and Faust holds the inputs until this returns."""
+    async def announce(self) -> bool:
+        """Tables are recovered, and Faust holds the inputs until this returns.
+
+        Where they are taken away meanwhile it still takes them for its own until it has others: so long it is kept.
+
+        Returns:
+            are they still what it was given?
+        """
+        app, generation = self._driver.app, self._driver.app.consumer_generation_id
+
+        def moved_on() -> bool:
+            return bool(app.consumer_generation_id != generation)
+
         self.taken_away()
         self._driver.feed(InputsTaken())  # what starts from here on starts under this assignment
         try:
@@ -73,12 +84,11 @@ class Announcing:
             self._driver.outgoing.attached.given(given.readers)
             asking = self._asking = self._driver.spawn(self._ask(given))
             await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
-            await self._driver.waiting.for_inputs(
-                asked=asking.done, moved_on=lambda: self._asking is not asking
-            )
+            await self._driver.waiting.for_inputs(asked=asking.done, moved_on=moved_on)
         except Exception as error:
             self._driver.log_failed("to announce its inputs", error)
             self._driver.waiting.without_inputs()
+        return not moved_on()
 
     def taken_away(self) -> None:
         """The inputs are not ours any more, or not as they were: nobody wants to know."""

@@ -176,7 +176,8 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
         if driver.absent:
             return
         with driver.failing_open("to end a rebalance"):
-            await announcing.announce()
+            if not await announcing.announce():
+                return  # Faust has been given others meanwhile, and begins anew
             if driver.outgoing.transactions is not None:
                 driver.outgoing.transactions.kept(consumer)
             resuming.announced()

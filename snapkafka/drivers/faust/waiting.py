@@ -121,9 +121,9 @@ class Waiting:
 
         Args:
             asked: has the broker told what had to be known of them before?
-            moved_on: were they taken away again? Then nothing is to be waited for.
+            moved_on: has Faust others by now? Then nothing is to be waited for.
         """
-        if await self._until(lambda: moved_on() or self._announced(), asked):
+        if await self._until(lambda: moved_on() or self._announced(), asked, answered=self._announced):
             return True
         self.without_inputs()
         return False
@@ -135,11 +135,18 @@ class Waiting:
     def _announced(self) -> bool:
         return self._driver.machine.inputs.ready
 
-    async def _until(self, condition: Callable[[], bool], asked: Callable[[], bool] = lambda: True) -> bool:
-        """Wait as long as there is patience (R15); does the condition hold?"""
+    async def _until(
+        self,
+        condition: Callable[[], bool],
+        asked: Callable[[], bool] = lambda: True,
+        answered: Callable[[], bool] = lambda: True,
+    ) -> bool:
+        """Wait as long as there is patience (R15); does the condition hold? Where it does for other reasons than an
+        answer, this says nothing of how long to wait the next time."""
         patience = self._patience.seconds(self._driver.loop.time())
         if await self._within(patience, condition, asked):
-            self._patience.waited(self._driver.loop.time(), in_vain=False)
+            if answered():
+                self._patience.waited(self._driver.loop.time(), in_vain=False)
             return True
         if patience and self._patience.waited(self._driver.loop.time(), in_vain=True):
             logger.warning(
