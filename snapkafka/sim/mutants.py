@@ -265,7 +265,7 @@ SEEDS: Final = {
     "R11 born": 6,
     "R12 dead": 6,
     "R12 back": 23,
-    "V1 zombie": 514,
+    "V1 zombie": 5931,
     "V5 replay": 513,
     "hear nothing": 64,
     "hear markers": 3,
