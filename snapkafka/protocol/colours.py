@@ -217,6 +217,26 @@ class Colours:
         tally.unacked += 1
         return _effect_of((epoch, event, tally, self.sent))
 
+    def send(self, event: Cause | None, tp: TopicPartition) -> tuple[Effect, int]:
+        """`enter`, `stamp` and `append` in one step, which nothing comes between: an effect and its seq."""
+        epoch = self.running.get(event, -1) if event is not None else -1
+        if epoch < 0:
+            epoch, event = self.epoch, None
+        tally = self._tallies[epoch]
+        tally.unacked += 1
+        sent = self.sent.get(tp)
+        if sent is None:
+            sent = self.sent[tp] = Sent()
+        seq = sent.next_seq
+        sent.next_seq = seq + 1
+        return _effect_of((epoch, event, tally, self.sent)), seq
+
+    @staticmethod
+    def unsend(effect: Effect, tp: TopicPartition, seq: int) -> None:
+        """What `send` did never happened."""
+        effect.tally.unacked -= 1
+        Colours.unstamp(effect.sent[tp], seq)
+
     def stamp(self, tp: TopicPartition) -> int:
         """The next seq of `tp`; called under the lock that keeps stamp and append together."""
         sent = self.sent.get(tp)

@@ -144,6 +144,23 @@ class Work(ABC):
             return effect._replace(cause=event)  # its effects are still its effects
         return effect
 
+    def send_at_once(self, event: Cause | None, tp: TopicPartition) -> tuple[Effect, int]:
+        """A send enters, is stamped and appended in one step: `send_entered`, `send_stamped` and `send_appended`. As
+        nothing comes between, nothing waits for it but its acknowledgement.
+
+        Returns:
+            the effect, and its seq in `tp`.
+        """
+        effect, seq = self.colours.send(event, tp)
+        if self.earlier.busy and event is not None and self.earlier.run(event):
+            effect = effect._replace(cause=event)
+        return effect, seq
+
+    @staticmethod
+    def send_undone(effect: Effect, tp: TopicPartition, seq: int) -> None:
+        """There was no room for what was to be appended at once: it never entered."""
+        Colours.unsend(effect, tp, seq)
+
     def send_entered_again(self, effect: Effect) -> Effect:
         """What entered in an earlier life and has not left: it has the colour of the process, and its own cause."""
         return self.colours.enter(None)._replace(cause=effect.cause)

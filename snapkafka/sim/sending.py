@@ -76,7 +76,11 @@ class Sender(ABC):
         reply_to: tuple[int, int] | None = None,
     ) -> None:
         cause = running.cause if running is not None else None
-        effect = self.machine.send_entered(cause)
+        seq = None
+        if buffered or self.machine.process is None or self.machine.classic:
+            effect = self.machine.send_entered(cause)
+        else:
+            effect, seq = self.machine.send_at_once(cause, tp)
         if effect.epoch < self.machine.colours.epoch:
             self.world.count("white_sends_while_red")
         record = Stored(
@@ -90,7 +94,9 @@ class Sender(ABC):
         sending = Sending(tp, record, effect, execution=running.execution if running is not None else None)
         if running is not None:
             running.unacked += 1
-        if buffered:
+        if seq is not None:
+            self._left(sending, effect.epoch, seq)
+        elif buffered:
             self.buffer.append(sending)
         else:
             self._leave(sending)
@@ -110,9 +116,12 @@ class Sender(ABC):
         effect, tp = sending.effect, sending.tp
         if (first := self.machine.first_marker(effect, tp)) is not None:
             self._send_markers(first)
-        self._stamped(sending.record, effect.epoch, self.machine.send_stamped(effect, tp))
-        self.outbox.setdefault(tp, deque()).append(sending)
+        self._left(sending, effect.epoch, self.machine.send_stamped(effect, tp))
         self.act(self.machine.send_appended(effect))
+
+    def _left(self, sending: Sending, epoch: int, seq: int) -> None:
+        self._stamped(sending.record, epoch, seq)
+        self.outbox.setdefault(sending.tp, deque()).append(sending)
 
     def _release(self) -> None:
         waiting, self.waiting = self.waiting, deque()

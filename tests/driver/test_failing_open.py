@@ -76,7 +76,7 @@ def test_r15_a_broken_seam_stops_nothing_but_us(
     "method",
     [
         "event_started",
-        "send_stamped",
+        "send_at_once",
         *(
             pytest.param(name, marks=pytest.mark.long)
             for name in ("event_ended", "send_entered", "send_appended", "send_acked")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.colours import Cause, Effect
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.events import RecordMet
 
@@ -23,6 +23,34 @@ def test_r5_a_send_has_the_colour_of_its_event_whenever_it_leaves(
     p.end(event)
     late = p.machine.send_entered(event)
     assert (late.epoch, late.cause) == (epoch, None), "a task that outlives its event"
+
+
+def test_r5_a_send_at_once_is_the_three_steps_in_one(world: World, pair: tuple[Process, Process]) -> None:
+    """R5, R7: the same colour, cause, seq and counts, whether its event runs, is over, or is none; and nothing is left
+    of one that is undone."""
+    p, _ = pair
+    white, over = p.start(A, 0), p.start(A, 1)
+    p.end(over)
+    epoch = world.trigger()
+    p.catch_up()
+    machine, colours = p.machine, []
+    for event in (white, over, p.start(A, 2), None):
+        at_once, seq = machine.send_at_once(event, B)
+        counted = _counts(at_once)
+        machine.send_undone(at_once, B, seq)
+        undone = _counts(at_once)
+        steps = machine.send_entered(event)
+        assert (machine.send_stamped(steps, B), steps) == (seq, at_once)
+        p.do(machine.send_appended(steps))
+        assert _counts(steps) == counted
+        p.do(machine.send_acked(steps, B, seq, seq))
+        assert _counts(steps) == undone
+        colours.append(steps.epoch)
+    assert colours == [0, epoch, epoch, epoch]
+
+
+def _counts(effect: Effect) -> tuple[int, int]:
+    return effect.tally.unappended, effect.tally.unacked
 
 
 def test_r6_a_torn_event_is_listed_and_goes_on_in_red(world: World, pair: tuple[Process, Process]) -> None:

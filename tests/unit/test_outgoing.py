@@ -91,6 +91,9 @@ class Driver:
         """What fails here fails the test."""
         return contextlib.nullcontext()
 
+    def runs_here(self) -> bool:
+        return True
+
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(work)
         self.tasks.add(task)

@@ -72,18 +72,17 @@ class Batches:
         put: Callable[[Any], None] = buffer.put
         return buffer.pending.put_nowait if self._known and self._producer.threaded_producer is None else put
 
-    def _opened(self) -> bool:
-        """May anything go the short way?"""
-        if not self._known:
-            return False
-        client = self._producer._producer
-        if client is not self._client:  # Faust has made one, or has none any more
-            self._client, self._open = client, client is not None and self._suits(client)
+    def _look(self) -> bool:
+        """Faust has made another producer of aiokafka's, or has none any more: may what it gets go the short way?"""
+        self._client = client = self._producer._producer
+        self._open = client is not None and self._suits(client)
         return self._open
 
     def partition(self, topic: str, key: bytes | None) -> int | None:
         """The partition for a key, chosen by the app's own partitioner; None: ask Faust, which may have to wait."""
-        if not self._opened() or topic not in self._cluster._partitions:
+        if not self._known or (self._producer._producer is not self._client and not self._look()):
+            return None
+        if not self._open or topic not in self._cluster._partitions:
             return None
         partition: int = self._client._partition(topic, None, None, None, key, None)
         return partition
@@ -101,7 +100,9 @@ class Batches:
         Returns:
             the batch, and what `send` would have returned; None: nothing was done, send it the long way.
         """
-        if not self._opened() or (key is None and value is None):
+        if not self._known or (self._producer._producer is not self._client and not self._look()):
+            return None
+        if not self._open or (key is None and value is None):
             return None
         listeners = self._listeners
         if listeners._receivers or (

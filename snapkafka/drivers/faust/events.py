@@ -70,7 +70,7 @@ class Events:
     def __init__(self, driver: FaustDriver) -> None:
         self._driver = driver
         self._machine = driver.machine
-        self._parked: dict[Place, list[Cause]] = {}  # left by their agent, not yet acknowledged
+        self.parked: dict[Place, list[Cause]] = {}  # left by their agent, not yet acknowledged
         self._buffered: dict[Cause, Reading] = {}  # in some buffer
         self.streams: WeakSet[Any] = WeakSet()
 
@@ -93,7 +93,9 @@ class Events:
         """A stream takes a record out of its queue."""
         if reading.current is not None:
             self.left(reading)
-        cause = self._new(reading.name, tp, offset)
+        cause = _cause_of((reading.name, tp, offset, 0))
+        if cause in self._machine.colours.running:
+            cause = self._run_again(cause)
         _cause.set(cause)
         if reading.taking:
             reading.waiting[tp, offset] = (cause, False)
@@ -102,7 +104,9 @@ class Events:
             reading.current = cause
             if reading.by_hand:
                 reading.message = event.message
-            self._start(cause)
+            void = self._machine.event_started(cause)
+            if void:
+                self._driver.do(void)
         return cause
 
     def through_with(self, reading: Reading, tp: Any, offset: int, cause: Cause | None) -> None:
@@ -115,7 +119,9 @@ class Events:
         if current is not None and (current is cause or (cause is None and current[1:3] == (tp, offset))):
             if not reading.by_hand or cause is not None:
                 reading.current = reading.message = None
-                self._end(current)
+                actions = self._machine.event_ended(current)
+                if actions:
+                    self._driver.do(actions)
             return
         place = (tp, offset)
         waiting = reading.waiting.get(place)
@@ -140,17 +146,17 @@ class Events:
         if message is None or message.acked:
             self._end(cause)
         else:
-            self._parked.setdefault((cause.tp, cause.offset), []).append(cause)
+            self.parked.setdefault((cause.tp, cause.offset), []).append(cause)
 
     def acknowledged(self, tp: Any, offset: int) -> None:
         """Every agent has acknowledged a record: whatever runs here has worked it off."""
-        for cause in self._parked.pop((tp, offset), ()) if self._parked else ():
+        for cause in self.parked.pop((tp, offset), ()):
             self._driver.do(self._machine.worked_off(cause, self.cause()))
             self._end(cause)
 
     def taken_away(self) -> None:
         """All inputs are given back: what was not acknowledged will come again."""
-        parked, self._parked = self._parked, {}
+        parked, self.parked = self.parked, {}
         for causes in parked.values():
             for cause in causes:
                 self._end(cause)
@@ -211,10 +217,9 @@ class Events:
 
     # -- both ---------------------------------------------------------------------------------------------------
 
-    def _new(self, agent: str, tp: Any, offset: int) -> Cause:
-        cause = _cause_of((agent, tp, offset, 0))
-        running = self._machine.colours.running
-        while cause in running:  # a replay begins while the first run still goes on
+    def _run_again(self, cause: Cause) -> Cause:
+        """A replay begins while the first run still goes on."""
+        while cause in self._machine.colours.running:
             cause = cause._replace(run=cause.run + 1)
         return cause
 

@@ -1,8 +1,9 @@
 """What a Faust app sends: every record passes here, gets its colour where it enters and its stamp where it leaves.
 
-Faust has two ways out. `producer.send` is called in the context of the event. Table changelogs and `send_soon` go
-through `producer.buffer` and leave from a background task later, so their colour is taken at `buffer.put` and rides
-along as a header that is no bytes yet (an `Effect`); `send` takes it off again.
+Faust has two ways out. `producer.send` is called in the context of the event. Table changelogs and `send_soon` are put
+into `producer.buffer`. Mostly they can leave there and then (`passing`). Those that cannot leave from a background task
+later, so their colour is taken at `buffer.put` and rides along as a header that is no bytes yet (an `Effect`); `send`
+takes it off again.
 
 A seq and its place in the partition must not be parted: otherwise, with a full batch, a later seq can get an earlier
 offset. Mostly stamp and append are one step that nothing can come between (`batches`). Where something has to be waited
@@ -27,6 +28,7 @@ from snapkafka.wire import headers as wire
 
 from .attached import Attached
 from .batches import Batches
+from .passing import Passing
 from .riding import alight, ride, taken_off
 from .transactions import Transactions, in_transactions
 from .ways import Run, Way
@@ -62,7 +64,8 @@ class Outgoing:
         self._producer = producer
         self._send: Send = producer.send
         self._batches = Batches(producer)
-        self._put = self._batches.put
+        self._passing = Passing(driver, producer, self._batches.put)
+        self._put = self._passing.put
         self._ways: dict[tuple[str, int], Way] = {}
         self.transactions: Transactions | None = None
         if in_transactions(driver.app):
@@ -105,8 +108,32 @@ class Outgoing:
 
     def put(self, fut: Any) -> None:
         """`ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls it."""
-        self._enter(fut)
-        self._put(fut)
+        if self._passing.waiting or not self._pass(fut):
+            self._enter(fut)
+            self._put(fut)
+
+    def _pass(self, fut: Any) -> bool:
+        """Let it leave here and now; False: nothing has happened yet."""
+        message, key = fut.message, fut.message.key
+        try:
+            topic = self._passing.topic_of(message)
+            if topic is None or self._machine.process is None or not self._driver.runs_here():
+                return False
+            partition = message.partition
+            if partition is None and (partition := self._batches.partition(topic, key)) is None:
+                return False
+            others = taken_off(message.headers)[1] if message.headers else ()
+        except Exception:  # the app's partitioner, say: Faust will say so
+            return False
+        way = self._ways.get((topic, partition)) or self._way(TopicPartition(topic, partition))
+        future = self._append_at_once(way, None, others, key, message.value, message.timestamp)
+        if future is None:
+            return False
+        try:
+            self._passing.passed(fut, topic, future)
+        except Exception as error:
+            self._driver.stand_down("to tell of a record that is sent", error)
+        return True
 
     def _enter(self, fut: Any) -> None:
         """The effect rides along until the message gets to `send`: also where this process has no id yet, or none any
@@ -151,23 +178,29 @@ class Outgoing:
             return await self._send(
                 topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
             )
+        if partition is None:
+            try:
+                partition = self._batches.partition(topic, key)
+            except BaseException:
+                if effect is not None:
+                    self._withdraw(effect)
+                raise
+        if partition is not None:
+            way = self._ways.get((topic, partition)) or self._way(TopicPartition(topic, partition))
+            future = self._append_at_once(way, effect, others, key, value, timestamp)
+            if future is not None:
+                return future
         if effect is None and (effect := self._entered()) is None:
             return await self._send(
                 topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
             )
         if partition is None:
             try:
-                partition = self._batches.partition(topic, key)
-                if partition is None:
-                    partition = await self._choose(topic, key)
+                partition = await self._choose(topic, key)
             except BaseException:
                 self._withdraw(effect)
                 raise
-        way = self._ways.get((topic, partition)) or self._way(TopicPartition(topic, partition))
-        if not (way.waiting or way.due or machine.classic or self.transactions):
-            future = self._append_at_once(way, effect, others, key, value, timestamp)
-            if future is not None:
-                return future
+            way = self._way(TopicPartition(topic, partition))
         record = (topic, key, value, partition, timestamp)
         if machine.classic and self._queues_up(way, effect):
             return asyncio.ensure_future(self._send_when_allowed(way, effect, others, record))
@@ -178,18 +211,26 @@ class Outgoing:
     def _append_at_once(
         self,
         way: Way,
-        effect: Effect,
+        entered: Effect | None,
         others: Sequence[tuple[str, bytes]],
         key: bytes | None,
         value: bytes | None,
         timestamp: float | None,
     ) -> asyncio.Future[Any] | None:
-        """None: it has to go the long way, and nothing has happened yet."""
+        """None: it has to go the long way, and nothing has happened yet. `entered`: when it did, if it has."""
         machine, tp = self._machine, way.tp
-        if effect.sent is not machine.colours.sent or machine.process is None:
-            return None
         try:
-            seq = machine.send_stamped(effect, tp)
+            cause = (
+                self._driver.events.cause() if entered is None else None
+            )  # may start what asks for markers
+            if way.waiting or way.due or machine.classic or self.transactions or machine.process is None:
+                return None
+            if entered is None:
+                effect, seq = machine.send_at_once(cause, tp)
+            elif entered.sent is machine.colours.sent:
+                effect, seq = entered, machine.send_stamped(entered, tp)
+            else:
+                return None
             headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
         except Exception as error:
             self._driver.stand_down("to stamp a record", error)
@@ -199,32 +240,37 @@ class Outgoing:
         except Exception:  # if it cannot be sent at all, Faust will say so
             added = None
         if added is None:
-            machine.send_unstamped(effect, tp, seq)
+            if entered is None:
+                machine.send_undone(effect, tp, seq)
+            else:
+                machine.send_unstamped(effect, tp, seq)
             return None
         batch, future = added
         try:  # it is on its way: what goes wrong now must not make its caller send it again
             if batch is not way.batch:
                 self._begin(way, batch)
-            run = way.runs[-1] if way.runs else None
+            run = way.run
             if run is not None and run.effect.tally is effect.tally and run.first + run.count == seq:
                 run.count += 1
             else:
-                way.runs.append(Run(effect, seq, batch.record_count - 1))
-            actions = machine.send_appended(effect)
-            if actions:
-                self._driver.do(actions)
+                way.run = run = Run(effect, seq, batch.record_count - 1)
+                way.runs.append(run)
+            if entered is not None:
+                actions = machine.send_appended(effect)
+                if actions:
+                    self._driver.do(actions)
         except Exception as error:
             self._driver.stand_down("to note that a record is sent", error)
         return future
 
     def _begin(self, way: Way, batch: Any) -> None:
         """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
-        way.batch, way.runs = batch, []
+        way.batch, way.run, way.runs = batch, None, []
         batch.future.add_done_callback(partial(self._batch_settled, way, batch, way.runs))
 
     def _batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
         if way.batch is batch:
-            way.batch, way.runs = None, []
+            way.batch, way.run, way.runs = None, None, []
         offset, failure = _outcome(future)
         for run in runs:
             last = run.count - 1

@@ -182,15 +182,16 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
                 driver.outgoing.transactions.kept(consumer)
             resuming.announced()
 
-    acknowledge = consumer.ack
+    acknowledge, events = consumer.ack, driver.events
 
     def acknowledged(message: Any) -> bool:
         """Also for who acknowledges by `event.ack()`, of which no sensor hears."""
         done = bool(acknowledge(message))
-        try:
-            driver.events.acknowledged(message.tp, message.offset)
-        except Exception as error:
-            driver.stand_down("to note that an event is acknowledged", error)
+        if events.parked:
+            try:
+                events.acknowledged(message.tp, message.offset)
+            except Exception as error:
+                driver.stand_down("to note that an event is acknowledged", error)
         return done
 
     consumer.ack = acknowledged

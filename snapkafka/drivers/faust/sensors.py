@@ -67,7 +67,7 @@ class Sensors:
             if offset is None or offset < 0:
                 return state  # an in-memory channel: no input of the snapshot
             try:
-                reading = reading_of(stream)
+                reading = stream.__dict__.get("reading") or reading_of(stream)
                 if reading.replies:
                     replies.taken_in(tp, offset, event.value)
                     return state, None
@@ -89,7 +89,7 @@ class Sensors:
             state, cause = state or (None, None)
             tell(tp, offset, stream, event, state)
             try:
-                through_with(reading_of(stream), tp, offset, cause)
+                through_with(stream.__dict__.get("reading") or reading_of(stream), tp, offset, cause)
             except Exception as error:
                 stand_down("to note that an event is over", error)
 
@@ -97,14 +97,15 @@ class Sensors:
 
     def on_message_out(self, tell: Told) -> Told:
         """The last agent has acknowledged a record."""
-        acknowledged, stand_down = self._events.acknowledged, self._driver.stand_down
+        events, stand_down = self._events, self._driver.stand_down
 
         def message_out(tp: Any, offset: int, message: Any) -> None:
             tell(tp, offset, message)
-            try:
-                acknowledged(tp, offset)
-            except Exception as error:
-                stand_down("to note that a record is acknowledged", error)
+            if events.parked:  # asked here, too: it hardly ever is so
+                try:
+                    events.acknowledged(tp, offset)
+                except Exception as error:
+                    stand_down("to note that a record is acknowledged", error)
 
         return message_out
 

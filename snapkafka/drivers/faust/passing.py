@@ -1,0 +1,123 @@
+"""The short way past Faust's buffer, for table writes and what is sent soon.
+
+Code that writes to a table cannot wait, so Faust puts the record into a queue, and a task of its own takes out one
+after the other and sends it, by five coroutines. Where nothing has to be waited for (`batches`), a record leaves where
+it is put: it is stamped and appended in one step, and no effect has to ride along (`riding`). That saves more than the
+stamp costs (docs/performance.md).
+
+Nothing passes by what waits in the buffer. Whom Faust tells of a record, and of what becomes of it, is told the same.
+Where Faust is not the one that this was written after, or a topic is of a class of the app's own, everything goes
+through the buffer, as it would without us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from faust.topics import Topic
+from faust.types.tuples import _get_len as size_of
+
+from .batches import checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .driver import FaustDriver
+
+__all__ = ["Passing"]
+
+#: The sources of what is stood in for, as checksums.
+FAUST: Final = {0x307286AE: "0.15.3"}
+
+#: Faust tells of each record here.
+_faust_log: Final = logging.getLogger("faust.topics")
+
+
+class Passing:
+    """Past the buffer of one app's producer.
+
+    Args:
+        driver: what fails in a task of its own is logged there.
+        producer: Faust's.
+        put: puts a message into its buffer.
+    """
+
+    def __init__(self, driver: FaustDriver, producer: Any, put: Callable[[Any], None]) -> None:
+        self._driver, self._producer, self._put = driver, producer, put
+        self._outside = copy_context()  # as Faust's task, what it calls back is in no event
+        #: So many messages are in the buffer, or on their way out of it; while there are any, nothing may pass.
+        self.waiting = 1
+        if producer.threaded_producer is None and checksum(_stood_in_for(producer)) in FAUST:
+            self.waiting = producer.buffer.pending.qsize()
+            self._count_what_leaves(producer.buffer)
+
+    def _count_what_leaves(self, buffer: Any) -> None:
+        send_pending = buffer._send_pending
+
+        async def send_counted(fut: Any) -> None:
+            try:
+                await send_pending(fut)
+            finally:
+                self.waiting -= 1
+
+        buffer._send_pending = send_counted
+
+    def put(self, fut: Any) -> None:
+        """The long way: into the buffer."""
+        self.waiting += 1
+        self._put(fut)
+
+    @staticmethod
+    def topic_of(message: Any) -> str | None:
+        """Where it goes; None: it must not pass."""
+        channel = message.channel
+        if type(channel) is not Topic or channel.pattern or len(channel.topics) != 1:
+            return None
+        topic: str = channel.topics[0]
+        return topic
+
+    def passed(self, fut: Any, topic: str, future: asyncio.Future[Any]) -> None:
+        """It is appended: tell whom Faust tells when it takes a message out of its buffer, and have it go on with what
+        becomes of it."""
+        message, producer = fut.message, self._producer
+        key, value = message.key, message.value
+        _faust_log.debug(
+            "send: topic=%r k=%r v=%r timestamp=%r partition=%r",
+            topic,
+            key,
+            value,
+            message.timestamp,
+            message.partition,
+        )
+        try:
+            state = producer.app.sensors.on_send_initiated(
+                producer, topic, message=message, keysize=size_of(key), valsize=size_of(value)
+            )
+        except (
+            Exception
+        ) as error:  # of a sensor of the app's: Faust's task would fail, and the worker with it
+            self._driver.spawn(producer.buffer.crash(error))
+            return
+        future.add_done_callback(
+            partial(message.channel._on_published, message=fut, state=state, producer=producer),
+            context=self._outside,
+        )
+
+
+def _stood_in_for(producer: Any) -> list[Any]:
+    """What of Faust `Passing` does, and what is done with a message that it lets pass."""
+    buffer = producer.buffer
+    return [
+        buffer.put,
+        getattr(buffer, "_send_pending", None),
+        getattr(getattr(type(buffer), "_handle_pending", None), "fun", None),
+        Topic.publish_message,
+        Topic._on_published,
+        Topic._topic_name_or_default,
+        Topic.get_topic_name,
+        Topic._get_producer,
+    ]
