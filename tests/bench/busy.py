@@ -59,11 +59,14 @@ class Kind:
 
 
 class Done(NamedTuple):
-    """By one worker, in so many seconds: events, and CPU seconds."""
+    """By one worker, in so many seconds of its turns: events, and CPU seconds."""
 
     seconds: float
     events: float
     cpu_s: float
+
+    def __sub__(self, before: Done) -> Done:
+        return Done(*(now - then for now, then in zip(self, before, strict=True)))
 
     @property
     def per_second(self) -> float:
@@ -182,7 +185,9 @@ class Arm:
         self.name = name
         self._bootstrap, self._kind = bootstrap, kind
         self._install, self._every_s = install, every_s
-        self._ran_s = self._due_s = 0.0  # in its turns so far; when its next snapshot is due
+        self._ran_s = 0.0  # in its turns so far
+        self._due_s = 0.0  # when its next snapshot is due
+        self._before: Done  # when it was stopped last
         self._app = f"busy-{name}"
         self._out = TopicPartition(f"{self._app}-out", 0)
         self._system = System(bootstrap=bootstrap, namespace=self._app, folder=folder)
@@ -225,6 +230,7 @@ class Arm:
             system=self._system,
         )
         self._worker.send_signal(signal.SIGSTOP)
+        self._before = self._so_far()
 
     def _feed(self, stack: ExitStack, topic: str) -> None:
         """It has something to do; what has to end goes onto the stack."""
@@ -242,26 +248,27 @@ class Arm:
         return self._observer.call(self._observer.admin.log_ends([self._out]))[self._out]
 
     def turn(self, seconds: float = TURN_S) -> Done:
-        """Let it run."""
+        """Let it run. What it has under way when it is stopped counts for its next turn."""
+        ran_s, began = self._ran_s, time.monotonic()
         self._worker.send_signal(signal.SIGCONT)
         try:
-            start, began = self._look(), time.monotonic()
             while (left := began + seconds - time.monotonic()) > 0:
                 if self._every_s is not None and self._ran_s >= self._due_s:
                     self._observer.call(_trigger(self._observer))
                     self._due_s += self._every_s
-                pause = min(left, 0.1 if self._every_s is None else self._every_s)
-                time.sleep(pause)
-                self._ran_s += pause
-            end = self._look()
+                time.sleep(min(left, self._every_s or left))
+                self._ran_s = ran_s + time.monotonic() - began
         finally:
             self._worker.send_signal(signal.SIGSTOP)
-        assert start[1] < end[1] < EVENTS, f"the worker {self.name} had nothing to do in its turn"
-        return Done(*(after - before for before, after in zip(start, end, strict=True)))
+            self._ran_s = ran_s + time.monotonic() - began
+        before, self._before = self._before, self._so_far()
+        assert before.events < self._before.events < EVENTS, f"the worker {self.name} had nothing to do"
+        return self._before - before
 
-    def _look(self) -> tuple[float, int, float]:
-        done, used = self.done(), self._worker.cpu_times()
-        return time.monotonic(), done, used.user + used.system
+    def _so_far(self) -> Done:
+        """What it has done in its life."""
+        used = self._worker.cpu_times()
+        return Done(self._ran_s, self.done(), used.user + used.system)
 
     def captured(self) -> list[SnapshotView]:
         """Its snapshots."""

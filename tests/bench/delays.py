@@ -22,7 +22,7 @@ from snapkafka.testing import EmbeddedKafka
 from tests.bench.busy import KEYS, Arm, Done, Kind
 from tests.bench.figures import Figure, figure, p99
 
-PAIRS, TURNS, TURN_S = 10, 6, 2.0
+PAIRS, TURNS, TURN_S = 20, 6, 2.0
 #: So many messages are under way: a worker whose queues are shorter waits for the broker now and then.
 UNDER_WAY: Final = int(os.environ.get("BENCH_UNDER_WAY", "1000"))
 

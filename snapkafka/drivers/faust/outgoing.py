@@ -220,9 +220,8 @@ class Outgoing:
         """None: it has to go the long way, and nothing has happened yet. `entered`: when it did, if it has."""
         machine, tp = self._machine, way.tp
         try:
-            cause = (
-                self._driver.events.cause() if entered is None else None
-            )  # may start what asks for markers
+            # First of all: it may start what has waited, and that ask for markers.
+            cause = self._driver.events.cause() if entered is None else None
             if way.waiting or way.due or machine.classic or self.transactions or machine.process is None:
                 return None
             if entered is None:
