@@ -18,6 +18,7 @@ from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.protocol.exact import exact
 
 __all__ = [
     "Access",
@@ -87,6 +88,14 @@ class _Uuid:
         return value.hex()
 
 
+class _Exact(Schema):  # type: ignore[misc]  # aiokafka is not looked into
+    """Answers in tuples that are made in their size. The ledger's topic is asked for every few seconds, and of tuples
+    that are cut Python keeps two thousand of each size (`protocol.exact`)."""
+
+    def decode(self, data: BytesIO) -> tuple[Any, ...]:
+        return exact(field.decode(data) for field in self.fields)
+
+
 class MetadataResponseV12(Response):  # type: ignore[misc]  # aiokafka is not looked into
     API_KEY = API_KEY_METADATA
     API_VERSION = METADATA_VERSION
@@ -95,11 +104,13 @@ class MetadataResponseV12(Response):  # type: ignore[misc]  # aiokafka is not lo
         (
             "brokers",
             CompactArray(
-                ("node_id", Int32),
-                ("host", CompactString("utf-8")),
-                ("port", Int32),
-                ("rack", CompactString("utf-8")),
-                ("tags", TaggedFields),
+                _Exact(
+                    ("node_id", Int32),
+                    ("host", CompactString("utf-8")),
+                    ("port", Int32),
+                    ("rack", CompactString("utf-8")),
+                    ("tags", TaggedFields),
+                )
             ),
         ),
         ("cluster_id", CompactString("utf-8")),
@@ -107,25 +118,29 @@ class MetadataResponseV12(Response):  # type: ignore[misc]  # aiokafka is not lo
         (
             "topics",
             CompactArray(
-                ("error_code", Int16),
-                ("topic", CompactString("utf-8")),
-                ("topic_id", _Uuid),
-                ("is_internal", Boolean),
-                (
-                    "partitions",
-                    CompactArray(
-                        ("error_code", Int16),
-                        ("partition", Int32),
-                        ("leader", Int32),
-                        ("leader_epoch", Int32),
-                        ("replicas", CompactArray(Int32)),
-                        ("isr", CompactArray(Int32)),
-                        ("offline_replicas", CompactArray(Int32)),
-                        ("tags", TaggedFields),
+                _Exact(
+                    ("error_code", Int16),
+                    ("topic", CompactString("utf-8")),
+                    ("topic_id", _Uuid),
+                    ("is_internal", Boolean),
+                    (
+                        "partitions",
+                        CompactArray(
+                            _Exact(
+                                ("error_code", Int16),
+                                ("partition", Int32),
+                                ("leader", Int32),
+                                ("leader_epoch", Int32),
+                                ("replicas", CompactArray(Int32)),
+                                ("isr", CompactArray(Int32)),
+                                ("offline_replicas", CompactArray(Int32)),
+                                ("tags", TaggedFields),
+                            )
+                        ),
                     ),
-                ),
-                ("authorized_operations", Int32),
-                ("tags", TaggedFields),
+                    ("authorized_operations", Int32),
+                    ("tags", TaggedFields),
+                )
             ),
         ),
         ("tags", TaggedFields),

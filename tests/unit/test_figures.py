@@ -1,10 +1,18 @@
-"""Figures of `make bench`: when one has reached its bar."""
+"""Figures of `make bench`: when one has reached its bar, and what tells growth from steps that come by chance."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from tests.bench.figures import Figure
+from tests.bench.figures import Figure, growth, typical
+
+PAGE = 4096
+#: As in `bench_memory`: a look every fifty of 7,500 snapshots, 15 sections.
+EVERY, SNAPSHOTS, SECTIONS = 50, 7_500, 15
+#: One of two workers touches a page or two more of its memory about so often, whether snapshots are taken or not.
+TOUCHED = 50 / 1_000
 
 
 @pytest.mark.parametrize(
@@ -12,6 +20,7 @@ from tests.bench.figures import Figure
     [
         (-2.0, -1.0, True, True),
         (-1.0, 1.0, True, False),
+        (-2.0, -1.0, False, True),
         (-1.0, 1.0, False, True),
         (1.0, 2.0, False, False),
     ],
@@ -25,3 +34,49 @@ def test_the_worse_end_counts_unless_any_of_it_will_do(
         name="x", value=0.0, low=-high, high=-low, unit="s", bar=0.0, surely=surely, at_most=False
     )
     assert at_least.ok is ok
+
+
+@pytest.mark.parametrize(("above", "more"), [(4, False), (8, True)])
+def test_a_few_values_above_nothing_are_chance_and_many_are_not(above: int, more: bool) -> None:
+    low, high = typical([1.0] * above + [0.0] * (20 - above))
+    assert (low > 0) is more
+    assert low <= above / 20 < high
+
+
+@pytest.mark.parametrize(
+    ("leak", "found_at_least", "found_at_most"), [(0, 0, 8), (20, 95, 100), (100, 100, 100)]
+)
+def test_a_leak_is_found_among_pages_that_two_workers_touch_by_chance(
+    leak: float, found_at_least: int, found_at_most: int
+) -> None:
+    """Of a hundred runs; at 95 % both ways, two or three of those without a leak should be taken for one, and no more
+    than a few are; the bootstrap of a line's looks took more than half."""
+    found = sum(growth(_looks(seed, leak), SECTIONS)[1] > 0 for seed in range(100))
+    assert found_at_least <= found <= found_at_most
+
+
+def test_a_leak_is_as_large_as_it_is_said_to_be() -> None:
+    held = 0
+    for seed in range(100):
+        value, low, high = growth(_looks(seed, 100), SECTIONS)
+        held += low <= 100 <= high
+        assert abs(value - 100) < 20
+    assert held >= 88
+
+
+def test_what_shrinks_is_no_growth() -> None:
+    _, low, high = growth([(x, -y) for x, y in _looks(1, 100)], SECTIONS)
+    assert low < high < 0
+
+
+def _looks(seed: int, leak: float) -> list[tuple[float, float]]:
+    """How much more memory a worker has than the one beside it, if it keeps so many bytes for each snapshot."""
+    chance = random.Random(seed)
+    kept = chance.uniform(0, PAGE)
+    steps, looks = 0, []
+    for number in range(0, SNAPSHOTS, EVERY):
+        for worker in (1, -1):
+            steps += worker * chance.choice((1, 2)) * (chance.random() < TOUCHED)
+        kept += leak * EVERY
+        looks.append((float(number), float(PAGE * (steps + kept // PAGE))))
+    return looks
