@@ -49,9 +49,9 @@ __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "St
 #: A process that only takes part remembers so many decided snapshots, and so many processes that left: a record of an
 #: older one counts as external (only positions matter there), and no epoch so old comes as news.
 KEEP_DECIDED: Final = 64
-KEEP_LEFT: Final = 1000
+KEEP_LEFT: Final = 500
 #: So many names of snapshots (id, attempt) are taken, the same for every reader; and so many epochs are known.
-KEEP_NAMES: Final = 1000
+KEEP_NAMES: Final = 500
 
 
 class LedgerState(LedgerView):

@@ -16,7 +16,7 @@ __all__ = ["KEEP_NUMBERS", "Latest", "Repeats"]
 _T = TypeVar("_T")
 
 #: Repeats of records whose author is no living process are recognised among so many.
-KEEP_NUMBERS: Final = 1000
+KEEP_NUMBERS: Final = 500
 #: An author's records may overtake each other by so many.
 KEEP_ABOVE: Final = 256
 

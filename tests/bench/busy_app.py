@@ -18,6 +18,8 @@ KIND = os.environ.get("BUSY_KIND", "count")
 WAIT_FROM, WAIT_TO = (float(s) for s in os.environ.get("BUSY_WAIT", "0.05 0.2").split())
 #: So many events of the one that waits may be under way at once.
 AT_ONCE = int(os.environ.get("BUSY_AT_ONCE", "1"))
+#: Of its topics.
+PARTITIONS = int(os.environ.get("BUSY_PARTITIONS", "1"))
 #: Where to write, every second, how many blocks of memory are in use.
 BLOCKS = os.environ.get("BUSY_BLOCKS", "")
 
@@ -25,7 +27,7 @@ app = faust.App(
     ID,
     broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
     store="memory://",
-    topic_partitions=1,
+    topic_partitions=PARTITIONS,
     topic_disable_leader=True,
     datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
     web_enabled=False,
@@ -72,5 +74,5 @@ async def tell_blocks() -> None:
 if BLOCKS:
     app.timer(1.0)(tell_blocks)
 if KIND != "forward":
-    counts = app.Table("counts", default=int, partitions=1)
+    counts = app.Table("counts", default=int, partitions=PARTITIONS)
 app.agent(source, name=KIND, concurrency=AT_ONCE)({"count": count, "forward": forward, "wait": wait}[KIND])

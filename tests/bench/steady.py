@@ -35,12 +35,14 @@ SPARE: Final = 4
 #: For so long it works before the first snapshot: Faust's own memory grows for a minute or two, without us as well.
 WARM_S: Final = 120.0
 SNAPSHOTS: Final = int(os.environ.get("BENCH_SNAPSHOTS", "10000"))
-#: Memory is looked at from here on: before, what is remembered of the latest thousand fills, and so does what CPython
-#: keeps of tuples that were freed: two thousand of each size, of which aiokafka's answers add one of four places for
-#: each snapshot (its `Schema.decode` makes a tuple of ten and cuts it).
-FROM: Final = SNAPSHOTS // 4
+#: Memory is looked at from here on: before, what is remembered of the latest five hundred fills, and so does what
+#: CPython keeps of tuples that were freed: two thousand of each size, of which aiokafka's answers add one of four
+#: places for each partition and snapshot (its `Schema.decode` makes a tuple of ten and cuts it).
+FROM: Final = SNAPSHOTS // 10
+#: Of a worker whose memory is looked at.
+PARTITIONS: Final = 4
 LOOK_EVERY: Final = max(1, SNAPSHOTS // 200)
-#: Five hundred snapshots each: Faust's own work touches a page or two in as long, by chance, of either worker.
+#: Six hundred snapshots each: Faust's own work touches a page or two in as long, by chance, of either worker.
 SECTIONS: Final = 15
 LIMIT_S: Final = 180.0
 
@@ -75,15 +77,15 @@ def bench_backlog() -> list[Figure]:
 
 
 def bench_memory() -> list[Figure]:
-    """Bytes that a worker grows by per snapshot, from the 2,500th to the ten-thousandth, more than one of which none is
-    taken and that works as much; and Python's own blocks."""
+    """Bytes that a worker grows by per snapshot, from the thousandth to the ten-thousandth, more than one of which none
+    is taken and that works as much; and Python's own blocks."""
     resident: list[tuple[float, float]] = []
     beside: list[tuple[float, float]] = []
     blocks: list[tuple[float, float]] = []
     with (
         _place() as place,
-        _worker(place, "memory", rate=SPARE * RATE) as one,
-        _worker(place, "beside", rate=SPARE * RATE) as other,
+        _worker(place, "memory", rate=SPARE * RATE, partitions=PARTITIONS) as one,
+        _worker(place, "beside", rate=SPARE * RATE, partitions=PARTITIONS) as other,
         _fed(one),
         _fed(other),
     ):
@@ -167,8 +169,7 @@ class _Steady:
     def unread(self) -> int:
         """Messages of its input that wait behind the latest cut."""
         latest = max(epoch for epoch, view in self.observer.state.snapshots.items() if view.captured_at)
-        (cut,) = self.observer.state.captured(latest).inputs
-        return cut.log_end - cut.position
+        return sum(cut.log_end - cut.position for cut in self.observer.state.captured(latest).inputs)
 
 
 def _taken(grown: _Steady, small: _Steady) -> list[tuple[_Shot, _Shot]]:
@@ -196,12 +197,19 @@ def _place() -> Iterator[tuple[str, Path]]:
 
 @contextlib.contextmanager
 def _worker(
-    place: tuple[str, Path], name: str, *, keys: int = 0, messages: int = 0, rate: int = RATE
+    place: tuple[str, Path],
+    name: str,
+    *,
+    keys: int = 0,
+    messages: int = 0,
+    rate: int = RATE,
+    partitions: int = 1,
 ) -> Iterator[_Steady]:
     """A worker whose table has so many keys, and so many messages wait for it; it can do `rate` a second."""
     bootstrap, folder = place
-    create_topics(bootstrap, f"{name}-in", f"{name}-out", partitions=1)
-    create_topics(bootstrap, f"{name}-counts-changelog", partitions=1, config={"cleanup.policy": "compact"})
+    create_topics(bootstrap, f"{name}-in", f"{name}-out", partitions=partitions)
+    compacted = {"cleanup.policy": "compact"}
+    create_topics(bootstrap, f"{name}-counts-changelog", partitions=partitions, config=compacted)
     _fill(bootstrap, f"{name}-counts-changelog", keys)
     _fill(bootstrap, f"{name}-in", messages)
     own = folder / name
@@ -214,6 +222,7 @@ def _worker(
             "BUSY_KIND": "wait",
             "BUSY_WAIT": f"{pause} {pause}",
             "BUSY_BLOCKS": str(_blocks_file(own)),
+            "BUSY_PARTITIONS": str(partitions),
         }
         system.start_worker(name, env, module="tests.bench.busy_app")
         try:

@@ -263,7 +263,7 @@ def test_the_latest_keys_are_those_that_came_last() -> None:
 
 
 def test_a_bounded_number_of_keys_takes_no_more_memory_when_it_is_full() -> None:
-    """Else a worker grows by a tenth of a megabyte after its thousandth snapshot."""
+    """Else a worker grows by a tenth of a megabyte after it has all that it keeps."""
     latest: Latest[int] = Latest(KEEP_NAMES)
     taken = []
     for key in range(20 * KEEP_NAMES):
@@ -274,4 +274,4 @@ def test_a_bounded_number_of_keys_takes_no_more_memory_when_it_is_full() -> None
 
 def test_the_bounds_are_these() -> None:
     """A record of an older process counts as external, no epoch so old comes as news, no repeat comes so late."""
-    assert (KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, KEEP_NUMBERS, KEEP_ABOVE) == (64, 1000, 1000, 1000, 256)
+    assert (KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, KEEP_NUMBERS, KEEP_ABOVE) == (64, 500, 500, 500, 256)
