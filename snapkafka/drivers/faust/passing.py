@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from faust.topics import Topic
-from faust.types.tuples import _get_len as size_of
+from faust.types import tuples
 
 from .batches import checksum
 
@@ -31,10 +31,22 @@ if TYPE_CHECKING:
 __all__ = ["Passing"]
 
 #: The sources of what is stood in for, as checksums.
-FAUST: Final = {0x307286AE: "0.15.3"}
+FAUST: Final = {0x50B7DBA0: "0.15.3"}
+
+#: Of a key or a value, also of one that is no bytes.
+size_of: Final[Any] = getattr(tuples, "_get_len", None)
 
 #: Faust tells of each record here.
 _faust_log: Final = logging.getLogger("faust.topics")
+
+
+OF_TOPICS: Final = (
+    "publish_message",
+    "_on_published",
+    "_topic_name_or_default",
+    "get_topic_name",
+    "_get_producer",
+)
 
 
 class Passing:
@@ -115,9 +127,6 @@ def _stood_in_for(producer: Any) -> list[Any]:
         buffer.put,
         getattr(buffer, "_send_pending", None),
         getattr(getattr(type(buffer), "_handle_pending", None), "fun", None),
-        Topic.publish_message,
-        Topic._on_published,
-        Topic._topic_name_or_default,
-        Topic.get_topic_name,
-        Topic._get_producer,
+        *(getattr(Topic, name, None) for name in OF_TOPICS),
+        size_of,
     ]
