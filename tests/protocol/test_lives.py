@@ -374,10 +374,12 @@ def test_what_an_event_of_an_earlier_life_sends_is_still_its_effect(
     p.join()
     again = p.machine.send_entered_again(before)
     after = p.machine.send_entered(event)
-    assert (again.cause, after.cause) == (event, event)
-    assert again.sent is after.sent is p.machine.colours.sent
+    at_once, _ = p.machine.send_at_once(event, B)
+    assert (again.cause, after.cause, at_once.cause) == (event, event, event)
+    assert again.sent is after.sent is at_once.sent is p.machine.colours.sent
     p.end(event)
     assert p.machine.send_entered(event).cause is None, "a task that outlives its event"
+    assert p.machine.send_at_once(event, B)[0].cause is None
     assert p.machine.send_entered(None).cause is None
 
 
