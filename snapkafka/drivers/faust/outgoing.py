@@ -248,12 +248,11 @@ class Outgoing:
         try:  # it is on its way: what goes wrong now must not make its caller send it again
             if batch is not way.batch:
                 self._begin(way, batch)
-            run = way.run
+            run = way.runs[-1] if way.runs else None
             if run is not None and run.effect.tally is effect.tally and run.first + run.count == seq:
                 run.count += 1
             else:
-                way.run = run = Run(effect, seq, batch.record_count - 1)
-                way.runs.append(run)
+                way.runs.append(Run(effect, seq, batch.record_count - 1))
             if entered is not None:
                 actions = machine.send_appended(effect)
                 if actions:
@@ -264,12 +263,12 @@ class Outgoing:
 
     def _begin(self, way: Way, batch: Any) -> None:
         """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
-        way.batch, way.run, way.runs = batch, None, []
+        way.batch, way.runs = batch, []
         batch.future.add_done_callback(partial(self._batch_settled, way, batch, way.runs))
 
     def _batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
         if way.batch is batch:
-            way.batch, way.run, way.runs = None, None, []
+            way.batch, way.runs = None, []
         offset, failure = _outcome(future)
         for run in runs:
             last = run.count - 1

@@ -39,7 +39,7 @@ size_of: Final[Any] = getattr(tuples, "_get_len", None)
 #: Faust tells of each record here.
 _faust_log: Final = logging.getLogger("faust.topics")
 
-
+#: What of Faust's topics is stood in for, or done with a message that passes.
 OF_TOPICS: Final = (
     "publish_message",
     "_on_published",
@@ -109,9 +109,7 @@ class Passing:
             state = producer.app.sensors.on_send_initiated(
                 producer, topic, message=message, keysize=size_of(key), valsize=size_of(value)
             )
-        except (
-            Exception
-        ) as error:  # of a sensor of the app's: Faust's task would fail, and the worker with it
+        except Exception as error:  # a sensor of the app's: Faust's task would fail, and with it the worker
             self._driver.spawn(producer.buffer.crash(error))
             return
         future.add_done_callback(

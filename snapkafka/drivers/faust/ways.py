@@ -41,7 +41,6 @@ class Way:
         "latest",
         "lock",
         "pending",
-        "run",
         "runs",
         "theirs",
         "tp",
@@ -55,7 +54,6 @@ class Way:
         self.waiting = 0  # so many take the long way
         self.batch: Any = None  # that the latest record went into, on the short way
         self.runs: list[Run] = []  # in it
-        self.run: Run | None = None  # the latest of those
         self.check = wire.tp_check(tp.topic, tp.partition)
         self.lock = asyncio.Lock()
         self.gate = asyncio.Lock()  # in classic mode
