@@ -47,7 +47,7 @@ from .meter import Meter, observed
 from .parents import Base, view_on
 from .remote import reached
 from .seqs import stretch_of
-from .session import sized, storage_level
+from .session import kept, sized, storage_level
 from .source import read_ranges
 
 __all__ = ["Settings", "ask", "assemble", "verify"]
@@ -192,8 +192,8 @@ def verify(
     ranges = reading_ranges(view, tail_max=settings.tail_max)
     say(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
-    kept = _read(spark, ranges, settings, meter, view.topics_read, light=not wanted)
-    with sized(spark, _offsets(ranges)), kept as records:
+    reading = _read(spark, ranges, settings, meter, view.topics_read, light=not wanted)
+    with sized(spark, _offsets(ranges)), reading as records:
         checked = _check(spark, records, lookups, ranges, settings)
         if wanted:
             of_tables = invariants.check(spark, wanted, _unwritten(records, lookups, settings))
@@ -260,12 +260,12 @@ def _read(
     # Nobody looks at the other headers of a changelog.
     records = records.withColumn("headers", fn.when(fn.col("topic").isin(inputs), fn.col("headers")))
     # Hardly anybody asks for the hash of a key: where keys are kept, `stamps` makes it.
-    kept = (stamps(records) if light else records.drop("key_hash")).persist(storage_level(_offsets(ranges)))
-    try:
-        with nullcontext() if meter is None else meter.reading(kept, _offsets(ranges)):
-            yield kept
-    finally:
-        kept.unpersist()
+    needed = stamps(records) if light else records.drop("key_hash")
+    with (
+        kept(needed, storage_level(_offsets(ranges))) as found,
+        nullcontext() if meter is None else meter.reading(found, _offsets(ranges)),
+    ):
+        yield found
 
 
 def _source(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> DataFrame:

@@ -19,13 +19,13 @@ from snapkafka.runtime import spark_jars, spark_java_home
 
 try:
     from pyspark import StorageLevel
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 except ImportError as error:  # pragma: no cover -- the extra is not installed
     raise DependencyMissingError(
         f"assembly and verification need Spark: {error}", hint="pip install 'snapkafka[spark]'"
     ) from error
 
-__all__ = ["having", "session", "sized", "storage_level"]
+__all__ = ["having", "kept", "session", "sized", "storage_level"]
 
 #: Two: what a developer's machine can spare, and enough for snapshots of a million records.
 MASTER: Final = "local[2]"
@@ -116,6 +116,20 @@ def storage_level(offsets: int) -> StorageLevel:
     """Where records are kept while they are looked at. Many in memory would be copied again and again by what clears up
     there, and Spark would move most of them to the disk in the end."""
     return StorageLevel.MEMORY_AND_DISK if offsets <= SMALL_MAX else StorageLevel.DISK_ONLY
+
+
+@contextlib.contextmanager
+def kept(rows: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DESER) -> Iterator[DataFrame]:
+    """Rows that are looked at several times, persisted for the length of the block.
+
+    They are gone when the block is left. Where a job failed its tasks are still at them for a moment; a session that
+    stops meanwhile prints what became of that, in fifty lines before the error that counts.
+    """
+    persisted = rows.persist(level)
+    try:
+        yield persisted
+    finally:
+        persisted.unpersist(blocking=True)
 
 
 @contextlib.contextmanager

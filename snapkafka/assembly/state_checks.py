@@ -19,6 +19,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .lookups import Lookups, local_frame
 from .seqs import TP
+from .session import kept
 from .tables import is_white
 
 __all__ = ["StillThere", "findings", "key_facts"]
@@ -75,13 +76,10 @@ def key_facts(
             fn.min(fn.when(_later(), offset)).alias("later"),
         )
         .where((fn.col("first") < fn.col("last")) | fn.col("first").isNull())
-        .persist()
     )
-    try:
-        pairs = by_key.groupBy(*TP).agg(fn.min("first").alias("superseded")).collect()
-        overtaken = _overtaken(by_key)
-    finally:
-        by_key.unpersist()
+    with kept(by_key) as found:
+        pairs = found.groupBy(*TP).agg(fn.min("first").alias("superseded")).collect()
+        overtaken = _overtaken(found)
     superseded = {
         TopicPartition(row.topic, row.partition): row.superseded
         for row in pairs
