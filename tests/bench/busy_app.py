@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import faust
 
 import snapkafka
+from tests.bench.in_use import give_back, of_malloc, of_python
 
 ID = os.environ["BUSY_APP_ID"]
 KIND = os.environ.get("BUSY_KIND", "count")
@@ -20,8 +22,8 @@ WAIT_FROM, WAIT_TO = (float(s) for s in os.environ.get("BUSY_WAIT", "0.05 0.2").
 AT_ONCE = int(os.environ.get("BUSY_AT_ONCE", "1"))
 #: Of its topics.
 PARTITIONS = int(os.environ.get("BUSY_PARTITIONS", "1"))
-#: Where to write, every second, how many blocks of memory are in use.
-BLOCKS = os.environ.get("BUSY_BLOCKS", "")
+#: Where to write, every second, how much memory is in use.
+MEMORY = os.environ.get("BUSY_MEMORY", "")
 
 app = faust.App(
     ID,
@@ -59,20 +61,21 @@ async def wait(stream: Any) -> None:
         await target.send(key=key, value=value)
 
 
-def write_blocks() -> None:
-    """How many blocks of memory Python has in use."""
-    draft = Path(f"{BLOCKS}.draft")
-    draft.write_text(str(sys.getallocatedblocks()))
-    draft.replace(BLOCKS)
+def write_memory() -> None:
+    """Bytes that are in use, and Python's blocks."""
+    give_back()
+    draft = Path(f"{MEMORY}.draft")
+    draft.write_text(json.dumps({"used": of_python() + of_malloc(), "blocks": sys.getallocatedblocks()}))
+    draft.replace(MEMORY)
 
 
-async def tell_blocks() -> None:
+async def tell_memory() -> None:
     """Once a second."""
-    write_blocks()
+    write_memory()
 
 
-if BLOCKS:
-    app.timer(1.0)(tell_blocks)
+if MEMORY:
+    app.timer(1.0)(tell_memory)
 if KIND != "forward":
     counts = app.Table("counts", default=int, partitions=PARTITIONS)
 app.agent(source, name=KIND, concurrency=AT_ONCE)({"count": count, "forward": forward, "wait": wait}[KIND])

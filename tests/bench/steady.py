@@ -21,7 +21,7 @@ from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.testing import EmbeddedKafka, create_topics
-from tests.bench.figures import Figure, figure, growth
+from tests.bench.figures import Figure, figure, growth, trend
 
 #: Ratios are of medians over so many snapshots of either, in turn.
 ROUNDS: Final = 12
@@ -32,8 +32,12 @@ FEW: Final = 1_000
 RATE: Final = 40
 #: A worker whose memory is looked at could do so many times what it gets, or messages that wait would be in the figure.
 SPARE: Final = 4
-#: For so long it works before the first snapshot: Faust's own memory grows for a minute or two, without us as well.
-WARM_S: Final = 120.0
+#: For so long it works before the first snapshot: Faust's own memory grows for a minute or two, without us as well, and
+#: once more when aiokafka's clients first ask again where the topics are, after five minutes.
+WARM_S: Final = 330.0
+#: Snapshots per second, where memory is looked at: a snapshot has a timer for its five seconds, so with as many as can
+#: be taken what is used goes up and down with what the machine has to spare.
+PACE: Final = 25
 SNAPSHOTS: Final = int(os.environ.get("BENCH_SNAPSHOTS", "10000"))
 #: Memory is looked at from here on: before, what is remembered of the latest five hundred fills, and so does what
 #: CPython keeps of tuples that were freed: two thousand of each size, of which aiokafka's answers add one of four
@@ -42,7 +46,8 @@ FROM: Final = SNAPSHOTS // 10
 #: Of a worker whose memory is looked at.
 PARTITIONS: Final = 4
 LOOK_EVERY: Final = max(1, SNAPSHOTS // 200)
-#: Six hundred snapshots each: Faust's own work touches a page or two in as long, by chance, of either worker.
+#: Six hundred snapshots each: Faust's own work touches a page or two in as long, by chance, of either worker; and of
+#: twelve looks one or two meet a buffer of a quarter of a megabyte, which the median leaves out.
 SECTIONS: Final = 15
 LIMIT_S: Final = 180.0
 
@@ -77,11 +82,12 @@ def bench_backlog() -> list[Figure]:
 
 
 def bench_memory() -> list[Figure]:
-    """Bytes that a worker grows by per snapshot, from the thousandth to the ten-thousandth, more than one of which none
-    is taken and that works as much; and Python's own blocks."""
-    resident: list[tuple[float, float]] = []
-    beside: list[tuple[float, float]] = []
-    blocks: list[tuple[float, float]] = []
+    """Bytes that a worker uses more per snapshot, from the thousandth to the ten-thousandth, than one of which none is
+    taken and that works as much; likewise bytes that it holds of the system's memory, and its blocks of Python's.
+
+    What is held is as high as what is used ever was, page by page, so it goes up where the other does not.
+    """
+    looks: list[_Look] = []
     with (
         _place() as place,
         _worker(place, "memory", rate=SPARE * RATE, partitions=PARTITIONS) as one,
@@ -90,40 +96,71 @@ def bench_memory() -> list[Figure]:
         _fed(other),
     ):
         time.sleep(WARM_S)
-        filled = other.resident() - one.resident()
+        filled = other.memory().held - one.memory().held
+        began = time.monotonic()
         for number in range(SNAPSHOTS):
+            time.sleep(max(0.0, began + number / PACE - time.monotonic()))
             one.take()
             if number >= FROM and number % LOOK_EVERY == 0:
-                resident.append((number, one.resident()))
-                beside.append((number, other.resident()))
-                blocks.append((number, one.blocks()))
+                looks.append(_Look(number, one.memory(), other.memory()))
+        took = time.monotonic() - began
+        assert took < 1.1 * SNAPSHOTS / PACE, f"{SNAPSHOTS / took:.1f} snapshots per second, and not {PACE}"
         for worker in (one, other):
             worker.take()
             waiting = worker.unread()
             assert waiting <= RATE, f"{waiting:,} messages of {worker.name} waited at the end"
-    for what, looks in (("bytes", resident), ("bytes of the one beside it", beside), ("blocks", blocks)):
-        print(f"    {looks[0][1]:,.0f} {what} at first, {looks[-1][1]:,.0f} at last", flush=True)
-    more = [(number, size - other) for (number, size), (_, other) in zip(resident, beside, strict=True)]
-    filled += more[0][1]
+    for what in ("one", "beside"):
+        print(
+            f"    {what}: {getattr(looks[0], what)} at first, {getattr(looks[-1], what)} at last", flush=True
+        )
+    filled += looks[0].one.held - looks[0].beside.held
     return [
         Figure(name="memory_filled", value=filled, low=filled, high=filled, unit="B"),
-        _growth("memory_slope", more, "B", bar=0.0),
-        _growth("memory_slope_alone", resident, "B"),
-        _growth("memory_blocks_slope", blocks, "blocks", bar=0.0),
+        _slope("memory_slope", looks, lambda look: look.one.used - look.beside.used, "B", bar=0.0),
+        _slope("memory_slope_alone", looks, lambda look: look.one.used, "B"),
+        _slope(
+            "memory_blocks_slope", looks, lambda look: look.one.blocks - look.beside.blocks, "blocks", bar=0.0
+        ),
+        _slope(
+            "memory_held_slope", looks, lambda look: look.one.held - look.beside.held, "B", by=growth, bar=0.0
+        ),
     ]
 
 
-def _growth(
-    name: str, looks: Sequence[tuple[float, float]], unit: str, *, bar: float | None = None
+class _Memory(NamedTuple):
+    """Of a worker, in bytes: held of the system's, from outside (RSS); in use, by the books of both of its allocators;
+    and how many blocks of it are Python's."""
+
+    held: float
+    used: float
+    blocks: float
+
+
+class _Look(NamedTuple):
+    """At the memory of the worker of which so many snapshots have been taken, and of the one beside it."""
+
+    number: int
+    one: _Memory
+    beside: _Memory
+
+
+def _slope(
+    name: str,
+    looks: Sequence[_Look],
+    of: Callable[[_Look], float],
+    unit: str,
+    *,
+    by: Callable[[Sequence[tuple[float, float]], int], tuple[float, float, float]] = trend,
+    bar: float | None = None,
 ) -> Figure:
     """By how much it grows with each snapshot; where there is a bar the interval should include it, or be below."""
-    value, low, high = growth(looks, SECTIONS)
+    value, low, high = by([(look.number, of(look)) for look in looks], SECTIONS)
     return Figure(name=name, value=value, low=low, high=high, unit=unit, bar=bar, surely=False)
 
 
-def _blocks_file(folder: Path) -> Path:
-    """Where a worker writes its blocks of memory."""
-    return folder / "blocks"
+def _memory_file(folder: Path) -> Path:
+    """Where a worker writes how much memory it uses."""
+    return folder / "memory.json"
 
 
 class _Shot(NamedTuple):
@@ -158,13 +195,10 @@ class _Steady:
         ((_, closed),) = view.closed.values()
         return _Shot(closed.cut_us, times[view.captured_at] - times[epoch - 1])
 
-    def resident(self) -> float:
-        """Bytes of memory that the process holds."""
-        return float(psutil.Process(self.system.workers[0].pid).memory_info().rss)
-
-    def blocks(self) -> float:
-        """Blocks of memory that Python has in use there, by itself: what is freed and not given back is not in it."""
-        return float(_blocks_file(self.system.folder).read_text())
+    def memory(self) -> _Memory:
+        """What it has now."""
+        held = psutil.Process(self.system.workers[0].pid).memory_info().rss
+        return _Memory(held, **json.loads(_memory_file(self.system.folder).read_text()))
 
     def unread(self) -> int:
         """Messages of its input that wait behind the latest cut."""
@@ -221,7 +255,9 @@ def _worker(
             "BUSY_APP_ID": name,
             "BUSY_KIND": "wait",
             "BUSY_WAIT": f"{pause} {pause}",
-            "BUSY_BLOCKS": str(_blocks_file(own)),
+            "BUSY_MEMORY": str(_memory_file(own)),
+            # What a thread keeps of what it frees counts as used; it fills for hours.
+            "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
             "BUSY_PARTITIONS": str(partitions),
         }
         system.start_worker(name, env, module="tests.bench.busy_app")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.bench.figures import Figure, growth, typical
+from tests.bench.figures import Figure, growth, trend, typical
 
 PAGE = 4096
 #: As in `bench_memory`: a look every fifty of 7,500 snapshots, 15 sections.
@@ -67,6 +67,28 @@ def test_a_leak_is_as_large_as_it_is_said_to_be() -> None:
 def test_what_shrinks_is_no_growth() -> None:
     _, low, high = growth([(x, -y) for x, y in _looks(1, 100)], SECTIONS)
     assert low < high < 0
+
+
+@pytest.mark.parametrize(
+    ("leak", "found_at_least", "found_at_most"), [(0, 0, 8), (5, 90, 100), (10, 100, 100)]
+)
+def test_a_leak_is_found_in_what_goes_up_and_down_at_each_look(
+    leak: float, found_at_least: int, found_at_most: int
+) -> None:
+    """As what two workers use does: by some 20 kB, and by a buffer more now and then."""
+    found = held = 0
+    for seed in range(100):
+        chance = random.Random(seed)
+        looks = [
+            (float(n), leak * n + chance.gauss(0, 20_000) + 270_000 * (chance.random() < 0.05))
+            for n in range(0, SNAPSHOTS, EVERY)
+        ]
+        value, low, high = trend(looks, SECTIONS)
+        assert abs(value - leak) < 8
+        found += low > 0
+        held += low <= leak <= high
+    assert found_at_least <= found <= found_at_most
+    assert held >= 88
 
 
 def _looks(seed: int, leak: float) -> list[tuple[float, float]]:
