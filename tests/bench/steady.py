@@ -85,7 +85,7 @@ def bench_memory() -> list[Figure]:
     """Bytes that a worker uses more per snapshot, from the thousandth to the ten-thousandth, than one of which none is
     taken and that works as much; likewise bytes that it holds of the system's memory, and its blocks of Python's.
 
-    What is held is as high as what is used ever was, page by page, so it goes up where the other does not.
+    What is held is told from outside, but in pages, which a few bytes keep: it can go up where the other does not.
     """
     looks: list[_Look] = []
     with (
