@@ -110,6 +110,7 @@ def test_json_is_what_python_takes_for_it_and_nothing_behind_it(spark: SparkSess
     texts += ["", " ", "tru", "truex", "01", ".5", "1.", "+1", "-", "1e400", "1" * 900, '{"a":1,"a":2}']
     texts += ["'x'", "{'a':1}", "{a:1}", "/*x*/1", "[1,]", '{"a":1,"b"}', '"\\u12"', '"\\q"', "\ufeff1"]
     texts += ["NaN", "[Infinity]", '{"a":-Infinity}', "[" * 900 + "]" * 900]
+    texts += [form % chr(code) for code in range(33) for form in ('"x%sy"', '{"a":"x%sy"}')]
 
     wanted = [told(text)[1] for text in texts]
     assert 30 < wanted.count(None) < len(texts) / 2
