@@ -60,8 +60,9 @@ ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 #: With more than that a local session may have a quarter of the machine's memory, within these bounds: with the
-#: gigabyte that Spark takes by itself, a quarter of all CPU time went into clearing up.
-MEMORY_MIN, MEMORY_MAX = 1 << 30, 4 << 30
+#: gigabyte that Spark takes by itself, a quarter of all CPU time went into clearing up; more than two save no time, and
+#: what is there Java fills before it clears up, so the peak grows with the data for long.
+MEMORY_MIN, MEMORY_MAX = 1 << 30, 2 << 30
 #: Java's second compiler makes code faster that runs for long, and halves the speed of what does not, on two cores.
 JAVA_SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: Java leaves methods beyond a certain size to its interpreter; what Spark makes of decoding is one, and
