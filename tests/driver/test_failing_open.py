@@ -79,10 +79,7 @@ def test_r15_a_broken_seam_stops_nothing_but_us(
     [
         "event_started",
         "send_at_once",
-        *(
-            pytest.param(name, marks=pytest.mark.long)
-            for name in ("event_ended", *LONG_WAY, "send_acked")
-        ),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("event_ended", *LONG_WAY, "send_acked")),
     ],
 )
 def test_r15_a_bug_of_ours_in_a_running_worker_stops_nothing_but_us(
