@@ -275,14 +275,15 @@ class CutView:
                 yield from ((item, source) for source in self.inputs.get(tp, []) if source.app == item.app)
 
     def _recreated(self) -> Iterable[TopicPartition]:
+        """Those that any of the cuts which tell of them shows to be another one: several apps may read it, and one of
+        them another's changelog."""
         if self.bounds is None:
             return
-        needed: dict[TopicPartition, tuple[int, str]] = {}
-        for source in self.captured.inputs:
-            needed[TopicPartition(source.topic, source.partition)] = (source.position, source.topic_id)
-        for changelog in self.captured.changelogs:
-            needed[TopicPartition(changelog.topic, changelog.partition)] = (changelog.end, changelog.topic_id)
-        for tp, (end, topic_id) in needed.items():
+        captured = self.captured
+        needed = [(cut.topic, cut.partition, cut.position, cut.topic_id) for cut in captured.inputs]
+        needed += [(cut.topic, cut.partition, cut.end, cut.topic_id) for cut in captured.changelogs]
+        for topic, partition, end, topic_id in needed:
+            tp = TopicPartition(topic, partition)
             now = self.bounds.get(tp)
             if now is None or now.end < end or (topic_id and now.topic_id and now.topic_id != topic_id):
                 yield tp
