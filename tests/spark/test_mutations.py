@@ -457,6 +457,7 @@ def namespace() -> str:
 
 async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Looked:
     seed = random.randrange(10**9)
+    print(f"{seed=}")  # what fails can be had again
     made = cases(seed)
     where: dict[TopicPartition, TopicPartition] = {}
     counts: Counter[str] = Counter()
