@@ -3,6 +3,7 @@
 | seam | for |
 |---|---|
 | `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outgoing`) |
+| `app.maybe_start_producer` | the producer is at hand for who sends (`at_hand`) |
 | `app._attachments.put` | what leaves with a commit (`attached`) |
 | the batches of aiokafka's producer | what needs no wait is appended in one step (`batches`) |
 | `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`transactions`) |
@@ -45,6 +46,7 @@ from snapkafka.protocol.events import InputsTaken
 from snapkafka.protocol.records import Hello, InputTopic, Retention, Table
 
 from .announcing import Announcing, internal_topics
+from .at_hand import keep_at_hand
 from .factories import wrap_factory
 from .incoming import Incoming
 from .looking import codec_name, codecs_of, copartitioned, expires_ms, of_sets, uncaptured
@@ -106,6 +108,7 @@ def _make_recorder(driver: FaustDriver) -> None:
 
 def _sew_producer(driver: FaustDriver, producer: Any) -> None:
     driver.outgoing = Outgoing(driver, producer)
+    keep_at_hand(driver.app, producer)
 
 
 # -- life -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,38 @@
+"""The producer, at hand for who sends.
+
+For each record `topic.send` and `event.forward` ask `app.maybe_start_producer` for the producer. Faust has that guarded
+against a herd that would start it at once, and the guard lets everything else on the loop run, three times over. Once
+the producer has been started there is nothing to guard: then everything else runs once, so that a task that does
+nothing but send holds up nobody. That saves more than a stamp costs (docs/performance.md).
+
+Where Faust is not the one that this was written after, in transactions, and until the producer has been started, it is
+Faust's guard that answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from .batches import checksum
+from .transactions import in_transactions
+
+__all__ = ["keep_at_hand"]
+
+#: The sources of what is stood in for, as checksums.
+FAUST: Final = {0xAD7E46F1: "0.15.3 on mode-streaming 0.7.1"}
+
+
+def keep_at_hand(app: Any, producer: Any) -> None:
+    """Stand in for `app.maybe_start_producer`, which gives this producer."""
+    guard = app.maybe_start_producer
+    stood_in_for = [type(guard).__call__, getattr(guard, "fun", None), producer.maybe_start]
+    if in_transactions(app) or checksum(stood_in_for) not in FAUST:
+        return
+
+    async def at_hand() -> Any:
+        await asyncio.sleep(0)
+        made = app.producer
+        return made if made._started.is_set() else await guard()
+
+    app.maybe_start_producer = at_hand

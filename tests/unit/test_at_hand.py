@@ -1,0 +1,122 @@
+"""The producer, at hand for who sends: with the installed Faust, and no broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import faust
+import pytest
+from mode.utils.futures import StampedeWrapper
+
+from snapkafka.drivers.faust import at_hand
+from snapkafka.drivers.faust.at_hand import keep_at_hand
+
+SENDS = 50
+
+
+def app_of(**settings: Any) -> Any:
+    """Its producer has been started, as far as it can tell."""
+    app: Any = faust.App("a", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False, **settings)
+    app.finalize()
+    app.producer._started.set()
+    return app
+
+
+def is_fausts(app: Any) -> bool:
+    return isinstance(app.maybe_start_producer, StampedeWrapper)
+
+
+async def turns_of_others(ask: Callable[[], Any]) -> int:
+    """How often everything else runs, while somebody asks `SENDS` times and awaits nothing else."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    for _ in range(SENDS):
+        await ask()
+    beside.cancel()
+    return turns
+
+
+async def test_r15_who_does_nothing_but_send_holds_up_nobody() -> None:
+    """The others run once for each record, which is less than in Faust, and saves what that takes."""
+    app = app_of()
+    assert await turns_of_others(app.maybe_start_producer) in range(SENDS * 3 - 1, SENDS * 3 + 2)
+    keep_at_hand(app, app.producer)
+    assert await app.maybe_start_producer() is app.producer
+    assert await turns_of_others(app.maybe_start_producer) in range(SENDS - 1, SENDS + 2)
+
+
+async def test_a_producer_that_is_not_started_is_started_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Faust, and all who ask meanwhile wait for that."""
+    app = app_of()
+    app.producer._started.clear()
+    begun: list[str] = []
+
+    async def start() -> None:
+        begun.append("start")
+        await asyncio.sleep(0.01)
+        app.producer._started.set()
+
+    monkeypatch.setattr(app.producer, "start", start)
+    keep_at_hand(app, app.producer)
+    assert not is_fausts(app)
+    given = await asyncio.gather(*(app.maybe_start_producer() for _ in range(5)))
+    assert begun == ["start"]
+    assert given == [app.producer] * 5
+    assert app.producer._started.is_set()
+
+
+async def test_another_producer_of_the_app_is_given_once_it_is_there() -> None:
+    app = app_of()
+    first = app.producer
+    keep_at_hand(app, first)
+    app.producer = second = app._new_producer()
+    second._started.set()
+    assert await app.maybe_start_producer() is second is not first
+
+
+async def test_in_transactions_faust_answers() -> None:
+    """It gives another producer then."""
+    app = app_of(processing_guarantee="exactly_once")
+    keep_at_hand(app, app.producer)
+    assert is_fausts(app)
+
+
+async def test_another_release_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = app_of()
+    monkeypatch.setattr(at_hand, "FAUST", {})
+    keep_at_hand(app, app.producer)
+    assert is_fausts(app)
+
+
+async def test_what_somebody_else_put_there_is_left() -> None:
+    app = app_of()
+
+    async def own() -> Any:
+        return app.producer
+
+    app.maybe_start_producer = own
+    keep_at_hand(app, app.producer)
+    assert app.maybe_start_producer is own
+
+
+async def test_what_an_app_makes_of_it_itself_is_left() -> None:
+    """A subclass of Faust's."""
+
+    class Own(faust.App):
+        async def maybe_start_producer(self) -> Any:
+            return self.producer
+
+    app: Any = Own("a", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False)
+    app.finalize()
+    keep_at_hand(app, app.producer)
+    assert "maybe_start_producer" not in vars(app)
