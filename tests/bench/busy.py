@@ -129,7 +129,9 @@ class Found:
         """Events per second by those without snapkafka, and how much of a core the worker had."""
         return [
             figure(f"{name}_ratio_idle", self.idle, "ratio", of=mean, bar=0.98, at_most=False),
-            figure(f"{name}_ratio_every_second", self.every_second, "ratio", of=mean, bar=0.97, at_most=False),
+            figure(
+                f"{name}_ratio_every_second", self.every_second, "ratio", of=mean, bar=0.97, at_most=False
+            ),
             figure(f"{name}_worker_core", self.cores, "cores", bar=0.95, at_most=False),
         ]
 

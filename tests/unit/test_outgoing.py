@@ -78,7 +78,7 @@ class Driver:
     def do(self, actions: Sequence[Action]) -> None:
         for action in actions:
             if isinstance(action, SendMarkers):
-                self.outgoing.send_markers(action)
+                self.outgoing.markers.due(action)
             elif isinstance(action, AppendToLedger):
                 self.append(action.record)
         for epoch in list(self.machine.open.cuts):

@@ -175,7 +175,7 @@ class FaustDriver:
                 case AppendToLedger(record=record):
                     self.append(record)
                 case SendMarkers():
-                    self.outgoing.send_markers(action)
+                    self.outgoing.markers.due(action)
                 case AskEnds():
                     self.spawn(self._ask_ends(action, self.answering()))
                 case AskStopped():

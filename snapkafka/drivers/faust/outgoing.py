@@ -9,7 +9,7 @@ A seq and its place in the partition must not be parted: otherwise, with a full 
 offset. Mostly stamp and append are one step that nothing can come between (`batches`). Where something has to be waited
 for (a full batch, a marker that is due, a transaction, ...) they stand under one lock per partition, and until all who
 wait there are through nobody takes the short way past them. A marker goes out under that lock before the first red
-record.
+record (`markers`).
 """
 
 from __future__ import annotations
@@ -22,21 +22,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.colours import Effect
-from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 from .attached import Attached
 from .batches import Batches
+from .markers import Markers
 from .passing import Passing
 from .riding import alight, ride, taken_off
 from .transactions import Transactions, in_transactions
 from .ways import Run, Way
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.actions import SendMarkers
-    from snapkafka.protocol.events import Event
-
     from .driver import FaustDriver
 
 __all__ = ["Outgoing"]
@@ -67,6 +64,7 @@ class Outgoing:
         self._passing = Passing(driver, producer, self._batches.put)
         self._put = self._passing.put
         self._ways: dict[tuple[str, int], Way] = {}
+        self.markers = Markers(driver, self._way, self._send)
         self.transactions: Transactions | None = None
         if in_transactions(driver.app):
             self.transactions = Transactions(producer)
@@ -300,7 +298,7 @@ class Outgoing:
                 if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
                     way.due.append(first)
                 while way.due and effect.epoch >= way.due[0].epoch:
-                    await self._append_marker(way)
+                    await self.markers.append(way)
                 if self.transactions is not None:
                     await way.led_by(transactional_id)
                 if machine.process is None and not await self._driver.waiting.for_identity():
@@ -379,48 +377,6 @@ class Outgoing:
         partition: int = self._producer.key_partition(topic, key).partition
         return partition
 
-    # -- markers ----------------------------------------------------------------------------------------------
-
-    def send_markers(self, action: SendMarkers) -> None:
-        """Each partition gets its marker before its next red record, and soon in any case."""
-        for tp in action.tps:
-            self._way(tp).due.append(action)
-        self._driver.spawn(self._flush_markers(action))
-
-    async def _flush_markers(self, action: SendMarkers) -> None:
-        for tp in action.tps:
-            way = self._way(tp)
-            way.waiting += 1
-            try:
-                async with way.lock:
-                    while way.due and way.due[0].epoch <= action.epoch:
-                        await self._append_marker(way)
-            finally:
-                way.waiting -= 1
-
-    async def _append_marker(self, way: Way) -> None:
-        """The first that is due, under the lock. If the task is cancelled meanwhile, it stays due."""
-        machine, tp, action = self._machine, way.tp, way.due[0]
-        if machine.process is not None:
-            seq = machine.marker_stamped(tp)
-            body = self._stamps.marker(tp, action, seq)
-            try:
-                future = await self._send(
-                    tp.topic,
-                    wire.marker_key(machine.process),
-                    None,
-                    tp.partition,
-                    None,
-                    [(wire.HEADER, body)],
-                )
-                future.add_done_callback(partial(_marker_acked, self._driver.answering(), tp, action.epoch))
-            except BaseException as error:
-                machine.marker_unstamped(tp, seq)
-                if not isinstance(error, Exception):
-                    raise
-                self._driver.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
-        way.due.pop(0)
-
     # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
 
     def _queues_up(self, way: Way, effect: Effect) -> bool:
@@ -438,16 +394,6 @@ class Outgoing:
                 await self._driver.waiting.changed()
             future = await self._append(way, effect, others, record)
         return await future
-
-
-def _marker_acked(
-    answer: Callable[[Event], None], tp: TopicPartition, epoch: int, future: asyncio.Future[Any]
-) -> None:
-    if future.cancelled() or future.exception() is not None:
-        reason = "cancelled" if future.cancelled() else repr(future.exception())
-        answer(MarkerFailed(epoch=epoch, tp=tp, reason=reason))
-    else:
-        answer(MarkerSent(epoch=epoch, tp=tp, offset=future.result().offset))
 
 
 def _outcome(future: asyncio.Future[Any]) -> tuple[int, str | None]:
