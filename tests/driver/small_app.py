@@ -18,7 +18,7 @@ NAMESPACE = os.environ["SNAPKAFKA_NAMESPACE"]
 BROKEN = os.environ.get("SMALL_APP_BROKEN", "")
 #: A method of the machine that raises from its so-manieth call on.
 BUG = os.environ.get("SMALL_APP_BUG", "")
-BUG_AT = 20
+BUG_AT = int(os.environ.get("SMALL_APP_BUG_AT", "20"))
 #: Nobody takes our header off then, as where snapkafka is not installed.
 SEES_HEADERS = BROKEN in ("Incoming", "watch_streams")
 #: Of partition 0: see SMALL_APP_HELD.
