@@ -75,7 +75,7 @@ class Done(NamedTuple):
 
 def bench_throughput() -> list[Figure]:
     """Events per second of a busy worker with snapkafka and without, and with a snapshot every second."""
-    found = _pairs(Kind("count"), 2 * PAIRS)  # it is near its bars
+    found = _pairs(Kind("count"))
     return [
         *found.figures("throughput"),
         figure("header_bytes_mean", found.header_bytes, "bytes", of=mean, bar=26),
@@ -136,7 +136,7 @@ class Found:
         ]
 
 
-def _pairs(kind: Kind, pairs: int = PAIRS) -> Found:
+def _pairs(kind: Kind) -> Found:
     found = Found()
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         place = broker.bootstrap, Path(folder), kind
@@ -148,7 +148,7 @@ def _pairs(kind: Kind, pairs: int = PAIRS) -> Found:
                 Arm(*place, "snapshots", every_s=1.0),
             )
         ]
-        for _ in range(pairs):
+        for _ in range(PAIRS):
             turns: dict[Arm, list[Done]] = {arm: [] for arm in arms}
             for number in range(TURNS):
                 first = number % len(arms)
@@ -159,7 +159,7 @@ def _pairs(kind: Kind, pairs: int = PAIRS) -> Found:
             found.every_second.append(done[snapshots].per_second / done[without].per_second)
             found.cores += [of_one.cpu_s / of_one.seconds for of_one in done.values()]
         captured = snapshots.captured()
-        assert len(captured) >= TURN_S * TURNS * pairs * 0.8, "too few snapshots: the figure says little"
+        assert len(captured) >= TURN_S * TURNS * PAIRS * 0.8, "too few snapshots: the figure says little"
         found.torn += _torn_shares(captured)
         found.header_bytes += idle.header_bytes()
     return found
