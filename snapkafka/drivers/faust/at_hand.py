@@ -25,8 +25,12 @@ FAUST: Final = {0xAD7E46F1: "0.15.3 on mode-streaming 0.7.1"}
 
 def keep_at_hand(app: Any, producer: Any) -> None:
     """Stand in for `app.maybe_start_producer`, which gives this producer."""
-    guard = app.maybe_start_producer
-    stood_in_for = [type(guard).__call__, getattr(guard, "fun", None), producer.maybe_start]
+    guard: Any = getattr(app, "maybe_start_producer", None)
+    stood_in_for = [
+        getattr(type(guard), "__call__", None),  # noqa: B004
+        getattr(guard, "fun", None),
+        getattr(producer, "maybe_start", None),
+    ]
     if in_transactions(app) or checksum(stood_in_for) not in FAUST:
         return
 
