@@ -18,24 +18,24 @@ from snapkafka.protocol.records import LedgerRecord, TopicPartition
 from snapkafka.wire import headers
 from snapkafka.wire.codec import encode, load
 
-from .admin import KafkaTopicAdmin
+from .admin import REPLICAS_MAX, KafkaTopicAdmin
 from .connection import Connection, translated
+from .ledger_settings import LOSES, RECORD_BYTES_MAX, SETTINGS, UNREADABLE, harmful, settings_for
 from .metadata import TopicDescription
 from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
 
-__all__ = ["Entry", "KafkaLedger", "LedgerRecreatedError", "RecordTooLargeError", "topic_name"]
+__all__ = [
+    "RECORD_BYTES_MAX",
+    "SETTINGS",
+    "Entry",
+    "KafkaLedger",
+    "LedgerRecreatedError",
+    "RecordTooLargeError",
+    "topic_name",
+]
 
 logger = logging.getLogger("snapkafka")
 
-#: What a ledger is created with. Its records are small and few; they stay until there are checkpoints to start from.
-SETTINGS: Final = {
-    "cleanup.policy": "delete",
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-    "message.timestamp.type": "LogAppendTime",
-}
-#: Larger records would be chunked, which is not built yet. A report of 256 KB is that of some 3,000 partitions.
-RECORD_BYTES_MAX: Final = 256 * 1024
 #: An append that is not acknowledged by then is given up; it may still land, and is then dropped as a repeat.
 APPEND_TIMEOUT_S: Final = 8.0
 #: So long a producer is waited for that is to stop.
@@ -119,7 +119,7 @@ class KafkaLedger:
                 f"ledger {self.topic} has {found.partitions} partitions; its order must be one",
                 hint="delete it and create it with 1 partition (docs/ledger.md)",
             )
-        await self._check_settings()
+        await self._check_settings(found.replicas, repair=create)
         if self._topic_id and found.topic_id != self._topic_id:
             await self._drop_producer()
         self._topic_id, self._seen_end, self._replaced = found.topic_id, 0, asyncio.Event()
@@ -129,7 +129,10 @@ class KafkaLedger:
 
     async def _create(self) -> TopicDescription:
         try:
-            await self._admin.create_topic(self.topic, settings=SETTINGS)
+            replicas = min(REPLICAS_MAX, await self._admin.brokers())
+            await self._admin.create_topic(
+                self.topic, replicas=replicas, settings=settings_for(replicas)
+            )
         except LedgerUnusableError as error:
             raise LedgerUnusableError(
                 f"there is no ledger {self.topic} and it cannot be created: {error.message}",
@@ -140,37 +143,45 @@ class KafkaLedger:
             raise LedgerUnusableError(f"ledger {self.topic} was created and is gone again", hint="try again")
         return found
 
-    async def _check_settings(self) -> None:
+    async def _check_settings(self, replicas: int, *, repair: bool) -> None:
+        """Refuse settings that would lose records or make them unreadable; repair those that nobody chose.
+
+        What the topic has inherited from its broker was not chosen for it. What an administrator has set on it stays.
+        """
         try:
             holding, own = await self._admin.topic_settings(self.topic)
         except LedgerUnusableError:
             return  # without the right to look, the administrator's word is taken
         if not own and await self._is_whole(holding):
             # Made by the broker when some client asked for it (auto.create.topics.enable), with settings for no one.
-            await self._admin.alter_topic(self.topic, SETTINGS)
+            await self._admin.alter_topic(self.topic, settings_for(replicas))
             return
-        for name, bad, why in (
-            (
-                "cleanup.policy",
-                "compact" in holding.get("cleanup.policy", ""),
-                "compaction would lose records",
-            ),
-            (
-                "retention.ms",
-                holding.get("retention.ms", "-1") != "-1",
-                "records that are needed would be deleted",
-            ),
-            (
-                "retention.bytes",
-                holding.get("retention.bytes", "-1") != "-1",
-                "needed records would be deleted",
-            ),
-        ):
-            if bad:
-                raise LedgerUnusableError(
-                    f"ledger {self.topic} has {name}={holding[name]}: {why}",
-                    hint=f"set {name}={SETTINGS[name]} on it (docs/ledger.md)",
-                )
+        if repair:
+            await self._repair(holding, own, replicas)
+            holding, own = await self._admin.topic_settings(self.topic)
+        for name, why in harmful(holding, replicas).items():
+            hint = f"set {name}={settings_for(replicas)[name]} on it (docs/ledger.md)"
+            what = f"ledger {self.topic} has {name}={holding[name]}: {why}"
+            if name in LOSES | UNREADABLE or (repair and name == "min.insync.replicas"):
+                raise LedgerUnusableError(what, hint=hint)
+            logger.warning("snapkafka: %s; %s", what, hint)
+
+    async def _repair(self, holding: Mapping[str, str], own: Mapping[str, str], replicas: int) -> None:
+        wrong = harmful(holding, replicas, inherited=True).keys() - own.keys()
+        if wrong & LOSES and not await self._is_whole(holding):
+            wrong -= LOSES
+        if not wrong:
+            return
+        changes = {name: settings_for(replicas)[name] for name in sorted(wrong)}
+        try:
+            await self._admin.alter_settings(self.topic, changes)
+        except LedgerUnusableError:
+            return  # not allowed; whatever cannot be lived with is refused by name
+        logger.warning(
+            "snapkafka: ledger %s had inherited settings of its broker that harm it; they are set on it now: %s",
+            self.topic,
+            ", ".join(f"{name}={value} (was {holding[name]})" for name, value in changes.items()),
+        )
 
     async def _is_whole(self, settings: Mapping[str, str]) -> bool:
         """Has it lost nothing yet? Clients that run while it is deleted make it again, and write to it at once."""

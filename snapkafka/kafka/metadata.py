@@ -55,12 +55,14 @@ RequestStruct: Any = getattr(api, "RequestStruct", api.Request)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic as the cluster has it. `topic_id`: Kafka's own, 32 hex digits."""
+    """A topic as the cluster has it. `topic_id`: Kafka's own, 32 hex digits. `replicas`: of the partition with the
+    fewest."""
 
     topic: str
     partitions: int
     topic_id: str
     internal: bool = False
+    replicas: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +248,11 @@ def descriptions(response: Any) -> tuple[dict[str, TopicDescription], dict[str, 
             failed[topic] = code
         else:
             found[topic] = TopicDescription(
-                topic=topic, partitions=len(partitions), topic_id=topic_id.hex(), internal=internal
+                topic=topic,
+                partitions=len(partitions),
+                topic_id=topic_id.hex(),
+                internal=internal,
+                replicas=min((len(replicas) for _, _, _, _, replicas, *_ in partitions), default=0),
             )
     return found, failed
 

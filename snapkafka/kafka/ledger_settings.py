@@ -1,0 +1,82 @@
+"""Settings of the ledger's topic: what it is created with, and which broker defaults would harm it.
+
+A topic inherits every setting that it does not have itself from its broker, and operators choose those for other
+topics: short retention, compaction, a codec, small records, more replicas in sync than a small topic has. So each
+setting by which a record could be lost, refused or made unreadable is set on the topic itself.
+
+Two kinds are left out, because brokers of some supported release do not know the name or ignore it here:
+`message.timestamp.before.max.ms` and `.after.max.ms` do not apply where the broker sets the time (`LogAppendTime`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from aiokafka import codec
+
+__all__ = ["LOSES", "RECORD_BYTES_MAX", "SETTINGS", "UNREADABLE", "harmful", "settings_for"]
+
+#: Larger records would be chunked, which is not built yet. A report of 256 KB is that of some 3,000 partitions.
+RECORD_BYTES_MAX: Final = 256 * 1024
+#: A batch of one such record is larger than it by its key and two headers.
+BATCH_BYTES_MIN: Final = RECORD_BYTES_MAX + 1_024
+
+#: What a ledger is created with. Its records are small and few; they stay until there are checkpoints to start from.
+#: Where no reason is given the value is Kafka's own default, set so that no other can be inherited.
+SETTINGS: Final = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",  # ours does not compress; clients without codecs have to read it
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "LogAppendTime",  # one clock for `capture_ms` and for ages
+    "retention.bytes": "-1",
+    "retention.ms": "-1",
+    "segment.bytes": "1073741824",
+    "segment.ms": "604800000",
+    "unclean.leader.election.enable": "false",  # a lost record is a lost agreement
+}
+
+#: Readers that have none of the packages for these meet records that they cannot unpack.
+_CODECS: Final = {"zstd": codec.has_zstd, "lz4": codec.has_lz4, "snappy": codec.has_snappy}
+
+#: By these records are lost: whether it is too late to change them depends on what the log has lost already.
+LOSES: Final = frozenset({"cleanup.policy", "retention.ms", "retention.bytes"})
+#: By these a reader cannot read what is there.
+UNREADABLE: Final = frozenset({"compression.type"})
+
+
+def settings_for(replicas: int) -> dict[str, str]:
+    """The settings of a ledger with so many replicas.
+
+    With three of them two have to be in sync; one with fewer stays writable while a broker is away.
+    """
+    return {**SETTINGS, "min.insync.replicas": str(max(1, min(2, replicas - 1)))}
+
+
+def harmful(holding: Mapping[str, str], replicas: int, *, inherited: bool = False) -> dict[str, str]:
+    """Find the settings that harm a ledger.
+
+    Args:
+        holding: all settings that hold for the topic.
+        replicas: how many its partition has; 0 where that is unknown.
+        inherited: also report what harms only others: a codec that is installed here.
+
+    Returns:
+        name -> what it does.
+    """
+    found = {}
+    if "compact" in holding.get("cleanup.policy", ""):
+        found["cleanup.policy"] = "compaction would lose records"
+    for name in ("retention.ms", "retention.bytes"):
+        if holding.get(name, "-1") != "-1":
+            found[name] = "records that are needed would be deleted"
+    compression = holding.get("compression.type", "producer")
+    if compression in _CODECS and (inherited or not _CODECS[compression]()):
+        found["compression.type"] = (
+            "the broker compresses what is written, and a client without that codec cannot read it"
+        )
+    if int(holding.get("max.message.bytes", BATCH_BYTES_MIN)) < BATCH_BYTES_MIN:
+        found["max.message.bytes"] = f"reports of up to {RECORD_BYTES_MAX:,} bytes would be refused"
+    if replicas and int(holding.get("min.insync.replicas", "1")) > replicas:
+        found["min.insync.replicas"] = f"it has {replicas} replicas, so nothing could ever be written to it"
+    return found

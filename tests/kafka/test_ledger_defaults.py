@@ -1,0 +1,115 @@
+"""The ledger on a broker whose defaults are for other topics: it inherits none that harms it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import SETTINGS, KafkaLedger, topic_name
+from snapkafka.protocol.records import Bye, Closed, SentEnd
+from snapkafka.testing import EmbeddedKafka
+
+pytestmark = pytest.mark.kafka
+
+#: What operators choose for the topics of their services, all of it at once.
+HOSTILE = {
+    "compression.type": "zstd",
+    "log.cleanup.policy": "compact",
+    "log.message.timestamp.type": "CreateTime",
+    "log.retention.bytes": "100000",
+    "log.retention.ms": "60000",
+    "log.roll.ms": "1000",
+    "log.segment.bytes": "1048576",
+    "message.max.bytes": "20000",
+    "min.insync.replicas": "2",
+    "unclean.leader.election.enable": "true",
+}
+LARGE = Closed(
+    process=0,
+    n=1,
+    epoch=1,
+    report=0,
+    sent=tuple(SentEnd(topic="t" * 200, partition=i, white_end=1, last_seq=1) for i in range(1_200)),
+)
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(properties=HOSTILE) as broker:
+        yield broker
+
+
+@pytest.fixture
+async def admin(hostile: EmbeddedKafka) -> AsyncIterator[KafkaTopicAdmin]:
+    made = KafkaTopicAdmin(Connection(bootstrap=hostile.bootstrap))
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def opening(
+    hostile: EmbeddedKafka, namespace: str
+) -> AsyncIterator[Callable[[], KafkaLedger]]:
+    made = KafkaLedger(Connection(bootstrap=hostile.bootstrap), namespace)
+    yield lambda: made
+    await made.close()
+
+
+async def written_and_read(ledger: KafkaLedger) -> list[object]:
+    for record in (Bye(process=0, n=2), LARGE):
+        await ledger.append(record)
+    return [entry.record async for entry in ledger.read(until=await ledger.end())]
+
+
+async def test_a_new_one_inherits_no_default_that_harms_it(
+    opening: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, namespace: str
+) -> None:
+    ledger = opening()
+    await ledger.open()
+    assert await written_and_read(ledger) == [Bye(process=0, n=2), LARGE]
+    holding, _ = await admin.topic_settings(topic_name(namespace))
+    assert {name: holding[name] for name in SETTINGS} == SETTINGS
+    assert holding["min.insync.replicas"] == "1"
+
+
+async def test_one_that_has_inherited_them_is_repaired_and_keeps_what_was_set_on_it(
+    opening: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, namespace: str
+) -> None:
+    topic = topic_name(namespace)
+    own = {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "10485760"}
+    await admin.create_topic(topic, settings=own)
+    ledger = opening()
+    await ledger.open()
+    assert await written_and_read(ledger) == [Bye(process=0, n=2), LARGE]
+    _, now = await admin.topic_settings(topic)
+    assert now == own | {
+        "compression.type": "producer",
+        "max.message.bytes": SETTINGS["max.message.bytes"],
+        "min.insync.replicas": "1",
+        "retention.bytes": "-1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"compression.type": "zstd"}, r"has compression.type=zstd: the broker compresses"),
+        ({"min.insync.replicas": "3"}, r"has min.insync.replicas=3: it has 1 replicas, so nothing"),
+    ],
+)
+async def test_one_on_which_they_were_set_is_refused_by_name(
+    opening: Callable[[], KafkaLedger],
+    admin: KafkaTopicAdmin,
+    namespace: str,
+    chosen: dict[str, str],
+    said: str,
+) -> None:
+    await admin.create_topic(topic_name(namespace), settings={**SETTINGS, **chosen})
+    with pytest.raises(LedgerUnusableError, match=said) as raised:
+        await opening().open()
+    (name,) = chosen
+    assert f"set {name}=" in raised.value.advice
