@@ -130,9 +130,7 @@ class KafkaLedger:
     async def _create(self) -> TopicDescription:
         try:
             replicas = min(REPLICAS_MAX, await self._admin.brokers())
-            await self._admin.create_topic(
-                self.topic, replicas=replicas, settings=settings_for(replicas)
-            )
+            await self._admin.create_topic(self.topic, replicas=replicas, settings=settings_for(replicas))
         except LedgerUnusableError as error:
             raise LedgerUnusableError(
                 f"there is no ledger {self.topic} and it cannot be created: {error.message}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +18,8 @@ from snapkafka.wire.codec import UndecodableError, decode
 from .connection import Connection, translated
 
 __all__ = ["Entry", "LedgerRecreatedError", "read_entries"]
+
+logger = logging.getLogger("snapkafka")
 
 #: The broker answers a fetch at once when there is something, else after this long; it only bounds idle traffic.
 FETCH_WAIT_MS: Final = 500
@@ -134,6 +137,7 @@ class _Reader:
         self._same = same
         self._suspect = suspect
         self._consumer: Any = None
+        self._said = False  # that records are compressed with a codec that is not installed
         self.next = start
 
     async def open(self) -> None:
@@ -179,6 +183,14 @@ class _Reader:
                 hint="run it again: reading begins where the ledger does now",
             ) from error
         except (errors.UnsupportedCodecError, errors.CorruptRecordException) as error:
+            if isinstance(error, errors.UnsupportedCodecError) and not self._said:
+                self._said = True
+                logger.warning(
+                    "snapkafka: records of ledger %s are compressed and cannot be read here (%s); set"
+                    " compression.type=producer on the topic (docs/ledger.md)",
+                    self._tp.topic,
+                    error,
+                )
             raise _UnreadableError from error
         except (TimeoutError, errors.KafkaError, OSError):
             raise

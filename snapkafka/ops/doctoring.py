@@ -11,6 +11,7 @@ from typing import Final
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger_settings import LOSES, harmful
 from snapkafka.kafka.reading import Opened, latest_of_apps, opened, outputs_of
 from snapkafka.kafka.triggering import OWN_GROUPS, knows_markers, unlike_counts
 from snapkafka.ports import Cluster, Group, Topic
@@ -187,6 +188,17 @@ async def _about_ledger(work: Opened) -> list[Advice]:
         holding, _ = await work.admin.topic_settings(topic)
     except SnapkafkaError as error:
         return [*found, _unseen("ledger-unseen", error)]
+    for name, why in harmful(holding, 0, inherited=True).items():
+        if name not in LOSES:  # it could not have been opened
+            found.append(
+                Advice(
+                    code="ledger-settings",
+                    weight=Weight.PROBLEM,
+                    what=f"{topic} has {name}={holding[name]}: {why}",
+                    do="docs/ledger.md says how a ledger is set; a service that starts repairs what the ledger inherits"
+                    " from its broker, if it may alter the topic",
+                )
+            )
     needed = int(holding.get("min.insync.replicas", "1"))
     if access.in_sync < needed:
         found.append(

@@ -51,9 +51,7 @@ async def admin(hostile: EmbeddedKafka) -> AsyncIterator[KafkaTopicAdmin]:
 
 
 @pytest.fixture
-async def opening(
-    hostile: EmbeddedKafka, namespace: str
-) -> AsyncIterator[Callable[[], KafkaLedger]]:
+async def opening(hostile: EmbeddedKafka, namespace: str) -> AsyncIterator[Callable[[], KafkaLedger]]:
     made = KafkaLedger(Connection(bootstrap=hostile.bootstrap), namespace)
     yield lambda: made
     await made.close()
