@@ -136,7 +136,7 @@ class InstallError(SnapkafkaError):
 
     code = "install"
     exit_status = 11
-    hint = "see the quick start in README.md"
+    hint = "see 'Use it' in README.md"
 
 
 class DependencyMissingError(SnapkafkaError):
