@@ -42,7 +42,7 @@ def test_what_readme_shows_is_what_happens(kafka: Broker, tmp_path: Path) -> Non
             def ordered() -> int:
                 return len(read_topics(kafka.bootstrap, f"{namespace}-payments").get("payments", ()))
 
-            wait_until("orders to be paid", lambda: ordered() > 2 * IN_FLIGHT, timeout_s=60, system=system)
+            wait_until("orders to be paid", lambda: ordered() > 2 * IN_FLIGHT, timeout_s=120, system=system)
             trigger, assemble, query = (
                 command.replace("topic = 'payments'", f"topic = '{namespace}-payments'")
                 for command in commands()
