@@ -27,12 +27,13 @@ else
 	@$(PYTEST) -m alone
 endif
 
-lint: $(READY)  ## style, format, types, layers, and that every claim of docs/claims.md has its test
+lint: $(READY)  ## style, format, types, layers, that every claim has its test, and every protocol rule its place
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check .
 	@$(VENV)/mypy
 	@$(VENV)/lint-imports
 	@$(VENV)/python tests/check_claims.py
+	@$(VENV)/python tests/check_rules.py
 
 format: $(READY)  ## put the code into its form
 	@$(VENV)/ruff check --fix-only --quiet .

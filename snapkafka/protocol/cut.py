@@ -1,7 +1,8 @@
 """The cut: one synchronous instant in which a process turns red (R3).
 
 Nothing here can be cancelled, nothing waits and nothing is held (R4). What is noted at the instant is all that the
-snapshot will ever know of this process's past: where each agent stands in each input, and which events are running.
+snapshot will ever know of this process's past: where each agent stands in each input, and which events are running. So
+position and state belong to one instant (R14), whatever Faust has committed by then.
 Those keep their colour (R5) and finish in white; `closing` says when they have.
 """
 

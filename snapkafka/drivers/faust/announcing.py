@@ -3,7 +3,7 @@
 Some of that only the broker knows: what the group has committed, where an input starts of which it has committed
 nothing, and where the inputs end, if a store on the disk holds effects of nobody knows which events (R10). Faust waits
 for it a little (R15). Then it goes on, and the asking does, too: the process is absent until it is done, or the inputs
-are taken away again. So an answer may come when events have run, and has to be right then as well:
+are taken away again. So an answer may come when events have run, and has to be right then as well (R14):
 
 * What was recovered, who reads what, and the generation are noted before anything runs.
 * Where an input starts of which nothing is committed, the consumer settles once after each assignment, by the reset
