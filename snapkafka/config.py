@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from dataclasses import dataclass, field
-from typing import Final, TypeGuard
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, fields
+from typing import Final, TypedDict, TypeGuard
 
 from snapkafka.errors import InstallError, SnapkafkaError
 
-__all__ = ["HEAR_ALL", "MODES", "Config", "namespace_problem"]
+__all__ = ["HEAR_ALL", "MODES", "SETTINGS", "Config", "Settings", "namespace_problem", "unknown_settings"]
 
 #: The ways in which a process may learn of a snapshot (R2).
 HEAR_ALL: Final = frozenset({"ledger", "markers", "headers"})
@@ -65,7 +67,8 @@ class Config:
         if isinstance(given, str):
             object.__setattr__(self, "hear", frozenset({given}))
         elif isinstance(given, (list, tuple, set)):
-            object.__setattr__(self, "hear", frozenset(given))
+            with contextlib.suppress(TypeError):  # what cannot be in a set: `problems` names it
+                object.__setattr__(self, "hear", frozenset(given))
 
     def problems(self) -> list[str]:
         """Everything that is wrong, one line each; empty if nothing is."""
@@ -116,14 +119,46 @@ class Config:
             raise error("; ".join(problems))
 
 
+class Settings(TypedDict, total=False):
+    """What `snapkafka.install` takes by name: the fields of `Config`, for type checkers."""
+
+    enabled: bool
+    mode: str
+    hear: str | Collection[str]
+    classic: bool
+    cause: bool
+    ttl_ms: int
+    every: float | None
+    min_pause: float
+    tolerable_failures: int
+    web: bool
+
+
+#: The names of all settings but the namespace.
+SETTINGS: Final = frozenset(setting.name for setting in fields(Config)) - {"namespace"}
+
+
+def unknown_settings(names: Iterable[str]) -> list[str]:
+    """Describe each name that is no setting, one line each, with the setting that it resembles."""
+    import difflib  # no service that starts well needs it
+
+    found = []
+    for name in sorted(set(names) - SETTINGS):
+        alike = difflib.get_close_matches(name, sorted(SETTINGS), n=1)
+        found.append(f"unknown setting {name}" + (f" (did you mean {alike[0]}?)" if alike else ""))
+    return found
+
+
 def _is_number(value: object) -> TypeGuard[float]:
     return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
 def namespace_problem(namespace: object) -> str | None:
     """What is wrong with a namespace, None if nothing is."""
-    if not isinstance(namespace, str) or not namespace:
+    if namespace is None or namespace == "":
         return "no namespace is given; there is no default"
+    if not isinstance(namespace, str):
+        return f"namespace {namespace!r} is not text"
     if not NAMESPACE.fullmatch(namespace) or len(namespace) > NAMESPACE_CHARS_MAX:
         return (
             f"namespace {namespace!r} cannot be part of a topic's name: at most {NAMESPACE_CHARS_MAX} letters, digits,"

@@ -75,7 +75,10 @@ def trigger(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     snapshot_id: Annotated[
-        str, typer.Option("--id", help="Its name; the same again answers with the same.")
+        str,
+        typer.Option(
+            "--id", help="Its name (not a number, not latest); the same again answers with the same."
+        ),
     ] = "",
     type_: Annotated[str, typer.Option("--type", help="full or incremental.")] = "full",
     parent: Annotated[

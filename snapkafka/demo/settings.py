@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
+from snapkafka.config import Settings
+
 __all__ = [
     "ACCOUNTS",
     "CREDITS",
@@ -73,9 +75,9 @@ def new_app(name: str) -> Any:
     return app
 
 
-def options() -> dict[str, Any]:
+def options() -> Settings:
     """Settings for `snapkafka.install` from the environment, for tests: SNAPKAFKA_DEMO_HEAR, SNAPKAFKA_DEMO_CLASSIC."""
-    found: dict[str, Any] = {}
+    found: Settings = {}
     if hear := os.environ.get("SNAPKAFKA_DEMO_HEAR"):
         found["hear"] = frozenset(hear.split(","))
     if os.environ.get("SNAPKAFKA_DEMO_CLASSIC") == "1":

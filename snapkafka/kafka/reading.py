@@ -24,6 +24,7 @@ __all__ = [
     "LedgerReading",
     "Opened",
     "captured",
+    "epoch_in",
     "find_captured",
     "find_captured_by",
     "find_epoch",
@@ -164,8 +165,11 @@ def outputs_of(state: LedgerState) -> set[str]:
 # -- which snapshot is meant ----------------------------------------------------------------------------------
 
 #: The word for the last one. What it may mean depends on the verb: nobody who asks for tables wants a snapshot that has
-#: none. An id goes before an epoch, and both before this word: no snapshot is out of reach because of its name.
+#: none. The word and the epochs go before ids: such an id is refused today, and where an earlier release wrote one to
+#: the ledger it hides nothing; its snapshot is named by its epoch.
 LATEST: Final = "latest"
+#: Kafka's offsets are integers of 64 bits.
+OFFSET_DIGITS_MAX: Final = 19
 
 
 def captured(view: SnapshotView) -> bool:
@@ -177,10 +181,18 @@ def good(view: SnapshotView) -> bool:
     return view.verdict is not None and view.verdict.verdict in GOOD
 
 
+def epoch_in(name: str) -> int | None:
+    """Read a name as an epoch; None if it is not a number, or one that no offset of Kafka's can be."""
+    return int(name) if name.isdecimal() and len(name) <= OFFSET_DIGITS_MAX else None
+
+
 def find_snapshot(
     state: LedgerState, name: str, *, usable: Callable[[SnapshotView], bool] = lambda view: True
 ) -> SnapshotView:
-    """A snapshot of the ledger by its id (of several attempts the last), by its epoch, or as the `latest`.
+    """Find a snapshot of the ledger as the `latest`, by its epoch, or by its id.
+
+    Of several attempts of one id the last is found.
+
 
     Args:
         usable: what `latest` may mean.
@@ -188,12 +200,12 @@ def find_snapshot(
     Raises:
         UnknownSnapshotError: the ledger has none such.
     """
-    known = [(snapshot_id, epoch) for (snapshot_id, _), epoch in state.by_id.items()]
-    epochs = [epoch for snapshot_id, epoch in known if snapshot_id == name]
-    if not epochs and name.isdecimal():
-        epochs = [epoch for _, epoch in known if epoch == int(name)]
-    if not epochs and name == LATEST:
+    if name == LATEST:
         epochs = [view.epoch for view in state.snapshots.values() if usable(view)]
+    elif (epoch := epoch_in(name)) in state.snapshots and epoch is not None:
+        epochs = [epoch]
+    else:
+        epochs = [found for (snapshot_id, _), found in state.by_id.items() if snapshot_id == name]
     if not epochs:
         raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
     return state.snapshots[max(epochs)]

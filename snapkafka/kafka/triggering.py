@@ -21,9 +21,17 @@ from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import Hello, LogEnd, Trigger
 from snapkafka.store import written_down
 
-from .reading import captured, find_snapshot, good
+from .reading import LATEST, captured, find_snapshot, good
 
-__all__ = ["check_trigger", "compose_trigger", "knows_markers", "made_id", "unlike_counts"]
+__all__ = [
+    "check_trigger",
+    "compose_trigger",
+    "id_problem",
+    "knows_markers",
+    "made_id",
+    "require_id",
+    "unlike_counts",
+]
 
 logger = logging.getLogger("snapkafka")
 
@@ -35,6 +43,9 @@ LOOK_S: Final = 3.0
 OWN_GROUPS: Final = "snapkafka."
 ID_CHARS_MAX: Final = 200
 TYPES: Final = ("full", "incremental")
+#: Words that mean something else where a snapshot is named, in any case of letters: the last one, and the schemas of a
+#: query that are its own or DuckDB's.
+RESERVED_IDS: Final = frozenset({LATEST, "main", "temp", "system", "information_schema", "pg_catalog"})
 
 
 async def compose_trigger(
@@ -96,6 +107,43 @@ def made_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{random.getrandbits(32):08x}"
 
 
+def id_problem(snapshot_id: object) -> str | None:
+    """Describe why a snapshot cannot have this id; None if it can (empty: one is made).
+
+    Every command takes an id, an epoch or `latest` in the same place, so no id may look like one of the others, or like
+    an option.
+    """
+    if not isinstance(snapshot_id, str):
+        return f"snapshot id {snapshot_id!r} is not text"
+    shown = repr(snapshot_id[:40])
+    if len(snapshot_id) > ID_CHARS_MAX:
+        return f"snapshot id {shown}... has {len(snapshot_id)} characters, at most {ID_CHARS_MAX} are allowed"
+    if not snapshot_id.isprintable():
+        return f"snapshot id {shown} has characters that cannot be printed"
+    if snapshot_id != snapshot_id.strip():
+        return f"snapshot id {shown} begins or ends with a space"
+    if snapshot_id.startswith("-"):
+        return f"snapshot id {shown} begins with a dash: commands take it for an option"
+    if snapshot_id.isnumeric():
+        return f"snapshot id {shown} is a number: commands take it for an epoch"
+    if snapshot_id.casefold() in RESERVED_IDS:
+        what = "the last snapshot" if snapshot_id.casefold() == LATEST else "something else in a query"
+        return f"snapshot id {shown} is reserved: commands take it for {what}"
+    return None
+
+
+def require_id(snapshot_id: str) -> None:
+    """Refuse an id that no snapshot can have, see `id_problem`.
+
+    Raises:
+        BadInputError: it is one.
+    """
+    if problem := id_problem(snapshot_id):
+        raise BadInputError(
+            problem, hint="choose another name, such as nightly-2026-05-01, or give none: one is made"
+        )
+
+
 # -- pre-flight ----------------------------------------------------------------------------------------------
 
 
@@ -107,10 +155,7 @@ def check_trigger(
     Raises:
         BadInputError, TriggerRefusedError: see `compose_trigger`.
     """
-    if len(snapshot_id) > ID_CHARS_MAX or not snapshot_id.isprintable():
-        raise BadInputError(
-            f"snapshot id {snapshot_id[:40]!r} is no name", hint=f"at most {ID_CHARS_MAX} characters"
-        )
+    require_id(snapshot_id)
     if type_ not in TYPES:
         raise BadInputError(f"type {type_!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
     low, high = TTL_MS_RANGE

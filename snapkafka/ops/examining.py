@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka.kafka.reading import LATEST, epoch_in
 from snapkafka.manifest import LaterVersionError, Manifest, load
 from snapkafka.store import Store, open_manifest, open_store
 from snapkafka.store.soundness import Damage, contradictions, file_damage, footer_reader
@@ -54,7 +55,9 @@ async def verify_offline(
     elif name:
         store = open_store(storage)
         place = store.manifest_place(
-            name if store.has(name) else find_manifest(store, name, namespace=namespace).id
+            find_manifest(store, name, namespace=namespace).id
+            if name == LATEST or epoch_in(name) is not None or not store.has(name)
+            else name
         )
     else:
         raise BadInputError("no snapshot is named", hint="give an id and --storage DIR, or --manifest PATH")

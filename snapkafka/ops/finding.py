@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LATEST, find_snapshot, read_ledger
+from snapkafka.kafka.reading import LATEST, epoch_in, find_snapshot, read_ledger
 from snapkafka.kafka.reading import good as verified
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
@@ -24,7 +24,7 @@ def _assembled(view: SnapshotView) -> bool:
 
 
 def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = False) -> Manifest:
-    """A snapshot of a storage by its id, by its epoch, or as the `latest`; no broker is asked.
+    """Find a snapshot of a storage as the `latest`, by its epoch, or by its id; no broker is asked.
 
     Args:
         namespace: whose epochs are meant, where the storage has snapshots of several.
@@ -34,7 +34,8 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
         UnknownSnapshotError: there is none such.
         BadInputError: it has to be said which namespace is meant, or which ledger, by an id.
     """
-    if not (name == LATEST or name.isdecimal()) or store.has(name):
+    epoch = epoch_in(name)
+    if name != LATEST and epoch is None:
         return store.read(name)
     found = [head for head in oldest_first(heads(store)) if namespace in ("", head.namespace)]
     if len(namespaces := sorted({head.namespace for head in found})) > 1:
@@ -44,7 +45,9 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
     if name == LATEST:
         found = [head for head in found if not good or head.verdict in GOOD][-1:]
     else:
-        found = [head for head in found if head.epoch == int(name)]
+        found = [head for head in found if head.epoch == epoch]
+        if not found and store.has(name):
+            return store.read(name)  # an id of digits, of an earlier release
     if len(found) > 1:
         ids = ", ".join(head.id for head in found)
         raise BadInputError(

@@ -11,7 +11,7 @@ from typing import Final
 from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import Opened, opened
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.triggering import compose_trigger, require_id
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
 from snapkafka.protocol.records import Trigger
@@ -64,6 +64,9 @@ async def trigger(
         SnapshotFailedError: it failed while it was waited for, or long ago.
         StorageError: the URI of the storage holds a secret.
     """
+    require_id(
+        snapshot_id
+    )  # also where an earlier release has taken such a snapshot: what it names is another one
     if retries < 0 or (retries and not (snapshot_id or wait)):
         raise BadInputError(
             f"{retries} retries of what nobody waits for, and that has no name"

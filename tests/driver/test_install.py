@@ -103,20 +103,51 @@ def test_twice_is_an_error_that_says_so() -> None:
     assert "once per faust.App" in caught.value.advice
 
 
-def test_settings_that_make_no_sense_are_all_named() -> None:
+def test_settings_that_make_no_sense_are_all_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown names, values that cannot be, values of another type: in one error."""
     import faust
 
     import snapkafka
 
+    install: Any = snapkafka.install
     app = faust.App("bad", broker="kafka://127.0.0.1:1")
+    monkeypatch.setenv("SNAPKAFKA", "sometimes")
     with pytest.raises(InstallError) as caught:
-        snapkafka.install(app, namespace="no spaces", hear={"rumours"}, ttl_ms=0)
-    for word in ("namespace", "rumours", "ttl_ms"):
-        assert word in caught.value.message
-    with pytest.raises(InstallError, match="there is no setting evry, tll") as caught:
-        snapkafka.install(app, namespace="n", evry=60, tll=5)
-    assert "every, " in caught.value.advice
+        install(app, namespace="no spaces", hear={"rumours"}, ttl_ms=0, web="no", evry=60, zeal=5)
+    for words in (
+        "namespace 'no spaces' cannot",
+        "rumours",
+        "ttl_ms is 0",
+        "web is 'no'; it can be True or False",
+        "unknown setting evry (did you mean every?)",
+        "unknown setting zeal;",
+        "SNAPKAFKA is 'sometimes'",
+    ):
+        assert words in caught.value.message
+    assert "every, hear, " in caught.value.advice
+    with pytest.raises(InstallError, match=r"hear has \[\['x'\]\]"):
+        install(app, namespace="n", hear=[["x"]])
     assert getattr(app, "snapkafka", None) is None, "a failed install leaves no trace"
+
+
+def test_without_a_namespace_that_of_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    import faust
+
+    import snapkafka
+
+    def installed(**options: Any) -> str:
+        app = faust.App("named", broker="kafka://127.0.0.1:1")
+        return str(snapkafka.install(app, **options).config.namespace)
+
+    monkeypatch.delenv("SNAPKAFKA_NAMESPACE", raising=False)
+    with pytest.raises(InstallError, match="no namespace is given") as caught:
+        installed()
+    assert 'snapkafka.install(app, namespace="shop"), or set SNAPKAFKA_NAMESPACE' in caught.value.advice
+    monkeypatch.setenv("SNAPKAFKA_NAMESPACE", "found")
+    assert installed() == "found"
+    assert installed(namespace="told") == "told"
+    with pytest.raises(InstallError, match="no namespace is given"):
+        installed(namespace="")  # a variable of theirs that nobody has set
 
 
 @pytest.mark.parametrize("how", ["setting", "environment"])

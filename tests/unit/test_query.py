@@ -155,6 +155,19 @@ async def test_a_ledger_that_was_made_anew_begins_with_low_epochs_and_has_the_la
     assert "by its id" in raised.value.advice
 
 
+async def test_ids_of_an_earlier_release_hide_neither_the_latest_nor_an_epoch(
+    storage: str, tmp_path: Path
+) -> None:
+    shutil.copytree(storage, tmp_path, dirs_exist_ok=True)
+    store = LocalStore(tmp_path)
+    for name, epoch in (("latest", 3), ("10", 4), ("77", 5)):
+        write_snapshot(store, name, epoch, state=[in_state("x", "5")])
+    assert find_manifest(store, "latest").id == "broken"
+    assert find_manifest(store, "10").id == "monday"
+    assert [find_manifest(store, name).id for name in ("3", "4", "77")] == ["latest", "10", "77"]
+    assert (await ops.verify_offline("latest", storage=store.uri)).manifest.endswith("broken.json")
+
+
 async def test_the_latest_is_found_among_what_is_no_manifest_or_was_written_by_others(
     storage: str, tmp_path: Path
 ) -> None:

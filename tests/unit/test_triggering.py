@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from snapkafka.drivers.faust.timer import moment_id
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
@@ -15,7 +16,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka import triggering
-from snapkafka.kafka.triggering import check_trigger, compose_trigger, knows_markers, made_id
+from snapkafka.kafka.triggering import check_trigger, compose_trigger, id_problem, knows_markers, made_id
 from snapkafka.manifest import file_stem
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import (
@@ -182,8 +183,19 @@ async def test_too_many_at_once_are_refused() -> None:
         ({"ttl_ms": 99}, "99 ms is no time to live"),
         ({"ttl_ms": 86_400_001}, "86400001 ms is no time to live"),
         ({"ttl_ms": 10**20}, "is no time to live"),
-        ({"snapshot_id": "x" * 201}, "is no name"),
-        ({"snapshot_id": "a\nb"}, "is no name"),
+        ({"snapshot_id": "x" * 201}, "has 201 characters, at most 200"),
+        ({"snapshot_id": "a\nb"}, "cannot be printed"),
+        ({"snapshot_id": 7}, "snapshot id 7 is not text"),
+        ({"snapshot_id": " s"}, "begins or ends with a space"),
+        ({"snapshot_id": "--json"}, "begins with a dash: commands take it for an option"),
+        ({"snapshot_id": "12"}, "snapshot id '12' is a number: commands take it for an epoch"),
+        ({"snapshot_id": "\u0661\u0662"}, "is a number"),
+        (
+            {"snapshot_id": "latest"},
+            "snapshot id 'latest' is reserved: commands take it for the last snapshot",
+        ),
+        ({"snapshot_id": "Latest"}, "is reserved"),
+        ({"snapshot_id": "main"}, "is reserved: commands take it for something else in a query"),
         ({"parent": "s"}, "a full snapshot has no parent"),
     ],
 )
@@ -301,6 +313,12 @@ async def test_retired_apps_are_not_asked_for_ends() -> None:
     assert [end.topic for end in (await compose_trigger(admin, state)).ends] == ["orders"]
     back = state_of(SHOP, gone, Bye(process=1, n=1), Retire(n=3, app="gone"), replace(gone, n=4))
     assert [end.topic for end in (await compose_trigger(admin, back)).ends] == ["clicks", "orders"]
+
+
+def test_ids_in_use_are_ids() -> None:
+    moment = moment_id(1_777_638_600.0, 60)
+    for name in ("", "friday", "2026-05-01", "1e5", "latest-1", "a b", "caf\u00e9/1", made_id(), moment):
+        assert id_problem(name) is None
 
 
 def test_made_ids_differ_and_name_files() -> None:

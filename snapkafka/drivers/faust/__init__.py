@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, Unpack
 
-from snapkafka.config import MODES, Config
+from snapkafka.config import MODES, SETTINGS, Config, Settings, unknown_settings
 from snapkafka.errors import InstallError
 
 __all__ = ["install"]
 
 #: The environment variable that goes before `Config.mode`.
 SWITCH: Final = "SNAPKAFKA"
-SETTINGS: Final = frozenset(setting.name for setting in fields(Config)) - {"namespace"}
+#: The one that names the namespace where `install` is not told.
+NAMESPACE: Final = "SNAPKAFKA_NAMESPACE"
 
 
-def install(app: Any, namespace: str, **config: Any) -> Any:
+def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) -> Any:
     """Let a Faust app take part in snapshots.
 
     May be called right after `faust.App(...)` or at the end of the module, once per app. What the app sends carries a
@@ -25,6 +26,7 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
     Args:
         app: a `faust.App`.
         namespace: the systems that are snapshotted together share one; it names the ledger `_snapkafka.<namespace>`.
+            Not given: that of the environment variable SNAPKAFKA_NAMESPACE.
         config: further settings, see `snapkafka.config.Config`.
 
     Returns:
@@ -32,7 +34,8 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
         `enabled=False`, SNAPKAFKA=off or the mode "observe" leaves the app as it is, or the driver cannot be loaded.
 
     Raises:
-        InstallError: the app has snapkafka already, or a setting makes no sense (all of them are named).
+        InstallError: the app has snapkafka already, no namespace is given, or settings are unknown or make no sense:
+            all of them are named.
     """
     if getattr(app, "snapkafka", None) is not None:
         raise InstallError(
@@ -43,17 +46,7 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
         return (
             None  # whatever else is said: what an earlier or later release does not know is no reason to fail
         )
-    if switch and switch not in MODES:
-        raise InstallError(f"{SWITCH} is {switch!r}; it can be {', '.join(MODES)}")
-    if unknown := sorted(config.keys() - SETTINGS):
-        raise InstallError(
-            f"there is no setting {', '.join(unknown)}",
-            hint=f"those there are: {', '.join(sorted(SETTINGS))}",
-        )
-    settings = Config(namespace=namespace, **config)
-    if switch:
-        settings = replace(settings, mode=switch)
-    settings.validate()
+    settings = _checked(os.environ.get(NAMESPACE) if namespace is None else namespace, config, switch)
     if not settings.enabled or settings.mode == "off":
         return None
     if settings.mode == "observe":
@@ -81,3 +74,30 @@ def install(app: Any, namespace: str, **config: Any) -> Any:
 
         sew(driver)
     return driver
+
+
+def _checked(namespace: str | None, config: Settings, switch: str) -> Config:
+    """Make the settings of an app.
+
+    Args:
+        switch: the mode that the environment sets; empty: none.
+
+    Raises:
+        InstallError: names everything that is wrong at once, and the settings there are.
+    """
+    unknown = unknown_settings(config)
+    known: dict[str, Any] = {name: value for name, value in config.items() if name in SETTINGS}
+    settings = Config(namespace="" if namespace is None else namespace, **known)
+    problems = [*unknown, *settings.problems()]
+    if switch and switch not in MODES:
+        problems.append(f"{SWITCH} is {switch!r}; it can be {', '.join(MODES)}")
+    hints = []
+    if not namespace:
+        hints.append(f'call snapkafka.install(app, namespace="shop"), or set {NAMESPACE}')
+    if unknown:
+        hints.append(f"the settings are {', '.join(sorted(SETTINGS))}")
+    if problems:
+        raise InstallError(
+            "; ".join(problems), hint="; ".join(hints) or "docs/operators.md describes each setting"
+        )
+    return replace(settings, mode=switch) if switch else settings

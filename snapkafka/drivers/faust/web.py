@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.errors import SnapkafkaError
+from snapkafka.errors import BadInputError, SnapkafkaError
 
 from .factories import wrap_factory
 from .metrics import rendered
@@ -56,7 +56,8 @@ def _add_pages(driver: FaustDriver, server: Any) -> None:
             try:
                 return self.json({"id": await driver.trigger(name)}, status=202)
             except SnapkafkaError as error:
-                return self.json({"error": str(error), "what_to_do": error.advice}, status=409)
+                status = 400 if isinstance(error, BadInputError) else 409
+                return self.json({"error": str(error), "what_to_do": error.advice}, status=status)
 
     class Prometheus(View):
         """Metrics."""

@@ -15,6 +15,7 @@ from typing import Any
 import faust
 
 import snapkafka
+from snapkafka.config import Settings
 
 __all__ = [
     "ID",
@@ -101,8 +102,9 @@ def end_of_module(app: Any) -> None:
 
 
 def _install(app: Any) -> None:
-    ways = {"hear": os.environ["FEATURES_HEAR"]} if "FEATURES_HEAR" in os.environ else {}
-    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], mode=MODE, **ways)
+    ways: Settings = {"hear": os.environ["FEATURES_HEAR"]} if "FEATURES_HEAR" in os.environ else {}
+    ways["mode"] = MODE
+    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], **ways)
 
 
 def commit_when_told(app: Any) -> None:
