@@ -129,6 +129,12 @@ def print_triggered(console: Console, item: Summary) -> None:
         console.print(f"{head}  in {duration(item.capture_ms)}; nothing waited for it")
         storage = "" if item.storage else " --storage DIR"
         console.print(f"next: `snapkafka assemble {escape(item.id)}{storage}` makes tables of it")
+    _print_unread(console, item)
+
+
+def _print_unread(console: Console, item: Summary) -> None:
+    for unread in item.unread:
+        console.print(f"[yellow]warning:[/] {escape(str(unread))}", soft_wrap=True)
 
 
 def print_switched(console: Console, found: Switched) -> None:
@@ -170,6 +176,7 @@ def print_details(console: Console, found: Details) -> None:
             console.print(f"culprit: {escape(item.culprit)}")
     if item.contaminated:
         console.print(f"[yellow]{escape(_unprovable(item))}[/]")
+    _print_unread(console, item)
     if item.storage:
         console.print(f"storage: {escape(item.storage)}")
     if item.manifest:

@@ -179,7 +179,12 @@ def check_trigger(
             f"no process of {' or '.join(sorted(apps)) if apps else 'any app'} is running",
             hint="start the services; each joins when it calls snapkafka.install",
         )
-    if not any(view.hello.inputs for view in living):
+    if not any(view.hello.inputs or view.inputs for view in living):
+        if unread := state.unread(apps):
+            raise TriggerRefusedError(
+                f"there is nothing to cut: {'; '.join(map(str, unread))}",
+                hint="create topics before the workers start: Faust looks for one that comes later only after minutes",
+            )
         names = ", ".join(sorted({view.hello.app for view in living}))
         raise TriggerRefusedError(
             f"{names} reads no topic: there is nothing to cut", hint="give the app an agent"

@@ -53,6 +53,7 @@ async def doctor(
         state = work.reading.state
         views = latest_of_apps(state)
         found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
+        found += await _about_unread(work)
         found += await _about_ledger(work)
         found += await _about_topics(work, views, assembly_within_ms)
         found += await _about_groups(work, {s.topic for view in views for s in view.hello.inputs})
@@ -145,6 +146,26 @@ def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
                 what=f"app {view.hello.app}: {what}",
                 do="docs/features.md says what of Faust is captured; `snapkafka doctor --offline` looks at an app",
             )
+
+
+async def _about_unread(work: Opened) -> list[Advice]:
+    """Name the topics that an app subscribes to and no worker has, whether they exist by now or not."""
+    unread = work.reading.state.unread()
+    try:
+        exist = await work.admin.describe_topics([item.topic for item in unread]) if unread else {}
+    except SnapkafkaError:
+        exist = {}
+    return [
+        Advice(
+            code="topic-unread",
+            weight=Weight.PROBLEM,
+            what=f"{item.app} reads {item.topic}, but no worker has it: it did not exist when the workers started",
+            do=f"it exists now: restart {item.app}"
+            if item.topic in exist
+            else f"create it and restart {item.app}: Faust looks for a topic that comes later only after minutes",
+        )
+        for item in unread
+    ]
 
 
 async def _about_ledger(work: Opened) -> list[Advice]:

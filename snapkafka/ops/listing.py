@@ -21,7 +21,7 @@ from snapkafka.kafka.reading import (
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.completion import SnapshotView, Status, Waiting
+from snapkafka.protocol.completion import SnapshotView, Status, Unread, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
 
 __all__ = [
@@ -44,7 +44,8 @@ class Summary:
     """A snapshot in one line. `capture_ms`: from the trigger to the record that completed it, in the ledger's time.
 
     `failure_*` are empty unless it failed; `verdict` is empty until it was verified; `contaminated` says why nobody can
-    prove it, though it was captured (empty: nothing is known against it).
+    prove it, though it was captured (empty: nothing is known against it). `unread`: topics that apps in scope subscribe to
+    and no worker had, so that what waits in them is in no channel.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Summary:
     contaminated: str = ""
     verdict: str = ""
     manifest: str = ""
+    unread: tuple[Unread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +190,7 @@ def summary(reading: LedgerReading, view: SnapshotView) -> Summary:
         contaminated=view.contaminated if failure is None else "",
         verdict=verdict.verdict if verdict else "",
         manifest=verdict.manifest if verdict else "",
+        unread=view.unread,
     )
 
 

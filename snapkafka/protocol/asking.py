@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .owners import Input, Owner
 from .records import NOBODY, TopicPartition
 from .repeats import Latest
-from .snapshots import ProcessView, SnapshotView, Waiting
+from .snapshots import ProcessView, SnapshotView, Unread, Waiting
 
 if TYPE_CHECKING:
     from .captured import Captured
@@ -111,12 +111,41 @@ class LedgerView:
         since: dict[str, int] = {}
         for view in hellos:
             since[view.hello.app] = min(view.process, since.get(view.hello.app, view.process))
-        topics = topics_read(hellos)
+        topics = self.topics_of(hellos)
         return counted | {
             (app, tp)
             for (app, tp), owner in self.owners.items()
             if app in since and owner.offset > since[app] and tp.topic in topics[app]
         }
+
+    def topics_of(self, hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
+        """List the topics that each app reads: those of its `Hello`s, and of those that were missing then the ones that
+        some process has been assigned since: Faust takes a topic up when it sees it at last."""
+        hellos = list(hellos)
+        topics = topics_read(hellos)
+        late: dict[str, set[str]] = {}
+        for view in hellos:
+            late.setdefault(view.hello.app, set()).update(view.hello.missing)
+        taken_up: dict[str, set[str]] = {}
+        for app, tp in self.owners:
+            if tp.topic in late.get(app, ()):
+                taken_up.setdefault(app, set()).add(tp.topic)
+        return topics | {app: topics[app] | named for app, named in taken_up.items()}
+
+    def unread(self, apps: Collection[str] = ()) -> tuple[Unread, ...]:
+        """List the topics that these apps (none named: all) subscribe to and that no process has (R11).
+
+        They were missing when the processes joined that stand for the app, and neither has one of these joined with the
+        topic since, nor been assigned a partition of it.
+        """
+        missing: set[tuple[str, str]] = set()
+        had: set[tuple[str, str]] = set()
+        for view in self.standing(apps):
+            app = view.hello.app
+            missing.update((app, topic) for topic in view.hello.missing)
+            had.update((app, source.topic) for source in view.hello.inputs)
+            had.update((app, tp.topic) for tp in view.inputs)
+        return tuple(Unread(app=app, topic=topic) for app, topic in sorted(missing - had))
 
     def last_of_stopped(self) -> set[int]:
         """The youngest process of each app of which none lives: what it said of its app still stands (R10, R11)."""
@@ -126,7 +155,7 @@ class LedgerView:
 
     def input_topics(self) -> set[str]:
         """Every topic that some living app named as an input."""
-        return {source.topic for view in self.living() for source in view.hello.inputs}
+        return {topic for topics in self.topics_of(self.living()).values() for topic in topics}
 
     def changelogs(self) -> set[str]:
         """Every topic that some app has named as the changelog of a table."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .records import NOBODY, Heard, InputTopic, Position, Retention, Running, TopicPartition, TornEvent
+from .snapshots import Unread
 from .value import value
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ class Recorded:
 @value
 class Captured:
     """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why nobody can prove it.
-    `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last."""
+    `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last. `unread`:
+    topics that apps in scope subscribe to and no process had: what waits in them is in no channel."""
 
     id: str
     attempt: int
@@ -141,6 +143,7 @@ class Captured:
     recorded: tuple[Recorded, ...] = ()
     contaminated: str = ""
     retention: tuple[Retention, ...] = ()
+    unread: tuple[Unread, ...] = ()
 
     @property
     def replays(self) -> int:
@@ -157,6 +160,8 @@ def gather(state: LedgerView, epoch: int) -> Captured:
     trigger = snapshot.trigger
     parts = list(snapshot.parts())
     own = {part.process: part for part in parts if not part.report.supplement}
+    inputs = tuple(_input_cuts(state, snapshot, parts))
+    cut = {(source.app, source.topic) for source in inputs}
     return Captured(
         id=trigger.id,
         attempt=trigger.attempt,
@@ -169,7 +174,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             for p in sorted(snapshot.closed.keys() | snapshot.left)
             if p in state.processes
         ),
-        inputs=tuple(_input_cuts(state, snapshot, parts)),
+        inputs=inputs,
         senders=tuple(
             SenderEnd(
                 process=p,
@@ -187,6 +192,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         recorded=tuple(_recorded(state, snapshot, parts)),
         contaminated=snapshot.contaminated,
         retention=_retention(state, epoch),
+        unread=tuple(item for item in snapshot.unread if (item.app, item.topic) not in cut),
     )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from . import owners
-from .asking import LedgerView, topics_read
+from .asking import LedgerView
 from .owners import Input
 from .records import (
     NOBODY,
@@ -42,9 +42,9 @@ from .records import (
     Verdict,
 )
 from .repeats import Latest, Repeats
-from .snapshots import Failure, ProcessView, SnapshotView, Status, Waiting
+from .snapshots import Failure, ProcessView, SnapshotView, Status, Unread, Waiting
 
-__all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Waiting"]
+__all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Unread", "Waiting"]
 
 #: A process that only takes part remembers so many decided snapshots, and so many processes that left: a record of an
 #: older one counts as external (only positions matter there), and no epoch so old comes as news.
@@ -232,10 +232,11 @@ class LedgerState(LedgerView):
             required=frozenset(view.process for view in living),
             left=frozenset(view.process for view in in_scope if view.left is not None),
             expected=self.inputs_of(hellos),
-            apps=topics_read(hellos),
+            apps=self.topics_of(hellos),
             # Where a changelog is the input of another app, the app of the table would wait in its next recovery for
             # what a marker's offset does not hold.
             markers=frozenset(record.marker_topics) - self.changelogs(),
+            unread=self.unread(record.apps),
         )
         self.by_id[key] = epoch
         self.snapshots[epoch] = self.open[epoch] = snapshot

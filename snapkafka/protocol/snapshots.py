@@ -10,7 +10,7 @@ from .owners import Input
 from .records import NOBODY, Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
 from .value import value
 
-__all__ = ["Failure", "Part", "ProcessView", "SnapshotView", "Status", "Waiting"]
+__all__ = ["Failure", "Part", "ProcessView", "SnapshotView", "Status", "Unread", "Waiting"]
 
 
 class Status(StrEnum):
@@ -30,6 +30,17 @@ class Failure:
     code: str
     reason: str
     culprit: str = ""
+
+
+@value
+class Unread:
+    """A topic that an app subscribes to and that none of its processes has: it did not exist when they started."""
+
+    app: str
+    topic: str
+
+    def __str__(self) -> str:
+        return f"{self.app} reads {self.topic}, but no worker has it: create it and restart {self.app}"
 
 
 @value
@@ -89,7 +100,8 @@ class SnapshotView:
 
     `reports`, `closed`: of the processes that turned red for it, one each. `supplements`, `supplements_closed`: of
     inputs that were cut where they start (R10), by the ledger offset of the report. `claims`: which report is the cut
-    of an input or of a table partition; the first one that landed is (R11).
+    of an input or of a table partition; the first one that landed is (R11). `unread`: inputs in scope that no process had
+    when the snapshot was asked for.
     """
 
     epoch: int
@@ -112,6 +124,7 @@ class SnapshotView:
     failed_at: int | None = None
     contaminated: str = ""  # why nobody can prove it any more, though it was captured
     verdict: Verdict | None = None
+    unread: tuple[Unread, ...] = ()
 
     @property
     def open(self) -> bool:

@@ -20,6 +20,7 @@ from snapkafka.protocol.records import (
     InputTopic,
     Pause,
     Retention,
+    Retire,
     TopicPartition,
     Trigger,
     Verdict,
@@ -286,3 +287,87 @@ def test_a_service_forgets_old_snapshots_and_a_tool_does_not(monkeypatch: pytest
     assert [*service.snapshots] == [3, 4]
     assert service.by_id == {("2", 1): 3, ("3", 1): 4}
     assert service.is_epoch(1), "an epoch it stays all the same"
+
+
+TO_PAY = TopicPartition("to-pay", 0)
+
+
+def payments(n: int, **options: object) -> Hello:
+    return Hello(n=n, app="payments", missing=("to-pay",), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("later", "unread"),
+    [
+        ([], ["payments"]),
+        ([Hello(n=2, app="payments", inputs=(InputTopic(topic="to-pay", partitions=1),))], []),
+        ([Hello(n=2, app="audit", inputs=(InputTopic(topic="to-pay", partitions=1),))], ["payments"]),
+        ([Assigned(process=0, n=1, generation=1, inputs=(TO_PAY,))], []),
+        (
+            [
+                Assigned(process=0, n=1, generation=1, inputs=(TO_PAY,)),
+                Assigned(process=0, n=2, generation=2, inputs=()),
+            ],
+            ["payments"],
+        ),
+        ([Bye(process=0, n=1)], ["payments"]),
+        (
+            [
+                Bye(process=0, n=1),
+                Hello(n=2, app="payments", inputs=(InputTopic(topic="to-pay", partitions=1),)),
+            ],
+            [],
+        ),
+        ([Bye(process=0, n=1), Retire(n=2, app="payments")], []),
+        ([payments(2)], ["payments"]),
+    ],
+    ids=[
+        "it was missing",
+        "a worker that came later has it",
+        "another app has it",
+        "it was assigned after all",
+        "it was assigned, and moved on to nobody",
+        "the app is stopped",
+        "restarted, the app has it",
+        "the app is retired",
+        "a second worker lacks it, too",
+    ],
+)
+def test_r11_an_input_that_no_worker_has_is_known(later: list[object], unread: list[str]) -> None:
+    """A topic that did not exist when the workers of an app started is consumed by none of them."""
+    fold = fold_of(payments(1), *later)
+    assert [(item.app, item.topic) for item in fold.unread()] == [(app, "to-pay") for app in unread]
+    assert fold.unread(["shop"]) == ()
+    for item in fold.unread():
+        assert str(item) == "payments reads to-pay, but no worker has it: create it and restart payments"
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_r11_a_snapshot_has_the_inputs_that_no_worker_had_when_it_was_asked_for(history: bool) -> None:
+    """What becomes of them later is another snapshot's."""
+    report = CutReport(process=0, n=1, epoch=2, previous=0, heard="ledger", assigned=-1, positions=())
+    fold = fold_of(
+        payments(1), Trigger(n=2, id="s"), report, Closed(process=0, n=2, epoch=2, report=2), history=history
+    )
+    assert [str(item.topic) for item in fold.captured(2).unread] == ["to-pay"]
+    for record in (
+        Hello(n=9, app="payments", inputs=(InputTopic(topic="to-pay", partitions=1),)),
+        Trigger(n=3, id="t"),
+    ):
+        fold.apply(fold.end, record)
+    assert fold.snapshots[2].unread
+    assert fold.snapshots[fold.end].unread == ()
+
+
+def test_r11_an_input_that_was_taken_up_later_is_expected_like_any_other() -> None:
+    """Faust sees the topic when it looks again, whatever the `Hello` said of it; its reader may be lost by then."""
+    fold = fold_of(
+        payments(1),
+        payments(2),
+        Assigned(process=1, n=1, generation=1, inputs=(TO_PAY,), changelogs=(B,)),
+        Dead(n=3, dead=1),
+        Trigger(n=4, id="s"),
+    )
+    (snapshot,) = fold.snapshots.values()
+    assert snapshot.expected == {("payments", TO_PAY)}
+    assert snapshot.apps == {"payments": frozenset({"to-pay"})}

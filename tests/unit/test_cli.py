@@ -16,7 +16,7 @@ from snapkafka.cli import app as commands
 from snapkafka.cli import running, switching
 from snapkafka.cli.tables import duration
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError, all_errors
-from snapkafka.protocol.records import CheckResult, Verdict
+from snapkafka.protocol.records import Bye, CheckResult, Hello, InputTopic, Verdict
 from tests.fakes import FakeCluster, Worker
 
 RUNNER = CliRunner()
@@ -133,6 +133,22 @@ def test_show_of_a_captured_one(cluster: FakeCluster) -> None:
     found = as_json(call("show", "mine", "--json"))
     assert len(found["positions"]) == 50
     assert found["captured"]["inputs"][0]["position"] == 10
+
+
+def test_trigger_and_show_name_an_input_that_no_worker_has(cluster: FakeCluster) -> None:
+    cluster.the_ledger.put(Hello(n=1, app="payments", missing=("to-pay",)))
+    said = "payments reads to-pay, but no worker has it: create it and restart payments"
+    said_in_one_line_with_advice(call("trigger"), 6, said)
+    cluster.the_ledger.put(Bye(process=0, n=1))
+    Worker(cluster.the_ledger, "shop", "orders")
+    for arguments in (["trigger", "--id", "mine"], ["show", "mine"]):
+        assert f"warning: {said}" in call(*arguments).stdout
+        assert as_json(call(*arguments, "--json"))
+    item = {"app": "payments", "topic": "to-pay"}
+    assert as_json(call("trigger", "--id", "mine", "--json"))["unread"] == [item]
+    assert as_json(call("show", "mine", "--json"))["summary"]["unread"] == [item]
+    cluster.the_ledger.put(Hello(n=2, app="payments", inputs=(InputTopic(topic="to-pay", partitions=1),)))
+    assert "to-pay" not in call("trigger", "--id", "next").stdout
 
 
 def test_show_of_a_failed_one_names_the_culprit(cluster: FakeCluster) -> None:

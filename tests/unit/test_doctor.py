@@ -73,6 +73,21 @@ async def test_nobody_is_there(cluster: FakeCluster) -> None:
     assert found.apps == {"shop": 0}
 
 
+async def test_an_input_that_no_worker_has_is_a_problem_until_one_has_it(cluster: FakeCluster) -> None:
+    joined(cluster, missing=("to-pay",))
+    found = (await codes(cluster))["topic-unread"]
+    assert found == (
+        "problem: shop reads to-pay, but no worker has it: it did not exist when the workers started | create it and"
+        " restart shop: Faust looks for a topic that comes later only after minutes"
+    )
+    cluster.the_admin.topics["to-pay"] = FakeTopic(1)
+    assert (await codes(cluster))["topic-unread"].endswith("it exists now: restart shop")
+    joined(
+        cluster, inputs=(InputTopic(topic="orders", partitions=4), InputTopic(topic="to-pay", partitions=1))
+    )
+    assert "topic-unread" not in await codes(cluster)
+
+
 async def test_an_app_that_does_not_run_is_named_until_it_is_retired(cluster: FakeCluster) -> None:
     joined(cluster)
     cluster.the_ledger.put(Bye(process=joined(cluster, "tills"), n=2))

@@ -306,6 +306,23 @@ async def test_a_parent_may_be_named_by_its_epoch_and_as_the_latest() -> None:
         await compose_trigger(FakeAdmin(), state, type="incremental", parent="4")
 
 
+async def test_where_no_app_has_an_input_the_missing_topics_are_named() -> None:
+    payments = Hello(n=2, app="payments", missing=("to-pay",))
+    with pytest.raises(TriggerRefusedError) as raised:
+        await compose_trigger(FakeAdmin(), state_of(payments))
+    assert str(raised.value) == (
+        "there is nothing to cut: payments reads to-pay, but no worker has it: create it and restart payments"
+    )
+    assert "before the workers start" in raised.value.advice
+    with pytest.raises(TriggerRefusedError, match="payments reads to-pay"):
+        await compose_trigger(FakeAdmin(), state_of(payments, SHOP), apps=["payments"])
+    await compose_trigger(
+        FakeAdmin(), state_of(payments, SHOP)
+    )  # others have something to cut: it is a warning
+    given = Assigned(process=0, n=1, generation=1, inputs=(TopicPartition("to-pay", 0),))
+    await compose_trigger(FakeAdmin(), state_of(payments, given))
+
+
 async def test_retired_apps_are_not_asked_for_ends() -> None:
     admin = FakeAdmin(ends={TopicPartition("orders", 0): 5, TopicPartition("clicks", 0): 6})
     gone = Hello(n=2, app="gone", inputs=(InputTopic(topic="clicks", partitions=1),))

@@ -359,6 +359,8 @@ class FaustDriver:
             )
         options.setdefault("ttl_ms", self.config.ttl_ms)
         trigger = await compose_trigger(self.admin, self.machine.ledger, snapshot_id=snapshot_id, **options)
+        for unread in self.machine.ledger.unread(trigger.apps):
+            logger.warning("snapkafka: %s", unread, extra=self.about(snapshot=trigger.id))
         self.feed(TriggerAppendedEvent(n=trigger.n))
         self.append(trigger)
         return trigger.id

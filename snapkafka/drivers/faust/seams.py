@@ -44,6 +44,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.protocol.events import InputsTaken
 from snapkafka.protocol.records import Hello, InputTopic, Retention, Table
+from snapkafka.protocol.snapshots import Unread
 
 from .announcing import Announcing, internal_topics
 from .at_hand import keep_at_hand
@@ -171,7 +172,9 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
             with driver.failing_open("to join"):
                 driver.tables.attach()
                 _report_uncaptured(driver)
-                await driver.join(await hello_of(driver, topics))
+                hello = await hello_of(driver, topics)
+                _report_missing(driver, hello)
+                await driver.join(hello)
         await subscribe(topics)
 
     async def announce(*args: Any, **kwargs: Any) -> None:
@@ -206,6 +209,12 @@ def _report_uncaptured(driver: FaustDriver) -> None:
     """Name what no snapshot of this app holds."""
     for what in uncaptured(driver.app, driver.recorder.agent):
         logger.warning("snapkafka: %s", what, extra=driver.about())
+
+
+def _report_missing(driver: FaustDriver, hello: Hello) -> None:
+    """Name the inputs that this worker will not consume, however soon they are created: Faust logs one line of them."""
+    for topic in hello.missing:
+        logger.warning("snapkafka: %s", Unread(app=hello.app, topic=topic), extra=driver.about())
 
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
@@ -243,7 +252,14 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         uncaptured=tuple(uncaptured(app, driver.recorder.agent)),
         retention=await _retention(driver, sorted(changelogs & described.keys())),
         reset=app.conf.consumer_auto_offset_reset,
+        missing=tuple(t for t in inputs if t not in described and not _declared_by_faust(app, t)),
     )
+
+
+def _declared_by_faust(app: Any, topic: str) -> bool:
+    """Tell whether Faust itself creates a topic that does not exist yet: one of a `group_by`, say."""
+    channels = [channel for channel in app.topics if topic in channel.topics]
+    return bool(app.conf.topic_allow_declare and channels and all(channel.internal for channel in channels))
 
 
 async def _retention(driver: FaustDriver, changelogs: list[str]) -> tuple[Retention, ...]:
