@@ -44,8 +44,8 @@ class Summary:
     """A snapshot in one line. `capture_ms`: from the trigger to the record that completed it, in the ledger's time.
 
     `failure_*` are empty unless it failed; `verdict` is empty until it was verified; `contaminated` says why nobody can
-    prove it, though it was captured (empty: nothing is known against it). `unread`: topics that apps in scope subscribe to
-    and no worker had, so that what waits in them is in no channel.
+    prove it, though it was captured (empty: nothing is known against it). `unread`: topics that apps in scope subscribe
+    to and no worker had, so that what waits in them is in no channel.
     """
 
     id: str

@@ -77,8 +77,8 @@ class Hello:
     is only a part of what it did, so no snapshot that counts it among those that left can be proven. `uncaptured`: what
     of the app no snapshot holds, a sentence each. `mode`: "on", or "stamp" where it does not want to be asked for
     snapshots yet. `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it
-    starts with an input of which nothing is committed, "earliest" or "latest" (empty: not told). `missing`: topics that it
-    subscribed to as inputs and that did not exist: it consumes none of them until it is assigned their partitions.
+    starts with an input of which nothing is committed, "earliest" or "latest" (empty: not told). `missing`: topics that
+    it subscribed to as inputs and that did not exist: it consumes none of them until it is assigned their partitions.
     """
 
     process: int = NOBODY

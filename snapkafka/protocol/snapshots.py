@@ -100,8 +100,8 @@ class SnapshotView:
 
     `reports`, `closed`: of the processes that turned red for it, one each. `supplements`, `supplements_closed`: of
     inputs that were cut where they start (R10), by the ledger offset of the report. `claims`: which report is the cut
-    of an input or of a table partition; the first one that landed is (R11). `unread`: inputs in scope that no process had
-    when the snapshot was asked for.
+    of an input or of a table partition; the first one that landed is (R11). `unread`: inputs in scope that no process
+    had when the snapshot was asked for.
     """
 
     epoch: int
