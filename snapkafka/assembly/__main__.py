@@ -7,7 +7,7 @@ if not __package__ and sys.path and Path(sys.path[0]) == Path(__file__).parent:
     # Run as a file: the folder that Python puts first has modules with names that libraries have as well.
     del sys.path[0]
 
-from snapkafka.assembly.command import main
+from snapkafka.assembly.entry import start
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start())

@@ -1,6 +1,7 @@
 """`python -m snapkafka.assembly`: arguments in, a report or JSON out, an exit status.
 
-What it prints of progress goes to standard error, one line each; the result to standard output.
+What it prints of progress goes to standard error, one line each; the result to standard output, or to the file that
+`--result` names.
 """
 
 from __future__ import annotations
@@ -14,23 +15,26 @@ import signal
 import sys
 import traceback
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TextIO
 
 from snapkafka.checks import CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
-from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, SnapkafkaError
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, OutputError, SnapkafkaError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.strangers import still_open
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured import Captured
+from snapkafka.runtime.interrupts import Interrupted, exit_status
 from snapkafka.store import Store, open_manifest, open_store, read_manifest
 
 from .desk import Desk
 from .facts import DEFAULT_ISOLATION, kafka_options, look, look_for_strangers
 from .failures import told_when_it_was_lost, translate
+from .interrupting import interrupted_by, interruptible_again
 from .manifests import check_entries, entry, verdict_of
 from .options import parser
 from .parents import Base, find_base, view_on
@@ -41,8 +45,6 @@ from .schemas import read_schemas
 
 __all__ = ["main"]
 
-#: What a shell says of a command that Ctrl-C ended.
-EXIT_INTERRUPTED: Final = 130
 #: How often somebody who reads along is told how far it is.
 TOLD_EVERY_S: Final = 10.0
 
@@ -51,43 +53,73 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; an error becomes one line, a line of advice, and an exit status."""
     options = parser().parse_args(arguments)
     # spark-submit makes one stream of the two: what is read as JSON has to be nothing else there.
-    options.say = _silent if options.json and "PYSPARK_GATEWAY_PORT" in os.environ else _say
+    one_stream = options.json and not options.result and "PYSPARK_GATEWAY_PORT" in os.environ
+    options.say = _silent if one_stream else _say
     options.tell = _tell if options.progress else now_and_then(options.say, TOLD_EVERY_S)
     # What the client library thinks of a broker that is away is said by us, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    signal.signal(signal.SIGTERM, _interrupt)
+    options.output = sys.stdout
+    try:
+        with _output(options.result) as options.output:
+            return _run(options)
+    except OutputError as error:
+        return _failed(error, options)
+    except Interrupted as interrupted:
+        return _interrupted(interrupted.number, options)
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         results = _verify_only(options) if options.verify_only else _assemble(options)
-    except KeyboardInterrupt:
-        options.say("interrupted; nothing half-written is left")
-        return EXIT_INTERRUPTED
-    except SnapkafkaError as error:
-        return _failed(error, options)
     except Exception as error:
+        if (number := interrupted_by()) is not None:
+            return _interrupted(number, options)
+        if isinstance(error, SnapkafkaError):
+            return _failed(error, options)
         foreseen = translate(error)
         if foreseen is None:
             options.say(traceback.format_exc())
         return _failed(foreseen or InternalError(f"{type(error).__name__}: {error}"[:300]), options)
     if options.json:
-        _print_json({"snapshots": results})
+        _print_json({"snapshots": results}, options)
     else:
-        print("\n".join(line for found in results for line in report(found)))
+        print("\n".join(line for found in results for line in report(found)), file=options.output)
     return EXIT_OK if all(Verdict(result["verdict"]).good for result in results) else EXIT_NOT_GOOD
+
+
+@contextmanager
+def _output(path: str) -> Iterator[TextIO]:
+    """Where the result goes; opened before the work, so that it is not done in vain.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    if not path:
+        yield sys.stdout
+        return
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(Path(path).open("w", encoding="utf-8"))
+        except OSError as error:
+            raise OutputError(
+                f"--result {path} cannot be written: {error.strerror}", hint="check the path and its rights"
+            ) from error
+        yield file
 
 
 def _failed(error: SnapkafkaError, options: argparse.Namespace) -> int:
     if options.json:
         told = {"code": error.code, "message": error.message, "hint": error.advice}
-        _print_json({"error": {**told, "exit_status": error.exit_status}})
+        _print_json({"error": {**told, "exit_status": error.exit_status}}, options)
     if options.json and options.progress:
         return error.exit_status  # who reads along says it
     options.say(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
     return error.exit_status
 
 
-def _interrupt(number: int, frame: object) -> None:
-    """Whoever asks politely to end gets what Ctrl-C gets: things are put away first."""
-    raise KeyboardInterrupt
+def _interrupted(number: int, options: argparse.Namespace) -> int:
+    options.say(f"interrupted by {signal.Signals(number).name}; nothing half-written is left")
+    return exit_status(number)
 
 
 # --- Assembly -------------------------------------------------------------------------------------------------------
@@ -283,6 +315,7 @@ def _spark(options: argparse.Namespace, offsets: int, schemes: Collection[str] =
 
     options.say("starting Spark")
     with session(offsets=offsets, ui=options.ui, s3="s3a" in schemes) as spark:
+        interruptible_again()
         if options.ui and spark.sparkContext.uiWebUrl:
             options.say(f"Spark's page: {spark.sparkContext.uiWebUrl}")
         yield spark
@@ -316,8 +349,8 @@ def _silent(text: str) -> None:
     pass
 
 
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+def _print_json(value: Any, options: argparse.Namespace) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False), file=options.output)
 
 
 def _one_line(text: str) -> str:

@@ -104,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--ui", action="store_true", help="serve Spark's web page while it runs")
     add("--json", action="store_true", help="say the result as JSON")
+    add("--result", default="", metavar="FILE", help="write the result to this file, not to standard output")
     add("--progress", action="store_true", help="say how far it is as lines of JSON, on standard error")
     return made
 

@@ -63,12 +63,16 @@ ALWAYS: Final[Mapping[str, str]] = {
 #: gigabyte that Spark takes by itself, a quarter of all CPU time went into clearing up; more than two save no time, and
 #: what is there Java fills before it clears up, so the peak grows with the data for long.
 MEMORY_MIN, MEMORY_MAX = 1 << 30, 2 << 30
+#: Spark makes code for each query, a snapshot some 10 MB of it, and Java keeps it; where there is no room left it
+#: compiles nothing any more. With one compiler Java reserves 48 MB by itself. It is addresses that are reserved, no
+#: memory.
+CODE_CACHE: Final = "-XX:ReservedCodeCacheSize=512m"
 #: Java's second compiler makes code faster that runs for long, and halves the speed of what does not, on two cores.
-JAVA_SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA_SMALL: Final = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {CODE_CACHE}"
 #: Java leaves methods beyond a certain size to its interpreter; what Spark makes of decoding is one, and
 #: a tenth of the CPU time went into that. Nobody waits for an answer within milliseconds, for which Java would clear up
 #: beside the work and have all of it take note of that.
-JAVA_LARGE: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
+JAVA_LARGE: Final = f"-XX:-DontCompileHugeMethods -XX:+UseParallelGC {CODE_CACHE}"
 
 
 @contextlib.contextmanager

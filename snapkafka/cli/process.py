@@ -6,20 +6,27 @@ written when all is done fails after the status was given. But 1 is that of a sn
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final, NoReturn, TextIO
+from typing import Any, Final, NoReturn, TextIO, TypeVar
 
 from snapkafka.errors import BadInputError, OutputError
+from snapkafka.runtime.interrupts import Interrupted, ending_signals, exit_status, raise_on_ending_signals
 
-__all__ = ["EXIT_INTERRUPTED", "EXIT_UNREAD", "call", "require_text"]
+__all__ = ["EXIT_UNREAD", "call", "require_text", "run_until_signalled"]
 
-#: What a shell says of a command that Ctrl-C ended, and of one whose output nobody reads any more (`| head`).
-EXIT_INTERRUPTED: Final = 130
+#: What a shell says of a command whose output nobody reads any more (`| head`).
 EXIT_UNREAD: Final = 141
+#: A command that was asked to end does so, whatever a broker or a storage keeps it waiting for.
+ENDS_WITHIN_S: Final = 4.8
+
+T = TypeVar("T")
 
 
 class _Output(io.FileIO):
@@ -44,6 +51,7 @@ class _Notices(io.FileIO):
 
 def call(command: Callable[[], object]) -> NoReturn:
     """Run what ends by `SystemExit`, and end by its status; or by one that says what became of the output."""
+    raise_on_ending_signals()
     sys.stdout, sys.stderr = _text(sys.stdout, _Output), _text(sys.stderr, _Notices)
     try:
         try:
@@ -57,6 +65,50 @@ def call(command: Callable[[], object]) -> NoReturn:
         print(f"error: {error.message}\n       {error.advice}", file=sys.stderr)
         sys.exit(error.exit_status)
     sys.exit(0)
+
+
+def run_until_signalled(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine, which is cancelled by the first signal that is to end this process.
+
+    Raises:
+        Interrupted: it was; what had to be put away is.
+    """
+    heard: list[int] = []
+
+    async def main() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def cancel(number: int) -> None:
+            if not heard:  # a second one does not disturb what is put away after the first
+                heard.append(number)
+                watchdog.args = (number,)
+                watchdog.start()
+                task.cancel()
+
+        for number in before:
+            loop.add_signal_handler(number, cancel, number)
+        return await work()
+
+    watchdog = threading.Timer(ENDS_WITHIN_S, _give_up)
+    watchdog.daemon = True
+    in_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in ending_signals()} if in_main else {}
+    try:
+        return asyncio.run(main())
+    except (Exception, asyncio.CancelledError):
+        if heard:
+            raise Interrupted(heard[0]) from None
+        raise
+    finally:
+        watchdog.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _give_up(number: int) -> None:
+    print("the broker or the storage does not answer: ended without it", file=sys.stderr, flush=True)
+    os._exit(exit_status(number))
 
 
 def _text(stream: TextIO | None, kind: type[io.FileIO]) -> TextIO:

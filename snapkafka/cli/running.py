@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import getpass
 import json
@@ -27,8 +26,9 @@ from snapkafka.errors import (
     all_errors,
 )
 from snapkafka.kafka.connection import Connection
+from snapkafka.runtime.interrupts import CODES, Interrupted, exit_status
 
-from .process import EXIT_INTERRUPTED, EXIT_UNREAD, require_text
+from .process import EXIT_UNREAD, require_text, run_until_signalled
 
 __all__ = ["EXIT_STATUSES", "EXIT_TABLE", "connect", "console", "notices", "print_json", "run", "who"]
 
@@ -39,7 +39,12 @@ console: Final = Console(width=None if sys.stdout.isatty() else WIDE, highlight=
 #: Progress and errors go here, so that what is piped stays clean.
 notices: Final = Console(stderr=True, highlight=False, soft_wrap=True)
 
-INTERRUPTED: Final = "interrupted"
+#: What ended the command, by the codes of `CODES`.
+ENDED_BY: Final = {
+    "hangup": "SIGHUP: the terminal was closed.",
+    "interrupted": "SIGINT: Ctrl-C.",
+    "terminated": "SIGTERM: `kill`, `timeout`, systemd, Kubernetes.",
+}
 GOES_ON: Final = "what was triggered goes on by itself"
 
 T = TypeVar("T")
@@ -53,9 +58,9 @@ def _statuses() -> list[tuple[int, str, str]]:
             "not-good",
             "A snapshot was examined and is INCONSISTENT, UNVERIFIABLE or damaged; or `doctor` found a problem.",
         ),
-        (EXIT_INTERRUPTED, INTERRUPTED, "Ctrl-C."),
         (EXIT_UNREAD, "unread", "Who read the output has gone (`| head`)."),
     ]
+    told += [(exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()]
     told += [(cls.exit_status, cls.code, (cls.__doc__ or "").splitlines()[0]) for cls in all_errors()]
     return sorted(told)
 
@@ -109,7 +114,7 @@ def run(
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
         require_text()
-        return asyncio.run(work())
+        return run_until_signalled(work)
     except OutputError:
         raise
     except SnapkafkaError as error:
@@ -123,10 +128,11 @@ def run(
         notices.print("[bold red]error:[/] a bug of snapkafka; please report it with this:", markup=True)
         traceback.print_exc()
         raise typer.Exit(bug.exit_status) from None
-    except KeyboardInterrupt:
-        print_error(INTERRUPTED, "interrupted by Ctrl-C", GOES_ON, EXIT_INTERRUPTED)
-        notices.print(f"interrupted; {GOES_ON}")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except Interrupted as interrupted:
+        code, status = CODES[interrupted.number], exit_status(interrupted.number)
+        print_error(code, f"{code} by {interrupted.number.name}", GOES_ON, status)
+        notices.print(f"{code}; {GOES_ON}")
+        raise typer.Exit(status) from None
 
 
 def print_json(value: Any, *, in_lines: bool = False) -> None:

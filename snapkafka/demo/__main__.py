@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 import time
 from pathlib import Path
-from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,10 +16,9 @@ from snapkafka.demo.report import as_data, print_report
 from snapkafka.demo.story import run_story
 from snapkafka.demo.system import System
 from snapkafka.errors import EXIT_NOT_GOOD, SnapkafkaError
+from snapkafka.runtime.interrupts import Interrupted, exit_status, raise_on_ending_signals
 
 __all__ = ["main"]
-
-EXIT_INTERRUPTED: Final = 130
 
 
 class Progress:
@@ -73,15 +70,15 @@ def main(argv: list[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     storage = arguments.storage.resolve() / time.strftime("%Y%m%d-%H%M%S")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
+    raise_on_ending_signals()
     progress = Progress()
     started = time.monotonic()
     try:
         taken = run_story(progress, storage, then=_keep if arguments.keep else None)
-    except KeyboardInterrupt:
+    except Interrupted as interrupted:
         progress.stop()
         print("\nstopped; nothing is left running", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return exit_status(interrupted.number)
     except SnapkafkaError as error:
         progress.stop()
         print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
@@ -108,7 +105,7 @@ Ctrl-C here stops it.""")
         while True:
             system.check_alive()
             time.sleep(1)
-    except KeyboardInterrupt:
+    except Interrupted:
         print(f"\nstopping {len(system.workers)} workers and the broker", file=sys.stderr)
 
 

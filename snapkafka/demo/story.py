@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from snapkafka import manifest as manifests
+from snapkafka.assembly.entry import PARENT
 from snapkafka.demo.load import RATE, Load
 from snapkafka.demo.money import Money, count_money
 from snapkafka.demo.naive import Naive, read_naively
@@ -23,6 +24,8 @@ from snapkafka.demo.settings import ACCOUNTS, TOTAL
 from snapkafka.demo.system import System, running_system, wait_until
 from snapkafka.errors import EXIT_NOT_GOOD, SnapshotFailedError, TimedOutError
 from snapkafka.manifest import Manifest
+from snapkafka.ops.assembling import JOB
+from snapkafka.runtime.child import Child
 from snapkafka.testing import kafka
 
 __all__ = ["INVARIANTS", "Taken", "Told", "assemble", "run_story"]
@@ -173,31 +176,19 @@ def assemble(
         arguments += ["--snapshot", name]
     storage.mkdir(parents=True, exist_ok=True)
     log = storage / "assembly.txt"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "snapkafka.assembly", *arguments],
-            stdout=out,
-            stderr=out,
-            stdin=subprocess.DEVNULL,
-        )
-        try:
-            timeout_s = ASSEMBLY_TIMEOUT_S + len(names) * ASSEMBLY_TIMEOUT_EACH_S
-            deadline = time.monotonic() + timeout_s
-            while process.poll() is None:
-                if time.monotonic() > deadline:
-                    raise TimedOutError(f"waited {timeout_s:.0f} s for the Spark job; see {log}")
-                tick(_last_line(log))
-                time.sleep(0.2)
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                process.wait()
-    if process.returncode not in (0, EXIT_NOT_GOOD):
+    with log.open("wb") as out, Child([*JOB, f"{PARENT}{os.getpid()}", *arguments], output=out) as job:
+        timeout_s = ASSEMBLY_TIMEOUT_S + len(names) * ASSEMBLY_TIMEOUT_EACH_S
+        deadline = time.monotonic() + timeout_s
+        while (status := job.wait(0.2)) is None:
+            if time.monotonic() > deadline:
+                raise TimedOutError(f"waited {timeout_s:.0f} s for the Spark job; see {log}")
+            tick(_last_line(log))
+    if status not in (0, EXIT_NOT_GOOD):
         raise SnapshotFailedError(
-            f"the Spark job ended with status {process.returncode}: {_last_line(log)}",
+            f"the Spark job ended with status {status}: {_last_line(log)}",
             hint=f"all of it: {log}",
         )
-    return process.returncode
+    return status
 
 
 def _last_line(log: Path) -> str:

@@ -21,6 +21,7 @@ from typing import Final
 
 from snapkafka.demo.settings import PARTITIONS, TOPICS, changelog
 from snapkafka.errors import TimedOutError
+from snapkafka.runtime.interrupts import Interrupted
 from snapkafka.testing import create_topics, watchdog
 
 __all__ = ["System", "Worker", "running_system", "wait_until"]
@@ -28,6 +29,8 @@ __all__ = ["System", "Worker", "running_system", "wait_until"]
 #: A Faust worker starts in 3-8 s alone; four at once on two cores take longer.
 START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 20.0
+#: Where somebody has pressed Ctrl-C.
+INTERRUPTED_STOP_S: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -147,11 +150,11 @@ class System:
         worker.interrupt()
         worker.end(STOP_TIMEOUT_S)
 
-    def stop(self) -> None:
+    def stop(self, within_s: float = STOP_TIMEOUT_S) -> None:
         """Stop every worker, gently first; none is left behind."""
         for worker in self.workers:
             worker.interrupt()
-        deadline = time.monotonic() + STOP_TIMEOUT_S
+        deadline = time.monotonic() + within_s
         for worker in self.workers:
             worker.end(deadline - time.monotonic())
         self.workers.clear()
@@ -202,6 +205,9 @@ def running_system(
                 module = (modules or {}).get(f"{app}-{number + 1}", "")
                 system.start_worker(app, env(app, number) if env else None, module=module)
         yield system
+    except Interrupted:
+        system.stop(INTERRUPTED_STOP_S)
+        raise
     finally:
         system.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -7,17 +7,22 @@ import json
 import math
 import os
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
 
+from snapkafka.assembly.entry import PARENT
 from snapkafka.assembly.facts import require_isolation
 from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, DependencyMissingError, InternalError, SnapkafkaError, all_errors
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry, OpenEntry, RestorableEntry, WitnessEntry
+from snapkafka.runtime.child import run_child
 
 from .finding import manifest_places
 
@@ -25,8 +30,6 @@ __all__ = ["AS_IT_IS", "Assembled", "HowToRead", "assemble", "verify"]
 
 #: The Spark job. Not imported: it takes seconds and gigabytes that end with it.
 JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
-#: A line of the job's log may be a whole query plan.
-LINE_BYTES_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,45 +205,57 @@ async def _job(
     """Run it; credentials go the way of the environment. It ends with us, whatever happens."""
     if find_spec("pyspark") is None:
         raise DependencyMissingError("assembly needs Spark", hint="pip install 'snapkafka[spark]'")
-    process = await asyncio.create_subprocess_exec(
-        *JOB,
-        *(["--progress"] if progress is not None else []),
-        *arguments,
-        "--json",
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "SNAPKAFKA_SCHEMA_REGISTRY": schema_registry} if schema_registry else os.environ,
-        limit=LINE_BYTES_MAX,
-    )
-    last = ""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    output = asyncio.ensure_future(process.stdout.read())
-    try:
-        async for line in process.stderr:
-            text = line.decode(errors="replace").strip()
-            if working := from_line(text):
-                if progress is not None:
-                    progress(working)
-            elif text:
-                last = text
-                if say is not None:
-                    say(text)
-        out = await output
-        await process.wait()
-    finally:
-        output.cancel()
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
+    loop, last = asyncio.get_running_loop(), ""
+
+    def hear(text: str) -> None:
+        nonlocal last
+        if working := from_line(text):
+            if progress is not None:
+                progress(working)
+        elif text:
+            last = text
+            if say is not None:
+                say(text)
+
+    def heard(text: str) -> None:
+        loop.call_soon_threadsafe(hear, text)
+
+    with tempfile.TemporaryFile() as result:  # neither the job's standard output nor that of its JVM
+        command = [
+            *(*JOB, f"{PARENT}{os.getpid()}", f"--result=/dev/fd/{result.fileno()}"),
+            *(["--progress"] if progress is not None else []),
+            *arguments,
+            "--json",
+        ]
+        status = await _ended(
+            partial(
+                run_child,
+                command,
+                heard,
+                env={**os.environ, "SNAPKAFKA_SCHEMA_REGISTRY": schema_registry} if schema_registry else None,
+                pass_fds=[result.fileno()],
+            )
+        )
+        result.seek(0)
+        out = result.read()
     try:
         told = json.loads(out)
     except ValueError:
-        raise InternalError(f"the Spark job ended with status {process.returncode}: {last}") from None
+        raise InternalError(f"the Spark job ended with status {status}: {last}") from None
     if "error" in told:
         raise _error(told["error"])
     return tuple(_assembled(item) for item in told["snapshots"])
+
+
+async def _ended(run: Callable[..., int]) -> int:
+    """Run a child in a thread; where this task is cancelled the child is ended first."""
+    stop = threading.Event()
+    running = asyncio.ensure_future(asyncio.to_thread(run, stop=stop))
+    try:
+        return await asyncio.shield(running)
+    finally:
+        stop.set()
+        await asyncio.wait([running])
 
 
 def _error(told: Mapping[str, Any]) -> SnapkafkaError:

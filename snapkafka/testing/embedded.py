@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from snapkafka.errors import BrokerUnavailableError, TimedOutError
 from snapkafka.runtime import java
+from snapkafka.runtime.interrupts import Interrupted
 from snapkafka.testing.toolchain import kafka_jars
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ class EmbeddedKafka:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if kind is not None and issubclass(kind, Interrupted):
+            self.kill()  # nobody waits for it, and its data goes
         self.close()
 
     def start(self, *, timeout_s: float = START_TIMEOUT_S) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -73,27 +74,33 @@ WORK: dict[str, Any] = {
 
 
 class Job:
-    """A program in the place of the Spark job; `arguments` are those it was called with."""
+    """A program in the place of the Spark job; `arguments` are those that it was called with, but for whose it is and
+    where its result goes."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._program, self._called = folder / "job.py", folder / "called.json"
         self._registry = folder / "registry"
         monkeypatch.setattr(assembling, "JOB", (sys.executable, str(self._program)))
 
-    def says(self, told: object, *, status: int = 0, lines: tuple[str, ...] = ()) -> None:
+    def says(self, told: object, *, status: int = 0, lines: tuple[str, ...] = (), noise: str = "") -> None:
+        """`lines` on standard error, `noise` on standard output, where a JVM writes, too."""
         self._program.write_text(
             "import json, os, pathlib, sys\n"
             f"pathlib.Path({str(self._called)!r}).write_text(json.dumps(sys.argv[1:]))\n"
             f"pathlib.Path({str(self._registry)!r}).write_text(os.environ.get('SNAPKAFKA_SCHEMA_REGISTRY', ''))\n"
             f"for line in {lines!r}: print(line, file=sys.stderr)\n"
-            f"print({told if isinstance(told, str) else json.dumps(told)!r})\n"
+            f"print({noise!r})\n"
+            f"result = {told if isinstance(told, str) else json.dumps(told)!r}\n"
+            "pathlib.Path(sys.argv[2].split('=')[1]).write_text(result)\n"
             f"sys.exit({status})\n"
         )
 
     @property
     def arguments(self) -> list[str]:
-        found: list[str] = json.loads(self._called.read_text())
-        return found
+        parent, result, *found = json.loads(self._called.read_text())
+        assert parent == f"--parent={os.getpid()}"
+        assert result.startswith("--result=")
+        return list(map(str, found))
 
     @property
     def registry(self) -> str:
@@ -149,6 +156,18 @@ async def test_an_error_of_the_job_is_the_same_error_here(
 async def test_a_job_that_dies_is_said_with_its_last_words(job: Job) -> None:
     job.says("", status=1, lines=("Traceback", "OutOfMemoryError: heap"))
     with pytest.raises(InternalError, match="ended with status 1: OutOfMemoryError: heap"):
+        await ops.assemble(HERE, "ns", ["mine"])
+
+
+async def test_what_a_jvm_writes_to_standard_output_spoils_no_result(job: Job) -> None:
+    """Where it ends without a result, that is what is known of why."""
+    noise = "CodeCache is full. Compiler has been disabled."
+    job.says({"snapshots": [RESULT]}, noise=noise)
+    said: list[str] = []
+    (found,) = await ops.assemble(HERE, "ns", ["mine"], say=said.append)
+    assert (found.id, said) == ("mine", [noise])
+    job.says("", status=134, noise=noise)
+    with pytest.raises(InternalError, match="ended with status 134: CodeCache is full"):
         await ops.assemble(HERE, "ns", ["mine"])
 
 

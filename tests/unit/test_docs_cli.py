@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from snapkafka.cli.process import EXIT_INTERRUPTED, EXIT_UNREAD
+from snapkafka.cli.process import EXIT_UNREAD
 from snapkafka.errors import all_errors
+from snapkafka.runtime.interrupts import CODES, exit_status
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 
@@ -17,6 +18,6 @@ def test_every_exit_status_is_in_the_docs_and_no_other() -> None:
     }
     assert told == {(cls.exit_status, cls.code) for cls in all_errors()} | {
         (1, "not-good"),
-        (EXIT_INTERRUPTED, "interrupted"),
+        *((exit_status(number), code) for number, code in CODES.items()),
         (EXIT_UNREAD, "unread"),
     }

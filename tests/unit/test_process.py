@@ -14,9 +14,10 @@ from typing import IO, Any
 import pytest
 
 from snapkafka.cli import running
-from snapkafka.cli.process import EXIT_INTERRUPTED, EXIT_UNREAD
+from snapkafka.cli.process import EXIT_UNREAD
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import BadInputError, OutputError
+from snapkafka.runtime.interrupts import exit_status
 from snapkafka.store import LocalStore
 from tests.unit.on_disk import in_state, write_snapshot
 
@@ -80,8 +81,18 @@ def test_notices_that_nobody_hears_change_nothing() -> None:
     assert json.loads(done.stdout)["error"]["message"] == "no broker is given"
 
 
-@pytest.mark.parametrize("form", ["--csv", "--json"])
-def test_ctrl_c_ends_a_long_query_in_one_line(many: str, form: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "number", "code"),
+    [
+        ("--csv", signal.SIGINT, "interrupted"),
+        ("--json", signal.SIGINT, "interrupted"),
+        ("--json", signal.SIGTERM, "terminated"),
+        ("--csv", signal.SIGHUP, "hangup"),
+    ],
+)
+def test_a_signal_ends_a_long_query_in_one_line(
+    many: str, form: str, number: signal.Signals, code: str
+) -> None:
     sql = "SELECT count(*) FROM state AS a, state AS b, state AS c WHERE a.key || b.key > c.key"
     query = (*COMMAND, "query", sql, "--storage", many, form)
     process = subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -91,12 +102,36 @@ def test_ctrl_c_ends_a_long_query_in_one_line(many: str, form: str) -> None:
         return int(busy.read_text().rpartition(")")[2].split()[11])
 
     wait_until("the query to run", lambda: cpu_ticks() > 3 * os.sysconf("SC_CLK_TCK"), timeout_s=60)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     said, notices = process.communicate(timeout=30)
-    assert process.returncode == EXIT_INTERRUPTED
-    assert notices.decode() == "interrupted; what was triggered goes on by itself\n"
+    assert process.returncode == exit_status(number) == 128 + number
+    assert notices.decode() == f"{code}; what was triggered goes on by itself\n"
     if form == "--json":
-        assert json.loads(said)["error"]["code"] == "interrupted"
+        assert json.loads(said)["error"]["code"] == code
+
+
+def test_what_does_not_let_itself_be_cancelled_is_ended_all_the_same() -> None:
+    """A client whose broker does not answer, for instance."""
+    code = (
+        "import asyncio, contextlib\n"
+        "from snapkafka.cli import process\n"
+        "process.ENDS_WITHIN_S = 0.2\n"
+        "async def stubborn():\n"
+        "    print('ready', flush=True)\n"
+        "    while True:\n"
+        "        with contextlib.suppress(asyncio.CancelledError):\n"
+        "            await asyncio.sleep(60)\n"
+        "process.run_until_signalled(stubborn)\n"
+    )
+    with subprocess.Popen(
+        (sys.executable, "-c", code), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as asked:
+        assert asked.stdout is not None
+        assert asked.stderr is not None
+        assert asked.stdout.readline() == b"ready\n"
+        asked.send_signal(signal.SIGTERM)
+        assert asked.wait(30) == exit_status(signal.SIGTERM)
+        assert asked.stderr.read() == b"the broker or the storage does not answer: ended without it\n"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

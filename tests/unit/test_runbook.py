@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from snapkafka.checks import Verdict
-from snapkafka.cli.process import EXIT_INTERRUPTED, EXIT_UNREAD
+from snapkafka.cli.process import EXIT_UNREAD
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
 from snapkafka.protocol import records
 from snapkafka.protocol.completion import Status
+from snapkafka.runtime.interrupts import CODES, exit_status
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "runbook.md").read_text()
@@ -93,7 +94,7 @@ def problems(page: str) -> list[str]:
         found += [f"{heading}: nothing in the code says {word}" for word in told if word not in codes]
         found += [f"{heading}: {word} has two lines" for word in set(told) if told.count(word) > 1]
     statuses = {(EXIT_OK, "ok"), (EXIT_NOT_GOOD, "not-good")}
-    statuses |= {(EXIT_INTERRUPTED, "interrupted"), (EXIT_UNREAD, "unread")}
+    statuses |= {*((exit_status(number), code) for number, code in CODES.items()), (EXIT_UNREAD, "unread")}
     statuses |= {(cls.exit_status, cls.code) for cls in all_errors()}
     heading = "Exit statuses and error codes"
     lines = {

@@ -1,0 +1,180 @@
+"""Run a child process that leaves nothing behind: it ends with us, and all that it has started ends with it.
+
+The child leads a session, and so a process group, of its own: Ctrl-C in a terminal reaches us alone, and its group can
+be ended as a whole. Ending it is TERM to the child, which puts things away; then TERM to its group (a JVM removes its
+temporary files); then KILL. What we wait for is processes, never the end of a pipe: any other process may hold that.
+
+A parent that was killed can do none of this, so a child watches its parent (`ending_with`). `PR_SET_PDEATHSIG` exists
+on Linux only, does not cover what the child starts, and fires when the *thread* that started the child ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Final, Self
+
+__all__ = ["GRACE_S", "Child", "ending_with", "run_child"]
+
+#: A child has so long to put things away, and its group so long after that; both are over within 5 s.
+GRACE_S: Final = 2.5
+GROUP_GRACE_S: Final = 1.0
+#: Where it ended by itself: a JVM may have gigabytes of temporary files to remove.
+LEAVING_S: Final = 30.0
+#: A process that was killed is gone within this time, and what it wrote is read.
+GONE_S: Final = 0.5
+PERIOD_S: Final = 0.03
+PARENT_PERIOD_S: Final = 0.25
+
+
+class Child:
+    """A child process in a group of its own; use it in a `with` block, at whose end the whole group is gone.
+
+    Args:
+        output: where standard output and error go, both; `subprocess.PIPE`: to `output`; None: where ours go.
+        stop: ends waiting as soon as it is set.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        output: int | IO[bytes] | None = None,
+        pass_fds: Sequence[int] = (),
+        stop: threading.Event | None = None,
+    ) -> None:
+        self._stop = stop or threading.Event()
+        self._process = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=None if output is None else subprocess.STDOUT,
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+        self.output = self._process.stdout
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status, negative for the signal that killed it; None while it runs."""
+        return self._process.poll()
+
+    def wait(self, timeout_s: float = math.inf) -> int | None:
+        """Wait until it ends, `stop` is set or the time is over; its exit status, None if it still runs."""
+        self._await(lambda: self.status is not None, timeout_s)
+        return self.status
+
+    def end(self) -> None:
+        """End it and its group, gently first; within 5 s where it still runs or `stop` is set."""
+        if self.status is None:
+            self._stop.set()
+            self._process.terminate()
+            self._await(lambda: self.status is not None, GRACE_S, stopped=True)
+        else:
+            self._await(self._is_alone, LEAVING_S)
+        if not self._is_alone():
+            _signal_group(self._process.pid, signal.SIGTERM)
+            self._await(self._is_alone, GROUP_GRACE_S, stopped=True)
+            _signal_group(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._await(self._is_alone, GONE_S, stopped=True)
+
+    def _is_alone(self) -> bool:
+        """Has it ended, and all of its group?"""
+        if self.status is None:
+            return False
+        with contextlib.suppress(ChildProcessError):
+            # In a container we may be the first process, to which orphans fall.
+            while os.waitpid(-self._process.pid, os.WNOHANG) != (0, 0):
+                pass
+        return not _signal_group(self._process.pid, 0)
+
+    def _await(self, condition: Callable[[], bool], timeout_s: float, *, stopped: bool = False) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition() and time.monotonic() < deadline and (stopped or not self._stop.is_set()):
+            time.sleep(PERIOD_S)
+
+
+def run_child(
+    command: Sequence[str],
+    heard: Callable[[str], None],
+    *,
+    stop: threading.Event,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> int:
+    """Run a child until it ends or `stop` is set; its exit status, negative for the signal that killed it.
+
+    Args:
+        heard: called in another thread with each line that it prints until then.
+    """
+    ended = threading.Event()
+
+    def read(output: IO[bytes]) -> None:
+        with output:
+            for line in output:
+                if not (ended.is_set() or stop.is_set()):
+                    heard(line.decode(errors="replace").strip())
+
+    with Child(command, env=env, output=subprocess.PIPE, pass_fds=pass_fds, stop=stop) as child:
+        assert child.output is not None
+        reader = threading.Thread(target=read, args=(child.output,), daemon=True)
+        reader.start()
+        child.wait()
+    reader.join(GONE_S)  # another process may still hold the other end
+    ended.set()
+    status = child.status
+    assert status is not None, "a child that was ended has a status"
+    return status
+
+
+@contextlib.contextmanager
+def ending_with(parent: int) -> Iterator[None]:
+    """End this process when `parent` is not its parent any more: TERM to this process, and where it leads a group (so
+    that nobody else's processes are in it) also TERM and KILL to that, for the length of the block."""
+    done, orphaned = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            if done.wait(PARENT_PERIOD_S):
+                return
+        orphaned.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        done.wait(GRACE_S)
+        if os.getpgrp() == os.getpid():
+            _signal_group(0, signal.SIGTERM)
+            time.sleep(GROUP_GRACE_S)
+            _signal_group(0, signal.SIGKILL)
+        os._exit(128 + signal.SIGTERM)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if orphaned.is_set():
+            thread.join()
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Send a signal to a process group; False: none is left there (macOS refuses where all of it are dead)."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

@@ -1,0 +1,338 @@
+"""Ctrl-C, `kill` and `kill -9` on each command that starts something or waits: nothing of it is left.
+
+Phases are told by what the command prints, never by time; a signal that came too late for its phase is no hit, and is
+sent again to a new process. What was started carries a mark in its environment, which its own children inherit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pyspark
+import pytest
+
+import snapkafka.assembly
+from snapkafka.demo.system import wait_until
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.runtime import spark_jars, spark_java_home
+from snapkafka.store import LocalStore
+from snapkafka.testing import Broker
+from tests.kafka.processes import process
+from tests.spark.scene import Stage, play
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+def with_ctrl_c(module: str) -> list[str]:
+    """A shell in the background leaves Ctrl-C ignored for all that it starts."""
+    code = (
+        "import signal, runpy;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"
+        f"runpy.run_module({module!r}, run_name='__main__')"
+    )
+    return [sys.executable, "-c", code]
+
+
+def spark_submit() -> list[str]:
+    """As a scheduler runs it: the JVM is the parent."""
+    return [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+        *("--master", "local[2]", "--jars", ",".join(map(str, spark_jars()))),
+        *("--driver-java-options", "-XX:TieredStopAtLevel=1", "--conf", "spark.ui.enabled=false"),
+        str(Path(snapkafka.assembly.__file__).with_name("__main__.py")),
+    ]
+
+
+SLEEPS: Final = (sys.executable, "-c", "import time; time.sleep(600)")
+COMMAND: Final = with_ctrl_c("snapkafka.cli")
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+#: What a command may take to end, and what whoever lost it may take to notice and to end as well.
+ENDS_WITHIN_S: Final = 5.0
+DEMO_ENDS_WITHIN_S: Final = 10.0  # with a broker and four workers
+LOST_WITHIN_S: Final = 8.0
+PHASE_TIMEOUT_S: Final = 150.0
+#: A last phase may be over before the signal arrives.
+ATTEMPTS: Final = 4
+
+
+@dataclass
+class Running:
+    """A command that runs, with its mark and what it has printed so far."""
+
+    process: subprocess.Popen[bytes]
+    mark: str
+    printed: Path
+
+    @property
+    def text(self) -> str:
+        return self.printed.read_text(errors="replace")
+
+    def marked(self) -> list[psutil.Process]:
+        """Every process that has the mark in its environment, dead ones aside."""
+        found = []
+        for each in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if each.environ().get("MARK") == self.mark and each.status() != psutil.STATUS_ZOMBIE:
+                    found.append(each)
+        return found
+
+    def runs(self, what: str) -> bool:
+        """Has one of them this in its command line?"""
+        for each in self.marked():
+            with contextlib.suppress(psutil.Error):
+                if what in " ".join(each.cmdline()):
+                    return True
+        return False
+
+
+@dataclass(frozen=True)
+class Phase:
+    """`begun`: the signal may be sent. `over`: it came too late."""
+
+    begun: Callable[[Running], bool]
+    over: Callable[[Running], bool]
+
+
+def printed(*texts: str) -> Callable[[Running], bool]:
+    return lambda running: any(text in running.text for text in texts)
+
+
+def never(running: Running) -> bool:
+    return False
+
+
+READING: Final = printed(": reading ", ": verifying ")
+CHECKED: Final = printed("; checked ")
+JOB_PHASES: Final = {
+    "start": Phase(lambda running: running.runs("org.apache.spark.deploy.SparkSubmit"), READING),
+    "middle": Phase(READING, CHECKED),
+    "end": Phase(CHECKED, printed("VERIFIED", "manifest:")),
+}
+WAITING: Final = printed("waits for")
+LOADED, ASSEMBLING = printed("transfers asked for"), printed("Assembly and verification in Spark")
+PHASES: Final = {
+    "assemble": JOB_PHASES,
+    "verify": JOB_PHASES,
+    "job": JOB_PHASES,
+    "submit": {**JOB_PHASES, "start": Phase(printed("starting Spark"), READING)},
+    "watch": {**JOB_PHASES, "end": Phase(CHECKED, printed("holds"))},
+    "trigger": {
+        "start": Phase(lambda running: connected(running.process.pid), WAITING),
+        "middle": Phase(WAITING, printed("captured")),
+        "end": Phase(lambda running: running.text.count("waits for") >= 3, printed("failed")),
+    },
+    "demo": {
+        "start": Phase(lambda running: running.runs("kafka.Kafka"), LOADED),
+        "middle": Phase(LOADED, ASSEMBLING),
+        "end": Phase(lambda running: running.runs("snapkafka.assembly"), printed("nothing is left")),
+    },
+}
+
+
+def connected(pid: int) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return any(each.status == "ESTABLISHED" for each in psutil.Process(pid).net_connections())
+    return False
+
+
+@dataclass
+class World:
+    """A broker with a snapshot that was captured, and a process that takes part in more of them."""
+
+    bootstrap: str
+    stage: Stage
+    alive: str
+    stuck: str
+    folder: Path
+
+    @property
+    def snapshot(self) -> str:
+        return f"{self.stage.namespace}-snap"
+
+    def arguments(self, command: str, storage: Path) -> list[str]:
+        at = ["--bootstrap", self.bootstrap]
+        job = [
+            "--snapshot", self.snapshot, "--storage", str(storage), *at, "--namespace", self.stage.namespace,
+        ]  # fmt: skip
+        return {
+            "job": [*with_ctrl_c("snapkafka.assembly"), *job],
+            "submit": [*spark_submit(), *job],
+            "assemble": [
+                *COMMAND, "assemble", self.snapshot, "--storage", str(storage), *at,
+                "--namespace", self.stage.namespace,
+            ],
+            "verify": [*COMMAND, "verify", "--manifest", str(storage / f"{self.snapshot}.json"), *at],
+            "watch": [
+                *COMMAND, "watch", "--until", "termination", "--storage", str(storage), *at, "--namespace", self.alive,
+            ],
+            "trigger": [*COMMAND, "trigger", "--wait", "--ttl", "15000", *at, "--namespace", self.stuck],
+            "demo": [*COMMAND, "demo", "--storage", str(storage)],
+        }[command]  # fmt: skip
+
+    def start(self, command: str, storage: Path) -> Running:
+        mark, out = uuid.uuid4().hex, self.folder / f"{uuid.uuid4().hex}.txt"
+        with out.open("wb") as into:
+            started = subprocess.Popen(
+                self.arguments(command, storage),
+                env={
+                    **os.environ,
+                    "MARK": mark,
+                    "COLUMNS": "85",
+                    "JAVA_HOME": str(spark_java_home()),
+                    "PYSPARK_PYTHON": sys.executable,
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=into,
+                stderr=into,
+                process_group=0,
+            )
+        return Running(started, mark, out)
+
+
+@pytest.fixture(scope="module")
+def world(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    names = [f"{kind}{uuid.uuid4().hex[:8]}" for kind in ("s", "a", "w")]
+    stage = play(kafka.bootstrap, names[0])
+    with contextlib.ExitStack() as stack:
+        for name, closes in ((names[1], True), (names[2], False)):
+            stack.enter_context(living(kafka.bootstrap, name, closes=closes))
+        yield World(kafka.bootstrap, stage, names[1], names[2], tmp_path_factory.mktemp("signals"))
+
+
+@contextlib.contextmanager
+def living(bootstrap: str, namespace: str, *, closes: bool) -> Iterator[None]:
+    """A process that takes part in snapshots, in a thread of its own; without `closes` none is ever captured."""
+    ready, ended = threading.Event(), threading.Event()
+
+    async def live() -> None:
+        connection, topic = Connection(bootstrap=bootstrap), f"{namespace}-orders"
+        admin = KafkaTopicAdmin(connection)
+        await admin.create_topic(topic)
+        await admin.close()
+        async with process(connection, namespace, topic, closes=closes):
+            ready.set()
+            await asyncio.to_thread(ended.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(live()))
+    thread.start()
+    try:
+        assert ready.wait(60), "the process did not join within 60 s"
+        yield
+    finally:
+        ended.set()
+        thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def assembled(world: World) -> Path:
+    """A storage in which the snapshot lies already."""
+    storage = world.folder / "assembled"
+    running = world.start("assemble", storage)
+    assert running.process.wait(240) == 0, running.text
+    return storage
+
+
+def hit(world: World, command: str, number: signal.Signals, phase: Phase, storage: Path) -> Running:
+    """Send the signal in its phase; the command, ended. One that came too late is sent again."""
+    for _ in range(ATTEMPTS):
+        running = world.start(command, storage)
+        # In its group and not its child, as in a shell's pipeline or under a scheduler.
+        neighbour = subprocess.Popen(SLEEPS, process_group=running.process.pid, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(
+                f"{command} to be in its phase",
+                lambda running=running: phase.begun(running) or running.process.poll() is not None,  # type: ignore[misc]
+                timeout_s=PHASE_TIMEOUT_S,
+                period_s=0.02,
+            )
+            in_time = not phase.over(running) and running.process.poll() is None
+            with contextlib.suppress(ProcessLookupError):
+                if number is signal.SIGINT:
+                    os.killpg(running.process.pid, number)  # as a terminal does
+                else:
+                    running.process.send_signal(number)
+            within_s = DEMO_ENDS_WITHIN_S if command == "demo" else ENDS_WITHIN_S
+            try:
+                running.process.wait(within_s)
+            except subprocess.TimeoutExpired:
+                pytest.fail(f"{command} still runs {within_s:g} s after {number.name}:\n{running.text}")
+            lost = number is signal.SIGKILL
+            with contextlib.suppress(Exception):
+                wait_until(
+                    "the others to end",
+                    lambda running=running: not running.marked(),  # type: ignore[misc]
+                    timeout_s=LOST_WITHIN_S if lost else 0.5,
+                )
+            left = [f"{each.pid} {' '.join(each.cmdline())[:150]}" for each in running.marked()]
+            assert left == [], f"{len(left)} processes are left\n{running.text}"
+            if number is not signal.SIGINT:
+                assert neighbour.poll() is None, "a process of another program was ended"
+        finally:
+            for started in (neighbour, running.process):
+                started.kill()
+                started.wait()
+            for each in running.marked():
+                each.kill()
+        if in_time and not (phase.over(running) and number is not signal.SIGKILL):
+            return running
+    pytest.fail(f"{number.name} came too late {ATTEMPTS} times:\n{running.text}")
+
+
+CASES: Final = [
+    pytest.param(command, number, phase, id=f"{command}-{number.name}-{phase}", marks=pytest.mark.long)
+    if (command, number.name, phase)
+    not in (("assemble", "SIGINT", "start"), ("assemble", "SIGKILL", "middle"))
+    else pytest.param(command, number, phase, id=f"{command}-{number.name}-{phase}")
+    for command, phases in PHASES.items()
+    for number in SIGNALS
+    for phase in phases
+]
+
+
+@pytest.mark.parametrize(("command", "number", "phase"), CASES)
+def test_nothing_is_left(
+    world: World,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    command: str,
+    number: signal.Signals,
+    phase: str,
+) -> None:
+    """No process, no folder that is half-written, no lock; and the exit status says how it ended."""
+    storage: Path = request.getfixturevalue("assembled") if command == "verify" else tmp_path / "storage"
+    ended = hit(world, command, number, PHASES[command][phase], storage)
+    if number is signal.SIGKILL:
+        assert ended.process.returncode == -signal.SIGKILL
+    else:
+        assert ended.process.returncode == 128 + number, ended.text
+        assert "Traceback" not in ended.text
+    require_clean(storage, killed=number is signal.SIGKILL)
+
+
+def require_clean(storage: Path, *, killed: bool) -> None:
+    """What lies there is whole. After `kill -9` something unfinished may: nobody holds it, so that `prune` and the
+    next run of the same snapshot take it away."""
+    for folder in (storage, *storage.glob("*/")) if storage.is_dir() else ():
+        if not (folder == storage or folder.name[:2] == "20"):  # the demo makes a folder by the time of day
+            continue
+        store = LocalStore(folder)
+        leftovers = {item.name for item in store.leftovers(older_than_s=-60.0)}
+        whole = {name for path in folder.glob("*.json") for name in (path.name, path.stem)}
+        others = {path.name for path in folder.iterdir()} - whole - leftovers - {"assembly.txt"}
+        assert {name for name in others if name[:2] != "20"} == set()
+        if not killed:
+            assert leftovers == set()

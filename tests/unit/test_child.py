@@ -1,0 +1,178 @@
+"""A child process that leaves nothing behind: itself, its group, and whatever it was that it ignored."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from snapkafka.demo.system import wait_until
+from snapkafka.ops.assembling import _ended
+from snapkafka.runtime import child as children
+from snapkafka.runtime.child import Child, run_child
+from snapkafka.runtime.interrupts import CODES, Interrupted, exit_status
+
+#: Starts a process that holds its output and ignores what is polite, as a JVM that is starting up may.
+STUBBORN = (
+    "import signal, subprocess, sys, time\n"
+    "code = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); '"
+    " 'signal.signal(signal.SIGINT, signal.SIG_IGN); print(\"ready\", flush=True); time.sleep(600)'\n"
+    "subprocess.Popen([sys.executable, '-c', code])\n"
+)
+WAITS = STUBBORN + "time.sleep(600)\n"
+IGNORES = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAITS
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def marked(mark: Path) -> list[int]:
+    """Every process that has the mark in its environment, and is not dead."""
+    found = []
+    for each in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if each.environ().get("MARK") == str(mark) and each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each.pid)
+    return found
+
+
+@pytest.mark.parametrize("code", [WAITS, IGNORES], ids=["waits", "ignores"])
+def test_the_whole_group_ends_within_five_seconds(tmp_path: Path, code: str) -> None:
+    """Whatever of it ignores TERM is killed."""
+    lines: list[str] = []
+    stop = threading.Event()
+
+    def stop_when_ready(line: str) -> None:
+        lines.append(line)
+        stop.set()
+
+    asked = time.monotonic()
+    status = run_child(python(code), stop_when_ready, stop=stop, env={**os.environ, "MARK": str(tmp_path)})
+    assert lines == ["ready"]
+    assert status in (-signal.SIGTERM, -signal.SIGKILL)
+    assert marked(tmp_path) == []
+    assert time.monotonic() - asked < 5.0 + 10.0, "with the start of two Pythons on a busy machine"
+
+
+def test_what_a_child_has_left_is_ended_and_nobody_waits_for_its_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child is dead, and what it started holds the other end of the pipe."""
+    monkeypatch.setattr(children, "LEAVING_S", 0.2)
+    code = STUBBORN + "time.sleep(1)\nsys.exit(3)\n"
+    environment = {**os.environ, "MARK": str(tmp_path)}
+    assert run_child(python(code), print, stop=threading.Event(), env=environment) == 3
+    assert marked(tmp_path) == []
+
+
+def test_a_pipe_that_another_process_holds_is_not_waited_for(tmp_path: Path) -> None:
+    """One that has left the group, as Spark's Python workers do."""
+    code = (
+        "import subprocess, sys\n"
+        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+        "print(left.pid, flush=True)\n"
+    )
+    lines: list[str] = []
+    assert run_child(python(code), lines.append, stop=threading.Event()) == 0
+    os.kill(int(lines[0]), signal.SIGKILL)
+
+
+def test_lines_and_status_come_back(tmp_path: Path) -> None:
+    lines: list[str] = []
+    code = "import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.exit(7)"
+    assert run_child(python(code), lines.append, stop=threading.Event()) == 7
+    assert sorted(lines) == ["one", "two"]
+    with Child(python("import sys; sys.exit(9)")) as child:
+        assert child.wait() == 9
+
+
+async def test_whoever_is_cancelled_twice_still_leaves_no_child(tmp_path: Path) -> None:
+    started = threading.Event()
+
+    def run(*, stop: threading.Event) -> int:
+        return run_child(
+            python(WAITS), lambda line: started.set(), stop=stop, env={**os.environ, "MARK": str(tmp_path)}
+        )
+
+    work = asyncio.ensure_future(_ended(run))
+    assert await asyncio.to_thread(started.wait, 60)
+    work.cancel()
+    await asyncio.sleep(0)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    await asyncio.to_thread(wait_until, "its end", lambda: not marked(tmp_path), timeout_s=10)
+
+
+PARENT = (
+    "import os, subprocess, sys\n"
+    "subprocess.Popen([sys.executable, '-c', sys.argv[1], str(os.getpid())], start_new_session={leads})\n"
+    "sys.stdin.read()\n"
+)
+TETHERED = (
+    "import os, signal, subprocess, sys, time\n"
+    "from snapkafka.runtime.child import ending_with\n"
+    "from snapkafka.runtime.interrupts import raise_on_ending_signals\n"
+    "raise_on_ending_signals()\n"
+    "with ending_with(int(sys.argv[1])):\n"
+    "    subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    " time.sleep(600)'])\n"
+    "    print('ready', flush=True)\n"
+    "    time.sleep(600)\n"
+)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_child_whose_parent_was_killed_ends_itself(tmp_path: Path, leads: bool) -> None:
+    """With its group where it leads one; a group that it was born into is nobody's to end."""
+    environment = {**os.environ, "MARK": str(tmp_path)}
+    command = [*python(PARENT.format(leads=leads)), TETHERED]
+    parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    try:
+        assert parent.stdout.readline() == b"ready\n"
+        parent.kill()
+        parent.wait()
+        left = 0 if leads else 1
+        wait_until("its end", lambda: len(marked(tmp_path)) == left, timeout_s=10)
+    finally:
+        for pid in marked(tmp_path):
+            os.kill(pid, signal.SIGKILL)
+        parent.stdin.close()
+        parent.stdout.close()
+
+
+@pytest.mark.parametrize("number", list(CODES))
+def test_an_exit_status_says_which_signal_it_was(number: signal.Signals) -> None:
+    """And a signal that was ignored by whoever started it (`nohup`) stays ignored."""
+    code = (
+        "import signal, sys, time\n"
+        "from snapkafka.runtime.interrupts import raise_on_ending_signals\n"
+        "raise_on_ending_signals()\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        python(f"import signal\nsignal.signal(2, signal.SIG_DFL)\n{code}"), stdout=-1
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(30) == exit_status(number) == Interrupted(number).code
+    ignored = f"import signal\nsignal.signal({int(number)}, signal.SIG_IGN)\n{code}".replace("60", "0.5")
+    with subprocess.Popen(python(ignored), stdout=-1) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(30) == 0
