@@ -43,6 +43,8 @@ class SnapkafkaError(Exception):
         hint: one line, what to do next.
     """
 
+    #: One sentence for tables of exit statuses; docstrings are not there under PYTHONOPTIMIZE=2.
+    meaning: ClassVar[str]
     code: ClassVar[str] = "internal"
     exit_status: ClassVar[int] = 70
     hint: ClassVar[str] = "please report this with the output of the command"
@@ -57,99 +59,87 @@ class SnapkafkaError(Exception):
 
 
 class InternalError(SnapkafkaError):
-    """A bug of ours that reached a user."""
+    meaning = "A bug of ours that reached a user."
 
 
 class BadInputError(SnapkafkaError):
-    """An argument, a file or a setting does not make sense."""
-
+    meaning = "An argument, a file or a setting does not make sense."
     code = "bad-input"
     exit_status = 2
     hint = "see --help"
 
 
 class BrokerUnavailableError(SnapkafkaError):
-    """No broker answered at the given address."""
-
+    meaning = "No broker answered at the given address."
     code = "broker-unavailable"
     exit_status = 3
     hint = "check --bootstrap (or SNAPKAFKA_BOOTSTRAP) and that the broker runs"
 
 
 class LedgerUnusableError(SnapkafkaError):
-    """The ledger topic is missing, has more than one partition, is compacted, or may not be read or written."""
-
+    meaning = "The ledger topic is missing, has more than one partition, is compacted, or may not be read or written."
     code = "ledger-unusable"
     exit_status = 4
     hint = "see docs/ledger.md for how to create it"
 
 
 class UnknownSnapshotError(SnapkafkaError):
-    """No snapshot of that id or epoch is in the ledger or in storage."""
-
+    meaning = "No snapshot of that id or epoch is in the ledger or in storage."
     code = "unknown-snapshot"
     exit_status = 5
     hint = "`snapkafka list` shows those there are"
 
 
 class TriggerRefusedError(SnapkafkaError):
-    """A snapshot cannot start at all (pre-flight)."""
-
+    meaning = "A snapshot cannot start at all (pre-flight)."
     code = "trigger-refused"
     exit_status = 6
 
 
 class SnapshotFailedError(SnapkafkaError):
-    """A snapshot started and failed (in-flight): aborted, or not captured in its time."""
-
+    meaning = "A snapshot started and failed (in-flight): aborted, or not captured in its time."
     code = "snapshot-failed"
     exit_status = 7
     hint = "`snapkafka show ID` names the culprit; a new trigger starts afresh"
 
 
 class StorageError(SnapkafkaError):
-    """The place for tables and manifests cannot be read or written."""
-
+    meaning = "The place for tables and manifests cannot be read or written."
     code = "storage"
     exit_status = 8
     hint = "check --storage and the rights on it; nothing half-written is listed as good"
 
 
 class OffsetsGoneError(SnapkafkaError):
-    """Records that the snapshot needs have been deleted from their topic."""
-
+    meaning = "Records that the snapshot needs have been deleted from their topic."
     code = "offsets-gone"
     exit_status = 9
     hint = "raise retention.ms of that topic, assemble sooner after the capture, and take a new snapshot"
 
 
 class TimedOutError(SnapkafkaError):
-    """Something awaited did not come in time; the message says what was awaited and for how long."""
-
+    meaning = "Something awaited did not come in time; the message says what was awaited and for how long."
     code = "timed-out"
     exit_status = 10
     hint = "run it again with a longer time-out, or see what it waits for with `snapkafka show ID`"
 
 
 class InstallError(SnapkafkaError):
-    """`snapkafka.install` cannot be done as asked (twice on one app, a setting that makes no sense)."""
-
+    meaning = "`snapkafka.install` cannot be done as asked (twice on one app, a setting that makes no sense)."
     code = "install"
     exit_status = 11
     hint = "see 'Use it' in README.md"
 
 
 class DependencyMissingError(SnapkafkaError):
-    """A part of snapkafka that is not installed is needed (an extra, Java, the jars)."""
-
+    meaning = "A part of snapkafka that is not installed is needed (an extra, Java, the jars)."
     code = "dependency-missing"
     exit_status = 12
     hint = "install the extra that the message names"
 
 
 class OutputError(SnapkafkaError):
-    """What the command has to say cannot be written: a full disk."""
-
+    meaning = "What the command has to say cannot be written: a full disk."
     code = "output"
     exit_status = 13
     hint = "what was done is done; ask again, with the output elsewhere"

@@ -14,6 +14,7 @@ from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.listing import wall_ms
 
 from . import doctoring, querying, storing, switching, watching
+from .helps import COMMANDS, SNAPKAFKA
 from .options import (
     AsJson,
     Avro,
@@ -43,6 +44,7 @@ from .tables import (
 __all__ = ["app"]
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 app = typer.Typer(
     name="snapkafka",
@@ -54,23 +56,28 @@ app = typer.Typer(
 )
 
 
+def _command(name: str, **settings: Any) -> Callable[[F], F]:
+    """Register a command with its help, which typer would take from a docstring."""
+    return app.command(name=name, help=COMMANDS[name], epilog=EXIT_STATUSES, **settings)
+
+
 def _version_asked(asked: bool) -> None:
     if asked:
         print(f"snapkafka {__version__}")
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=SNAPKAFKA)
 def _any(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version_asked, is_eager=True, help="Say which release this is."),
     ] = False,
 ) -> None:
-    """Consistent global snapshots of running Faust services on Kafka, without stopping them."""
+    """Accept what stands before the command."""
 
 
-@app.command(epilog=EXIT_STATUSES)
+@_command("trigger")
 def trigger(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -104,7 +111,6 @@ def trigger(
     wait: Annotated[bool, typer.Option("--wait", help="Until it is captured.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take a snapshot: ask every process to cut. Nothing stops, nothing waits."""
     with progress_lines(told=wait and not as_json) as progress:
         found = run(
             lambda: ops.trigger(
@@ -130,9 +136,8 @@ def trigger(
         print_triggered(console, found)
 
 
-@app.command(name="list", epilog=EXIT_STATUSES)
+@_command("list")
 def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """Say what snapshots there are, and what became of them."""
     found = run(lambda: ops.list_snapshots(connect(bootstrap), namespace), as_json=as_json)
     if as_json:
         print_json({"snapshots": found})
@@ -140,7 +145,7 @@ def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
         print_list(console, found, wall_ms())
 
 
-@app.command(epilog=EXIT_STATUSES)
+@_command("show")
 def show(
     snapshot: Annotated[
         str,
@@ -164,7 +169,6 @@ def show(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say all about one snapshot: what it waits for while it runs, and where everybody stood once it is captured."""
     found = run(
         lambda: ops.show(
             connect(bootstrap), namespace, snapshot, epoch=epoch, at_ms=moment_ms(at) if at else None
@@ -177,7 +181,7 @@ def show(
         print_details(console, found)
 
 
-@app.command(epilog=EXIT_STATUSES)
+@_command("assemble")
 def assemble(
     snapshots: Annotated[
         list[str],
@@ -202,7 +206,6 @@ def assemble(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make tables of captured snapshots with Spark, and verify them."""
 
     def asked(verb: Callable[..., Coroutine[Any, Any, T]], **told: Any) -> Coroutine[Any, Any, T]:
         return verb(
@@ -235,7 +238,7 @@ def assemble(
     _tell(found, as_json=as_json)
 
 
-@app.command(epilog=EXIT_STATUSES)
+@_command("verify")
 def verify(
     snapshot: Annotated[
         str,
@@ -264,7 +267,6 @@ def verify(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify an assembled snapshot again, from its manifest and the log alone."""
     run(
         lambda: doctoring.ask_one_way(
             {"an id": bool(snapshot), "--manifest": bool(manifest)},
@@ -304,9 +306,9 @@ def verify(
     _tell(found, as_json=as_json)
 
 
-app.command(epilog=EXIT_STATUSES)(watching.watch)
-app.command(epilog=EXIT_STATUSES)(querying.query)
-app.command(epilog=EXIT_STATUSES)(querying.diff)
+_command("watch")(watching.watch)
+_command("query")(querying.query)
+_command("diff")(querying.diff)
 
 
 def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
@@ -319,7 +321,7 @@ def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
         raise typer.Exit(EXIT_NOT_GOOD)
 
 
-@app.command(epilog=EXIT_STATUSES)
+@_command("doctor")
 def doctor(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -342,7 +344,6 @@ def doctor(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say what in this cluster would spoil a snapshot. Changes nothing, unless --fix is given."""
     ways = {"--fix": fix, "--acls": acls, "--offline": bool(offline)}
     run(lambda: doctoring.ask_one_way(ways), as_json=as_json)
     if offline:
@@ -355,16 +356,17 @@ def doctor(
         doctoring.examine(lambda: connect(bootstrap), namespace, assembly_within, as_json=as_json)
 
 
-for of_namespace in (switching.pause, switching.resume, switching.retire, switching.checkpoint):
-    app.command(epilog=EXIT_STATUSES)(of_namespace)
-app.command(epilog=EXIT_STATUSES)(storing.prune)
+_command("pause")(switching.pause)
+_command("resume")(switching.resume)
+_command("retire")(switching.retire)
+_command("checkpoint")(switching.checkpoint)
+_command("prune")(storing.prune)
 
 
-@app.command(
+@_command(
+    "demo",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-    epilog=EXIT_STATUSES,
 )
 def demo(context: typer.Context) -> None:
-    """See it: a broker, services, load, three snapshots, assembled and verified, all on this machine."""
     sys.argv = ["snapkafka demo", *context.args]
     runpy.run_module("snapkafka.demo", run_name="__main__")

@@ -60,7 +60,7 @@ def query(
     as_csv: Annotated[bool, typer.Option("--csv", help="Say the result as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask an assembled snapshot with SQL (DuckDB). Reads its files, and can change nothing."""
+    """Run `snapkafka query`."""
     run(
         lambda: ask_one_way(
             {"--snapshot": snapshot != LATEST, "--manifest": bool(manifest)},
@@ -137,7 +137,7 @@ def diff(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say what changed from one assembled snapshot to another: keys, what was in flight, how far everybody read."""
+    """Run `snapkafka diff`."""
     found = run(
         lambda: ops.diff(
             connect(bootstrap) if bootstrap else None, namespace, before, after, storage=storage, keys=keys

@@ -61,7 +61,7 @@ def _statuses() -> list[tuple[int, str, str]]:
         (EXIT_UNREAD, "unread", "Who read the output has gone (`| head`)."),
     ]
     told += [(exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()]
-    told += [(cls.exit_status, cls.code, (cls.__doc__ or "").splitlines()[0]) for cls in all_errors()]
+    told += [(cls.exit_status, cls.code, cls.meaning) for cls in all_errors()]
     return sorted(told)
 
 

@@ -39,7 +39,7 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove old snapshots from storage: shows which, and asks. The newest good one stays, and what others build on."""
+    """Run `snapkafka prune`."""
     policy = ops.Policy(last=keep_last, days=keep_days, namespace=namespace)
     planned = run(lambda: ops.plan_pruning(storage, policy), as_json=as_json)
     if not as_json:

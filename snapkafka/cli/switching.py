@@ -18,12 +18,12 @@ __all__ = ["checkpoint", "pause", "resume", "retire"]
 
 
 def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """No snapshots until `resume`: every service obeys, none restarts."""
+    """Run `snapkafka pause`."""
     _tell_switched(run(lambda: ops.pause(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
 
 
 def resume(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """Snapshots again, after `pause`."""
+    """Run `snapkafka resume`."""
     _tell_switched(run(lambda: ops.resume(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
 
 
@@ -33,7 +33,7 @@ def retire(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """An app is gone for good: no snapshot waits for its inputs any more."""
+    """Run `snapkafka retire`."""
     found = run(lambda: ops.retire(connect(bootstrap), namespace, app_id), as_json=as_json)
     _tell_switched(found, as_json=as_json)
 
@@ -46,7 +46,7 @@ def checkpoint(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Trim the ledger: what still matters of its old records is written once more, and they are deleted."""
+    """Run `snapkafka checkpoint`."""
     found = run(
         lambda: ops.checkpoint(
             connect(bootstrap), namespace, now_ms=wall_ms(), keep_ms=whole_ms(keep, 60_000, "--keep")

@@ -77,7 +77,7 @@ def watch(
     schema_registry: SchemaRegistry = "",
     as_json: AsJson = False,
 ) -> None:
-    """Take snapshots until a stable predicate holds: the computation has ended, some wait in a circle."""
+    """Run `snapkafka watch`."""
     run(
         lambda: ops.watch(
             connect(bootstrap),

@@ -20,6 +20,8 @@ from snapkafka.runtime.interrupts import Interrupted, exit_status, raise_on_endi
 
 __all__ = ["main"]
 
+WHAT: Final = "The main job, on real parts, in front of your eyes."
+
 
 class Progress:
     """A line for every phase, with what goes on in it while it lasts."""
@@ -62,7 +64,7 @@ class Progress:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the demo; 0 if every snapshot is verified and every sum is right, 1 if not, else as in `errors`."""
-    parser = argparse.ArgumentParser(prog="snapkafka demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="snapkafka demo", description=WHAT)
     parser.add_argument("--json", action="store_true", help="say the result as JSON")
     parser.add_argument("--keep", action="store_true", help="leave the system running until Ctrl-C")
     parser.add_argument(

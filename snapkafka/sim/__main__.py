@@ -13,6 +13,7 @@ from .run import run
 
 __all__ = ["main"]
 
+WHAT = "Seeds, one seed, stories, mutants, methods compared."
 USAGE = """python -m snapkafka.sim --seeds N [--from S] [--jobs J] [--json]   many seeds
        python -m snapkafka.sim --seed N                                   one, with its trace
        python -m snapkafka.sim run FILE.json                              a story from outside
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     }
     if arguments and arguments[0] in verbs:
         return verbs[arguments[0]](list(arguments[1:]))
-    parser = argparse.ArgumentParser("python -m snapkafka.sim", usage=USAGE, description=__doc__)
+    parser = argparse.ArgumentParser("python -m snapkafka.sim", usage=USAGE, description=WHAT)
     parser.add_argument("--seed", type=int, help="run one seed and print its trace")
     parser.add_argument("--seeds", type=int, default=100, help="how many (100)")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them (0)")

@@ -24,6 +24,10 @@ from .story_run import Ledger, Logs, StoryRun, changelog_of, topic_of
 __all__ = ["Outcome", "main", "outcomes", "tell"]
 
 NOTHING: Final = 0
+WHAT: Final = (
+    "A scenario from outside, and the snapshots that come of it. The file says who sends what to whom, when which "
+    "message is handed over, and who starts a snapshot when; see docs/simulator.md."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +88,7 @@ def tell(story: Story, *, one_ledger: bool = False) -> list[Outcome]:
 
 def main(arguments: list[str]) -> int:
     """`run FILE.json`: JSON on stdout; 2 and one line on stderr if the file makes no sense."""
-    parser = argparse.ArgumentParser(prog="python -m snapkafka.sim run", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m snapkafka.sim run", description=WHAT)
     parser.add_argument("file", type=Path, metavar="FILE.json", help="the scenario")
     parser.add_argument("--json", action="store_true", help="JSON on stdout, which is what there is anyway")
     parser.add_argument(

@@ -35,7 +35,8 @@ def main(arguments: list[str]) -> int:
     load = os.getloadavg()[0]  # of what else runs here: it is in every figure
     figures: list[Figure] = []
     for name in chosen:
-        print(f"... {name}: {(benches[name].__doc__ or '').splitlines()[0]}", file=sys.stderr)
+        what, _, _ = (benches[name].__doc__ or "").partition("\n")
+        print(f"... {name}: {what}", file=sys.stderr)
         for found in benches[name]():
             figures.append(found)
             mark = {True: "ok", False: "MISSED", None: ""}[found.ok]

@@ -50,15 +50,18 @@ async def produce(bootstrap: str, topic: str, count: int) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("where", ["early", "late"])
-def test_install_early_or_late(kafka: Broker, namespace: str, tmp_path: Path, where: str) -> None:
-    """`install` right after `faust.App` or at the end of the module, after the settings were read: same snapshots."""
+@pytest.mark.parametrize(("where", "optimize"), [("early", ""), ("late", ""), ("late", "2")])
+def test_install_early_or_late(
+    kafka: Broker, namespace: str, tmp_path: Path, where: str, optimize: str
+) -> None:
+    """`install` right after `faust.App` or at the end of the module, after the settings were read: same snapshots. The
+    worker needs neither asserts nor docstrings for that."""
     app = f"small-{namespace}"
     make_topics(kafka, app)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     try:
         with observing(kafka.bootstrap, namespace) as observer:
-            env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": where}
+            env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": where, "PYTHONOPTIMIZE": optimize}
             system.start_worker(app, env, module="tests.driver.small_app")
             observer.wait_for_workers(system)
             observer.call(produce(kafka.bootstrap, f"{app}-in", 100))

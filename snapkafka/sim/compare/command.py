@@ -24,6 +24,7 @@ from .workload import MESSAGE_BYTES_MIN
 __all__ = ["main"]
 
 TABLE_FILE = "compare.json"
+WHAT = "The methods side by side, as tables, pictures and JSON."
 
 
 def main(arguments: list[str]) -> int:
@@ -63,7 +64,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     asked = Asked()
-    parser = _Parser(prog="python -m snapkafka.sim compare", description=__doc__)
+    parser = _Parser(prog="python -m snapkafka.sim compare", description=WHAT)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where pictures and JSON go")
     parser.add_argument("--nodes", type=int, default=asked.nodes, help="processes of the mesh (%(default)s)")
     parser.add_argument(

@@ -1,0 +1,38 @@
+"""What each command does, for `--help`: spelled out here, as Python drops docstrings under PYTHONOPTIMIZE=2."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["COMMANDS", "SNAPKAFKA"]
+
+SNAPKAFKA: Final = "Consistent global snapshots of running Faust services on Kafka, without stopping them."
+COMMANDS: Final = {
+    "trigger": "Take a snapshot: ask every process to cut. Nothing stops, nothing waits.",
+    "list": "Say what snapshots there are, and what became of them.",
+    "show": (
+        "Say all about one snapshot: what it waits for while it runs, and where everybody stood once it is captured."
+    ),
+    "assemble": "Make tables of captured snapshots with Spark, and verify them.",
+    "verify": "Verify an assembled snapshot again, from its manifest and the log alone.",
+    "watch": (
+        "Take snapshots until a stable predicate holds: the computation has ended, some wait in a circle."
+    ),
+    "query": "Ask an assembled snapshot with SQL (DuckDB). Reads its files, and can change nothing.",
+    "diff": (
+        "Say what changed from one assembled snapshot to another: keys, what was in flight, how far everybody read."
+    ),
+    "doctor": "Say what in this cluster would spoil a snapshot. Changes nothing, unless --fix is given.",
+    "pause": "No snapshots until `resume`: every service obeys, none restarts.",
+    "resume": "Snapshots again, after `pause`.",
+    "retire": "An app is gone for good: no snapshot waits for its inputs any more.",
+    "checkpoint": (
+        "Trim the ledger: what still matters of its old records is written once more, and they are deleted."
+    ),
+    "prune": (
+        "Remove old snapshots from storage: shows which, and asks. The newest good one stays, and what others build on."
+    ),
+    "demo": (
+        "See it: a broker, services, load, three snapshots, assembled and verified, all on this machine."
+    ),
+}
