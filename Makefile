@@ -4,6 +4,9 @@ VENV := .venv/bin
 READY := .venv/.ready
 JOBS ?= 2
 
+# Modules are found from here, whatever Python is told elsewhere.
+unexport PYTHONSAFEPATH PYTHONHOME
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format prove chaos bench oldest mutation clean
 

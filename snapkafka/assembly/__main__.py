@@ -7,6 +7,15 @@ if not __package__ and sys.path and Path(sys.path[0]) == Path(__file__).parent:
     # Run as a file: the folder that Python puts first has modules with names that libraries have as well.
     del sys.path[0]
 
+from snapkafka.errors import DependencyMissingError
+from snapkafka.runtime.extras import require_extra
+
+try:
+    require_extra("spark", "assembly")
+except DependencyMissingError as error:
+    print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
+    sys.exit(error.exit_status)
+
 from snapkafka.assembly.entry import start
 
 if __name__ == "__main__":

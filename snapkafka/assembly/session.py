@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime import spark_jars, spark_java_home
+from snapkafka.runtime.environment import use_utf8
 
 try:
     from pyspark import StorageLevel
@@ -73,6 +74,12 @@ JAVA_SMALL: Final = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {CODE_CACHE}"
 #: a tenth of the CPU time went into that. Nobody waits for an answer within milliseconds, for which Java would clear up
 #: beside the work and have all of it take note of that.
 JAVA_LARGE: Final = f"-XX:-DontCompileHugeMethods -XX:+UseParallelGC {CODE_CACHE}"
+#: Where another Spark is, what it is to connect to, how its shell starts. (Spark's own settings for whoever has
+#: them, `SPARK_CONF_DIR` and `HADOOP_CONF_DIR`, stay.)
+OF_ANOTHER_SPARK: Final = (
+    *("SPARK_HOME", "SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE", "SPARK_CONNECT_MODE_ENABLED"),
+    *("SPARK_LOCAL_REMOTE", "SPARK_ENV_LOADED", "PYSPARK_SUBMIT_ARGS", "PYSPARK_DRIVER_PYTHON_OPTS"),
+)
 
 
 @contextlib.contextmanager
@@ -162,11 +169,20 @@ def _of_java(offsets: int) -> tuple[str, dict[str, str]]:
     return JAVA_LARGE, {"spark.driver.memory": f"{memory >> 20}m"}
 
 
+def set_environment(environ: MutableMapping[str, str]) -> None:
+    """Set what a local session of *this* pyspark starts with, whatever other Spark the environment is set up for."""
+    for name in OF_ANOTHER_SPARK:
+        environ.pop(name, None)
+    # Spark starts its Python workers by these; the `python3` of the PATH may be another one.
+    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if not environ.get("SPARK_LOCAL_IP"):
+        environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    use_utf8(environ)
+
+
 def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> SparkSession:
+    set_environment(os.environ)
     os.environ["JAVA_HOME"] = str(spark_java_home())
-    # Spark starts its Python workers by this; the `python3` of the PATH may be another one.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("snapkafka").master(MASTER)
     java, fitting = _of_java(offsets)
     own = {

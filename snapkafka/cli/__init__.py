@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from snapkafka.errors import DependencyMissingError
+from snapkafka.runtime.extras import require_extra
 
 from .process import call
 
@@ -18,11 +19,10 @@ def main() -> None:
 
 def _main() -> None:
     try:
-        from .app import app
-    except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich", "aiokafka"):
-            raise
-        print(f"error: the command needs {error.name}, which is not installed", file=sys.stderr)
-        print("       pip install 'snapkafka[faust,cli]'", file=sys.stderr)
-        sys.exit(DependencyMissingError.exit_status)
+        require_extra("cli", "the command")
+    except DependencyMissingError as error:
+        print(f"error: {error.message}\n       {error.advice}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    from .app import app
+
     app(prog_name="snapkafka")

@@ -14,8 +14,9 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.advice import Advice, Weight
 from snapkafka.drivers.faust.looking import AppLook, look_at
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, DependencyMissingError
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.connection import Connection
+from snapkafka.runtime.extras import extra_missing
 
 from .running import console, print_json, run
 from .tables import duration, table
@@ -192,9 +193,7 @@ def _look(path: str) -> AppLook:
     except ModuleNotFoundError as error:
         if error.name != "faust":
             raise
-        raise DependencyMissingError(
-            "faust is not installed", hint="pip install 'snapkafka[faust,cli]'"
-        ) from error
+        raise extra_missing("faust", "--offline", "faust") from error
 
 
 def _print_look(found: AppLook) -> None:

@@ -121,7 +121,7 @@ def _print_examined(found: ops.Examined) -> None:
             f" {said_bytes(found.bytes)}, are as they were written; its verdict was {found.verdict}"
         )
     if found.files and not found.footers:
-        console.print("rows and columns were not compared: pip install pyarrow")
+        console.print("rows and columns were not compared: pip install 'snapkafka\\[query]'")
     console.print(f"manifest: {escape(found.manifest)}")
 
 

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
+from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Final
+
+from snapkafka.errors import EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError
+from snapkafka.runtime.extras import require_extra
+
+try:
+    require_extra("demo", "the demo")
+except DependencyMissingError as error:
+    print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
+    sys.exit(error.exit_status)
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,11 +27,14 @@ from rich.status import Status
 from snapkafka.demo.report import as_data, print_report
 from snapkafka.demo.story import run_story
 from snapkafka.demo.system import System
-from snapkafka.errors import EXIT_NOT_GOOD, SnapkafkaError
 from snapkafka.runtime.interrupts import Interrupted, exit_status, raise_on_ending_signals
 
 __all__ = ["main"]
 
+#: Where things are kept and fetched from, and settings of the demo and of its broker.
+OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_IVY_SETTINGS", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
+#: What Faust reads before it looks at any app.
+OF_FAUST: Final = ("FAUST_DATADIR", "F_DATADIR", "FAUST_LOOP", "F_LOOP", "F_WORKDIR")
 WHAT: Final = "The main job, on real parts, in front of your eyes."
 
 
@@ -71,6 +86,7 @@ def main(argv: list[str] | None = None) -> int:
         "--storage", type=Path, default=Path("build/demo"), help="where tables and manifests go"
     )
     arguments = parser.parse_args(argv)
+    forget_other_systems(os.environ)
     storage = arguments.storage.resolve() / time.strftime("%Y%m%d-%H%M%S")
     raise_on_ending_signals()
     progress = Progress()
@@ -92,6 +108,13 @@ def main(argv: list[str] | None = None) -> int:
         print(f"\nAll of it took {time.monotonic() - started:.0f} s; nothing is left running.")
     good = all(one.adds_up and one.manifest.verdict.startswith("VERIFIED") for one in taken)
     return 0 if good else EXIT_NOT_GOOD
+
+
+def forget_other_systems(environ: MutableMapping[str, str]) -> None:
+    """Drop settings that are meant for a system of the user's: credentials, switches, where Faust's data lies."""
+    for name in list(environ):
+        if name in OF_FAUST or (name.startswith("SNAPKAFKA") and not name.startswith(OF_THIS_MACHINE)):
+            del environ[name]
 
 
 def _keep(system: System) -> None:

@@ -64,6 +64,8 @@ def new_app(name: str) -> Any:
         topic_disable_leader=True,
         datadir=os.environ.get("SNAPKAFKA_DEMO_DATA"),
         web_enabled=False,
+        # Faust takes the environment's BROKER_URL and so on before what stands here: those of another app.
+        env={},
         broker_session_timeout=session_s,
         broker_heartbeat_interval=session_s / 10,
     )

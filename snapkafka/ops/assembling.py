@@ -12,17 +12,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, Final
 
 from snapkafka.assembly.entry import PARENT
 from snapkafka.assembly.facts import require_isolation
 from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.checks.verdict import Verdict
-from snapkafka.errors import BadInputError, DependencyMissingError, InternalError, SnapkafkaError, all_errors
+from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry, OpenEntry, RestorableEntry, WitnessEntry
 from snapkafka.runtime.child import run_child
+from snapkafka.runtime.extras import require_extra
 
 from .finding import manifest_places
 
@@ -180,6 +180,7 @@ async def verify(
     """
     if not (name or manifest):
         raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
+    require_extra("spark", "verification")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     arguments = [f"--bootstrap={where.bootstrap}", "--verify-only", f"--manifest={place}"]
     arguments += ["--record"] if record else []
@@ -203,8 +204,7 @@ async def _job(
     schema_registry: str,
 ) -> tuple[Assembled, ...]:
     """Run it; credentials go the way of the environment. It ends with us, whatever happens."""
-    if find_spec("pyspark") is None:
-        raise DependencyMissingError("assembly needs Spark", hint="pip install 'snapkafka[spark]'")
+    require_extra("spark", "assembly")
     loop, last = asyncio.get_running_loop(), ""
 
     def hear(text: str) -> None:

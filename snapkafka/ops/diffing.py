@@ -15,6 +15,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import InputCut
+from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 
 from .finding import manifest_places
@@ -125,6 +126,7 @@ async def diff(
     """
     if keys < 0:
         raise BadInputError(f"{keys} keys make no sense", hint="--keys 0 names none")
+    require_extra("query", "a comparison")
     places = await manifest_places(where, namespace, [before, after], storage=storage, good=True)
     older, newer = (Placed(*read_manifest(place)) for place in places)
     old, new = older.manifest, newer.manifest

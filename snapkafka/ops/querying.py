@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from snapkafka.errors import BadInputError, DependencyMissingError, StorageError
+from snapkafka.errors import BadInputError, StorageError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import LATEST
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
 from snapkafka.ports import Cluster
+from snapkafka.runtime.extras import extra_missing, require_extra
 from snapkafka.store import Store, read_manifest, state_parents, state_sql
 
 from .finding import manifest_places
@@ -78,6 +79,7 @@ async def query(
         StorageError: files are missing, or cannot be read.
         DependencyMissingError: DuckDB is not installed.
     """
+    require_extra("query", "a query")
     if manifest:
         place = manifest
     else:
@@ -186,9 +188,7 @@ def engine(snapshots: Mapping[str, Placed]) -> Iterator[DuckDBPyConnection]:
     try:
         import duckdb
     except ModuleNotFoundError as error:
-        raise DependencyMissingError(
-            "queries need DuckDB", hint="pip install 'snapkafka[cli,query]'"
-        ) from error
+        raise extra_missing("query", "a query", "duckdb") from error
     with tempfile.TemporaryDirectory(prefix="snapkafka-") as spill:
         settings = {
             "autoinstall_known_extensions": False,

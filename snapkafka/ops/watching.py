@@ -32,6 +32,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.triggering import made_id
 from snapkafka.manifest import WitnessEntry
+from snapkafka.runtime.extras import require_extra
 from snapkafka.store import open_store
 
 from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
@@ -121,6 +122,7 @@ async def watch(
         TriggerRefusedError, BrokerUnavailableError, StorageError, DependencyMissingError: it cannot begin.
     """
     load([until], parse_parameters(parameters))
+    require_extra("spark", "assembly")  # before anything is taken
     if not storage:
         raise BadInputError("nothing says where tables shall lie", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(storage).check_writable())

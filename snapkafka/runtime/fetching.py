@@ -7,16 +7,26 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from snapkafka.errors import DependencyMissingError
+from snapkafka.errors import BadInputError, DependencyMissingError
+from snapkafka.runtime.environment import child_environment
+from snapkafka.runtime.homes import expand_home, home_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["cache_dir", "fetch_lock", "fetched_into", "run_fetch", "telling_line"]
+__all__ = [
+    "cache_dir",
+    "child_environment",
+    "fetch_lock",
+    "fetched_into",
+    "run_fetch",
+    "telling_line",
+    "writing",
+]
 
 #: The longest that one fetch may take. The largest one takes a minute on a good line.
 FETCH_TIMEOUT_S: Final = 1200
@@ -28,26 +38,59 @@ NO_NETWORK: Final = re.compile(
 
 
 def cache_dir() -> Path:
-    """Where fetched things are kept, outside of any checkout."""
+    """Find where fetched things are kept, outside of any checkout.
+
+    Raises:
+        DependencyMissingError: there is no home directory, and nothing names another place.
+    """
     if own := os.environ.get("SNAPKAFKA_CACHE"):
-        return Path(own).expanduser().absolute()
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    return (Path(xdg) if xdg else Path.home() / ".cache").absolute() / "snapkafka"
+        try:
+            return expand_home(own).absolute()
+        except BadInputError as error:
+            raise DependencyMissingError(
+                f"SNAPKAFKA_CACHE is {error.message}", hint="set it to an absolute path"
+            ) from error
+    xdg = Path(os.environ.get("XDG_CACHE_HOME") or "")
+    if xdg.is_absolute():  # others are to be ignored, its specification demands
+        return xdg / "snapkafka"
+    home = home_dir()
+    if home is None:
+        raise DependencyMissingError(
+            "no place for what is fetched: HOME is not set, and this user has no home directory",
+            hint="set SNAPKAFKA_CACHE to a directory that can be written",
+        )
+    return home / ".cache" / "snapkafka"
 
 
 @contextlib.contextmanager
 def fetched_into(place: Path) -> Iterator[Path]:
     """A new folder to fill, beside `place`, which takes its place if nothing went wrong and vanishes if it did."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    for left_behind in place.parent.glob(f"{place.name}.part-*"):  # by one that was killed: we hold the lock
-        shutil.rmtree(left_behind, ignore_errors=True)
-    new = Path(tempfile.mkdtemp(prefix=f"{place.name}.part-", dir=place.parent))
+    new = place.with_name(f"{place.name}.part-{uuid.uuid4().hex}")
+    with writing(place.parent):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        for left_behind in place.parent.glob(
+            f"{place.name}.part-*"
+        ):  # by one that was killed: we hold the lock
+            shutil.rmtree(left_behind, ignore_errors=True)
+        new.mkdir()  # not mkdtemp, whose folders nobody else may read: another user may share the cache
     try:
         yield new
         shutil.rmtree(place, ignore_errors=True)  # there only if it was not whole
-        new.replace(place)
+        with writing(place):
+            new.replace(place)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Turn what the system says of a cache that cannot be written into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise DependencyMissingError(
+            f"the cache {place} cannot be written: {error.strerror}", hint="set SNAPKAFKA_CACHE"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -56,23 +99,26 @@ def fetch_lock() -> Iterator[None]:
     import fcntl  # POSIX; what is found and not fetched needs no lock
 
     folder = cache_dir()
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / "lock").open("w")
-    except OSError as error:
-        raise DependencyMissingError(
-            f"the cache {folder} cannot be written: {error.strerror}", hint="set SNAPKAFKA_CACHE"
-        ) from error
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def run_fetch(command: Sequence[str], *, what: str, hint: str) -> None:
-    """Run a fetching command; if it fails, say so in one line, with the most telling line that it printed."""
+def run_fetch(command: Sequence[str], *, what: str, hint: str, folder: Path | None = None) -> None:
+    """Run a fetching command in a folder; if it fails, print one line, the most telling one that it printed."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=FETCH_TIMEOUT_S
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=child_environment(os.environ),
+            cwd=folder,
+            timeout=FETCH_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
         raise DependencyMissingError(f"{what} did not come in {FETCH_TIMEOUT_S} s", hint=hint) from None

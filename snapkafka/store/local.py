@@ -18,6 +18,7 @@ from pathlib import Path
 
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest, TableEntry, dump, file_stem
+from snapkafka.runtime.homes import expand_home
 
 from . import removal
 from .base import Folder, Hashed, Leftover, Store, manifest_name, same_rows
@@ -37,7 +38,7 @@ class LocalStore(Store):
     scheme = "file"
 
     def __init__(self, root: Path) -> None:
-        self.root = root.expanduser().absolute()
+        self.root = expand_home(root).absolute()
 
     @property
     def uri(self) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest, load
+from snapkafka.runtime.homes import expand_home
 
 from .base import Store
 from .local import LocalStore
@@ -77,7 +78,7 @@ def written_down(uri: str) -> str:
         StorageError: there is a password in it.
     """
     refuse_secrets(uri)
-    return str(Path(uri).expanduser().absolute()) if uri and "://" not in uri else uri
+    return str(expand_home(uri).absolute()) if uri and "://" not in uri else uri
 
 
 def open_manifest(place: str) -> tuple[Store, str]:

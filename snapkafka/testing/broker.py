@@ -16,6 +16,7 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, DependencyMissingError
+from snapkafka.runtime.extras import extra_missing
 from snapkafka.testing.embedded import ONE_NODE, START_TIMEOUT_S, EmbeddedKafka
 
 if TYPE_CHECKING:
@@ -133,9 +134,7 @@ def create_topics(
         from confluent_kafka import KafkaError
         from confluent_kafka.admin import AdminClient, NewTopic
     except ImportError as error:
-        raise DependencyMissingError(
-            "creating topics needs confluent-kafka", hint="pip install confluent-kafka"
-        ) from error
+        raise extra_missing("demo", "creating topics", "confluent_kafka") from error
     settings = dict(config or {})
     wanted = [
         NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names

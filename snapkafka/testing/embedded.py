@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from snapkafka.errors import BrokerUnavailableError, TimedOutError
 from snapkafka.runtime import java
+from snapkafka.runtime.environment import child_environment
 from snapkafka.runtime.interrupts import Interrupted
 from snapkafka.testing.toolchain import kafka_jars
 
@@ -242,7 +243,9 @@ class EmbeddedKafka:
         )
         with self.log_file.open("ab") as log:
             try:
-                status = subprocess.run(command, stdout=log, stderr=log, timeout=timeout_s).returncode
+                status = subprocess.run(
+                    command, stdout=log, stderr=log, env=child_environment(os.environ), timeout=timeout_s
+                ).returncode
             except subprocess.TimeoutExpired:
                 raise TimedOutError(f"Kafka did not format its folder in {timeout_s:g} s") from None
         if status != 0:
@@ -256,7 +259,12 @@ class EmbeddedKafka:
         with self.log_file.open("ab") as log:
             # A session of its own: Ctrl-C goes to the owner alone, who stops the broker when its clients are gone.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=child_environment(os.environ),
+                start_new_session=True,
             )
         watchdog = [sys.executable, "-I", str(Path(__file__).with_name("watchdog.py"))]
         folders = [] if self._keep_data else [str(self.folder)]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from snapkafka.errors import DependencyMissingError, TimedOutError
 from snapkafka.runtime import java
+from snapkafka.runtime.environment import child_environment
 from snapkafka.testing.embedded import free_ports
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Served(ABC):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env=child_environment(os.environ),
                 start_new_session=True,
                 cwd=self.folder,
             )

@@ -18,6 +18,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 -- this file is there to be run by
 
 import hashlib
 import importlib.util
+import os
 import shutil
 import subprocess
 import time
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime import S3_JARS, SPARK_JARS, cache_dir, cached_jars, find_java
+from snapkafka.runtime.environment import child_environment
 from snapkafka.runtime.fetching import telling_line
 from snapkafka.testing.toolchain import KAFKA_JARS, S3_SERVER_JARS
 
@@ -160,7 +162,12 @@ def _perform(step: Step, title: str) -> None:
         with LOG.open("w+", encoding="utf-8", errors="replace") as log:
             try:
                 process = subprocess.Popen(
-                    command, cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                    command,
+                    cwd=CHECKOUT,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=child_environment(os.environ),
                 )
             except OSError as error:
                 raise DependencyMissingError(f"{command[0]} could not be run: {error}") from error

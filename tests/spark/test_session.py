@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
+
+import pytest
+
+from snapkafka.assembly.session import set_environment
+from snapkafka.runtime import cache_dir
 
 #: Two jobs look at rows of which one cannot be made, while others take long: when both have failed, tasks are at work.
 FAILING: Final = """
@@ -36,3 +42,54 @@ def test_a_job_that_fails_leaves_no_complaint_of_the_session_that_stops() -> Non
     )
     assert done.stdout == "[True, True]\n", done.stderr
     assert "RejectedExecutionException" not in done.stderr, done.stderr
+
+
+#: A machine that is set up for another Spark, Spark's shell, another Python, and Spark Connect.
+OTHER_SPARK: Final = {
+    "SPARK_HOME": "/opt/another-spark",
+    "SPARK_REMOTE": "sc://cluster.example:15002",
+    "SPARK_CONNECT_MODE_ENABLED": "1",
+    "SPARK_LOCAL_IP": "",
+    "PYSPARK_SUBMIT_ARGS": "--master yarn",
+    "PYSPARK_PYTHON": "python2",
+    "PYSPARK_DRIVER_PYTHON": "jupyter",
+    "LC_ALL": "C",
+}
+IN_PYTHON: Final = """
+from pyspark.sql import functions as fn
+from snapkafka.assembly.session import session
+
+with session() as spark:
+    double = fn.udf(lambda number: number * 2, "long")
+    print([row[0] for row in spark.range(1, 3).select(double("id")).collect()])
+"""
+
+
+def test_settings_of_another_spark_are_dropped() -> None:
+    environ = {"PATH": "/bin", "SPARK_CONF_DIR": "/etc/spark", **OTHER_SPARK}
+    set_environment(environ)
+    assert environ == {
+        "PATH": "/bin",
+        "SPARK_CONF_DIR": "/etc/spark",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "LC_CTYPE": "C.UTF-8",
+    }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("environment", [OTHER_SPARK, {}], ids=["another Spark", "nothing"])
+def test_a_session_starts_whatever_the_environment_holds(environment: dict[str, str], tmp_path: Path) -> None:
+    """And where it holds nothing: no HOME, no locale; Java is on the PATH."""
+    given = environment | {"SNAPKAFKA_CACHE": str(cache_dir()), "PATH": os.environ["PATH"]}
+    given["PYTHONPATH"] = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", IN_PYTHON],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=given,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (0, "[2, 4]\n"), done.stderr

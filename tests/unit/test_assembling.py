@@ -28,6 +28,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import find_captured
 from snapkafka.ops import assembling
+from snapkafka.runtime import extras
 from snapkafka.store import LocalStore
 from tests.fakes import FakeCluster, Worker
 from tests.unit.on_disk import write_snapshot
@@ -172,8 +173,8 @@ async def test_what_a_jvm_writes_to_standard_output_spoils_no_result(job: Job) -
 
 
 async def test_without_spark_the_extra_is_named(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembling, "find_spec", lambda name: None)
-    with pytest.raises(DependencyMissingError, match="needs Spark") as raised:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(DependencyMissingError, match="assembly needs pyspark, ") as raised:
         await ops.assemble(HERE, "ns", ["mine"])
     assert "snapkafka[spark]" in raised.value.advice
 

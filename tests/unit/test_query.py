@@ -330,7 +330,7 @@ async def test_a_file_that_is_gone_or_spoilt_is_said(storage: str, tmp_path: Pat
 
 async def test_without_duckdb_the_extra_is_named(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(DependencyMissingError, match="DuckDB") as raised:
+    with pytest.raises(DependencyMissingError, match="a query needs duckdb") as raised:
         await rows(storage, "SELECT 1")
     assert "query]" in raised.value.advice
 

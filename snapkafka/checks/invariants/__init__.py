@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import BadInputError
+from snapkafka.runtime.homes import expand_home
 
 __all__ = ["Invariant", "load", "parse_parameters", "ready_made"]
 
@@ -93,7 +94,7 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
 
 
 def _files(item: str) -> list[Path]:
-    path = Path(item).expanduser()
+    path = expand_home(item)
     if path.is_dir():
         found = sorted(path.glob("*.sql"))
         if not found:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.errors import DependencyMissingError
+from snapkafka.runtime.extras import extra_missing
 
 from .methods import Alignment, Fork, Observer, Offsets, StopTheWorld, Textbook
 from .outcome import Outcome
@@ -66,9 +66,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise DependencyMissingError(
-            "matplotlib, which draws the pictures, is not installed", hint="pip install 'snapkafka[sim]'"
-        ) from error
+        raise extra_missing("sim", "drawing the pictures", "matplotlib") from error
 
 
 def draw(study: Study, out: Path) -> list[Path]:

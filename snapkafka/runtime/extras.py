@@ -1,0 +1,56 @@
+"""What each extra of the package brings, and the one line for whoever has not installed it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Final
+
+from snapkafka.errors import DependencyMissingError
+
+__all__ = ["EXTRAS", "extra_missing", "require_extra"]
+
+#: Extra -> the modules that it brings and that are used here. pyproject.toml has the distributions that hold them.
+EXTRAS: Final = {
+    "faust": ("faust", "mode", "aiokafka"),
+    "cli": ("typer", "rich", "aiokafka"),
+    "spark": ("pyspark", "pyarrow", "aiokafka"),
+    "query": ("duckdb", "pytz"),
+    "s3": ("s3fs", "fsspec"),
+    "sim": ("matplotlib",),
+    "demo": (
+        "faust",
+        "mode",
+        "aiokafka",
+        "typer",
+        "rich",
+        "pyspark",
+        "pyarrow",
+        "duckdb",
+        "pytz",
+        "confluent_kafka",
+    ),
+}
+
+
+def require_extra(extra: str, what: str) -> None:
+    """Check that an extra is installed, before anything is begun with it.
+
+    Args:
+        extra: its name.
+        what: who needs it, as the subject of a sentence.
+
+    Raises:
+        DependencyMissingError: naming what is missing, and the extra that has it.
+    """
+    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
+    if missing:
+        raise extra_missing(extra, what, *missing)
+
+
+def extra_missing(extra: str, what: str, *modules: str) -> DependencyMissingError:
+    """Make the error for modules that could not be imported."""
+    are = "is" if len(modules) == 1 else "are"
+    return DependencyMissingError(
+        f"{what} needs {', '.join(modules)}, which {are} not installed",
+        hint=f"pip install 'snapkafka[{extra}]'",
+    )

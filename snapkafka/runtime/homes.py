@@ -1,0 +1,47 @@
+"""The home directory, where there is one: containers run as users without a name, `env -i` has no HOME."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from snapkafka.errors import BadInputError
+
+__all__ = ["expand_home", "home_dir"]
+
+
+def home_dir() -> Path | None:
+    """Find the home of this user: HOME, else what the system has on file; None where neither is an absolute path."""
+    home = os.environ.get("HOME") or ""
+    if not os.path.isabs(home):  # noqa: PTH117 -- a text that may be empty
+        home = _home_on_file()
+    return Path(home) if os.path.isabs(home) else None  # noqa: PTH117
+
+
+def expand_home(path: str | Path) -> Path:
+    """Expand a leading `~` or `~user`.
+
+    Raises:
+        BadInputError: there is no such home directory.
+    """
+    first, *rest = Path(path).parts or ("",)
+    if not first.startswith("~"):
+        return Path(path)
+    home = home_dir() if first == "~" else Path(first)
+    if home is not None and first != "~":
+        expanded = os.path.expanduser(first)  # noqa: PTH111 -- raises nothing, and leaves what it does not know
+        home = Path(expanded) if expanded != first else None
+    if home is None:
+        raise BadInputError(
+            f"{path}: no home directory is known for {first}", hint="give an absolute path, or set HOME"
+        )
+    return home.joinpath(*rest)
+
+
+def _home_on_file() -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except (ImportError, KeyError):  # not POSIX; a user id without a user
+        return ""

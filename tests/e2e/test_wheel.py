@@ -1,0 +1,165 @@
+"""The wheel with each extra alone: a command works, or one line names the extra that it needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from snapkafka.cli.helps import COMMANDS
+from snapkafka.errors import (
+    EXIT_OK,
+    BadInputError,
+    BrokerUnavailableError,
+    DependencyMissingError,
+    UnknownSnapshotError,
+)
+from snapkafka.runtime import cache_dir
+from snapkafka.runtime.extras import EXTRAS
+
+CHECKOUT = Path(__file__).parents[2]
+NO_BROKER = ("--bootstrap", "127.0.0.1:1", "--namespace", "ns")
+MISSING, AWAY = DependencyMissingError.exit_status, BrokerUnavailableError.exit_status
+UNKNOWN = UnknownSnapshotError.exit_status
+#: Arguments, the extra that the command needs besides `cli`, and how it ends with that.
+WAYS: list[tuple[tuple[str, ...], str, int]] = [
+    (("trigger", *NO_BROKER), "", AWAY),
+    (("list", *NO_BROKER), "", AWAY),
+    (("show", "one", *NO_BROKER), "", AWAY),
+    (("assemble", "one", "--dry-run", *NO_BROKER), "", AWAY),
+    (("assemble", "one", *NO_BROKER), "spark", AWAY),
+    (("verify", "one", *NO_BROKER), "spark", AWAY),
+    (("verify", "one", "--offline", "--storage", "tables"), "", UNKNOWN),
+    (("watch", "--until", "termination", "--storage", "tables", *NO_BROKER), "spark", AWAY),
+    (("query", "SELECT 1", "--storage", "tables"), "query", UNKNOWN),
+    (("diff", "one", "two", "--storage", "tables"), "query", UNKNOWN),
+    (("doctor", *NO_BROKER), "", AWAY),
+    (("doctor", "--acls", "--namespace", "ns"), "", EXIT_OK),
+    (("doctor", "--offline", "nothing:app"), "faust", BadInputError.exit_status),
+    (("pause", *NO_BROKER), "", AWAY),
+    (("resume", *NO_BROKER), "", AWAY),
+    (("retire", "--app", "shop", *NO_BROKER), "", AWAY),
+    (("checkpoint", *NO_BROKER), "", AWAY),
+    (("prune", "--storage", "tables", "--keep-last", "1", "--dry-run"), "", EXIT_OK),
+    (("prune", "--storage", "s3a://bucket/tables", "--keep-last", "1", "--dry-run"), "s3", 8),
+    (("demo", "--help"), "demo", EXIT_OK),
+]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+
+def outside() -> dict[str, str]:
+    """This environment, without what makes Python find the checkout."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SNAPKAFKA"))}
+
+
+def brings(extra: str, needed: str) -> bool:
+    """Whether an extra brings all of another one; of none, anything does."""
+    return set(EXTRAS.get(needed, ())) <= set(EXTRAS.get(extra, ()))
+
+
+def run(*command: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    (folder / "tables").mkdir(exist_ok=True)
+    return subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        cwd=folder,
+        env=outside() | environment,
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    done = run(
+        *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, CHECKOUT),
+        folder=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(params=["", *sorted(EXTRAS)], scope="module")
+def extra(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def venv(wheel: Path, extra: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An environment with the wheel and this extra."""
+    folder = tmp_path_factory.mktemp("venv")
+    wanted = f"{wheel}[{extra}]" if extra else str(wheel)
+    python = folder / "venv/bin/python"
+    if uv := shutil.which("uv"):
+        steps = [
+            (uv, "venv", "--quiet", "--python", sys.executable, folder / "venv"),
+            (uv, "pip", "install", "--quiet", "--python", python, wanted),
+        ]
+    else:
+        steps = [
+            (sys.executable, "-m", "venv", folder / "venv"),
+            (python, "-m", "pip", "install", "--quiet", wanted),
+        ]
+    for step in steps:
+        done = run(*step, folder=folder)
+        assert done.returncode == 0, done.stderr
+    yield python.parent
+    shutil.rmtree(folder)
+
+
+def test_every_command_works_or_names_its_extra(venv: Path, extra: str, tmp_path: Path) -> None:
+    assert {arguments[0] for arguments, _, _ in WAYS} == set(COMMANDS)
+    wrong = []
+    for arguments, needed, status in WAYS:
+        done = run(venv / "snapkafka", *arguments, folder=tmp_path, AWS_ENDPOINT_URL="http://127.0.0.1:1")
+        missing = next((name for name in ("cli", needed) if not brings(extra, name)), None)
+        expected = [status] if missing is None else [MISSING, f"snapkafka[{missing}]"]
+        named = re.findall(r"pip install '(.+?)'", done.stderr)
+        told = [done.returncode, *named]
+        if told != expected or "Traceback" in done.stderr or (named and len(done.stderr.splitlines()) > 2):
+            wrong.append((arguments, expected, told, done.stderr))
+    assert wrong == []
+
+
+def test_what_is_no_command_works_or_names_its_extra(venv: Path, extra: str, tmp_path: Path) -> None:
+    python = venv / "python"
+    assert run(python, "-m", "snapkafka.sim", "--seeds", "3", "--jobs", "1", folder=tmp_path).returncode == 0
+    if brings(extra, "cli"):
+        assert (
+            "Exit statuses" in run(python, "-OO", "-I", "-m", "snapkafka", "--help", folder=tmp_path).stdout
+        )
+    if brings(extra, "faust"):
+        code = "import faust, snapkafka; snapkafka.install(faust.App('a'), namespace='ns')"
+        done = run(python, "-X", "dev", "-c", code, folder=tmp_path)
+        assert (done.returncode, "snapkafka" in done.stderr) == (0, False), done.stderr
+    for module, arguments, needed in (
+        ("snapkafka.assembly", ("--snapshot", "one", *NO_BROKER), "spark"),
+        ("snapkafka.sim", ("compare", "--out", "pictures", "--nodes", "3"), "sim"),
+        ("snapkafka.demo", ("--help",), "demo"),
+    ):
+        done = run(python, "-m", module, *arguments, folder=tmp_path)
+        if brings(extra, needed):
+            assert done.returncode in (0, 2, AWAY), done.stderr
+        else:
+            assert done.returncode == MISSING, done.stderr
+            assert f"pip install 'snapkafka[{needed}]'" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.parametrize("extra", ["demo"], indirect=True, scope="module")
+def test_the_demo_runs_from_the_wheel(venv: Path, extra: str, tmp_path: Path) -> None:
+    done = run(
+        *(venv / "snapkafka", "demo", "--storage", "here"), folder=tmp_path, SNAPKAFKA_CACHE=str(cache_dir())
+    )
+    assert done.returncode == 0, done.stderr
+    assert "VERIFIED" in done.stdout
