@@ -148,6 +148,8 @@ def test_java_is_fetched_whatever_the_environment_holds(
     empty: Path, monkeypatch: pytest.MonkeyPatch, without: str, value: str
 ) -> None:
     fetch_fake_java(monkeypatch)
+    (empty / "one.pem").write_text(AUTHORITIES[0])
+    monkeypatch.setattr(certificates, "_of_pip", lambda environ: (str(empty / "one.pem"),))
     for name in VARIABLES:
         if without not in (name, "all"):
             monkeypatch.setenv(name, value)
