@@ -55,6 +55,7 @@ __all__ = [
     "dump",
     "file_stem",
     "load",
+    "saw_nothing",
     "state_table",
 ]
 
@@ -148,7 +149,8 @@ class CheckEntry:
     """A check and how it went. `run` false: it was not run, which is not a success (`status` is then "not-run").
 
     `found` counts the witnesses that accuse, of which `witnesses` holds the first 20; `noted` counts what is worth
-    knowing but accuses nobody (a record that a producer sent twice), of which `notes` holds the first 20.
+    knowing but accuses nobody (a record that a producer sent twice), of which `notes` holds the first 20. `records`,
+    `partitions`, `channels`: what it has looked at (`snapkafka.checks.looked_at`); None where that is not known.
     """
 
     name: str
@@ -158,6 +160,9 @@ class CheckEntry:
     witnesses: tuple[WitnessEntry, ...] = ()
     noted: int = 0
     notes: tuple[WitnessEntry, ...] = ()
+    records: int | None = None
+    partitions: int | None = None
+    channels: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +272,12 @@ def state_table(manifest: Manifest) -> TableEntry:
         if table.name in (STATE, STATE_DELTA):
             return table
     raise BadInputError(f"snapshot {manifest.id} has no table of state", hint="assemble it again")
+
+
+def saw_nothing(checks: Iterable[CheckEntry]) -> bool:
+    """Tell whether no check has looked at a single record: then what passed proves nothing."""
+    counted = [check.records for check in checks if check.run and check.records is not None]
+    return bool(counted) and not any(counted)
 
 
 def content_digest(tables: Iterable[TableEntry], parents: Iterable[ParentEntry] = ()) -> str:

@@ -64,7 +64,7 @@ def run(stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_
     """
     first, counts = bounds_findings(lookups.view)
     with step(lookups.spark, "V1 to V5: a first look at every record"):
-        suspicion, held, untold, external = first_look(stamps, lookups)
+        suspicion, held, untold, external, seen = first_look(stamps, lookups)
     with step(lookups.spark, "V3: key by key"):
         of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
     first, counts = first + of_state, counts + how_many
@@ -74,7 +74,7 @@ def run(stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_
         counts = counts + Counter({row.kind: row.found for row in rows})
         first += [Finding(*(row[name] for name in Finding._fields)) for row in rows]
     looked_at = [check for check in LOG_CHECKS if not (untold and check == "V5")]
-    return Checked([outcome(check, first, counts) for check in looked_at], held, external)
+    return Checked([outcome(check, first, counts, seen.get(check)) for check in looked_at], held, external)
 
 
 def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataFrame:

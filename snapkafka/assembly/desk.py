@@ -100,7 +100,12 @@ class Desk:
             epoch=manifest.epoch,
             verdict=manifest.verdict,
             checks=tuple(
-                records.CheckResult(name=check.name, status=check.status, found=check.found)
+                records.CheckResult(
+                    name=check.name,
+                    status=check.status,
+                    found=check.found,
+                    records=-1 if check.records is None else check.records,
+                )
                 for check in manifest.checks
                 if check.run
             ),

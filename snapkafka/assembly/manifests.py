@@ -113,6 +113,7 @@ def verdict_of(
         replays=captured.replays,
         open_groups=(entry.group for entry in open_groups),
         contaminated=captured.contaminated,
+        unread=captured.unread,
     )
 
 
@@ -127,6 +128,7 @@ def check_entries(outcomes: Iterable[CheckOutcome]) -> tuple[CheckEntry, ...]:
 
 def entry(outcome: CheckOutcome) -> CheckEntry:
     """What was found, as the manifest has it."""
+    records, partitions, channels = outcome.looked_at or (None, None, None)
     return CheckEntry(
         name=outcome.check,
         run=True,
@@ -135,6 +137,9 @@ def entry(outcome: CheckOutcome) -> CheckEntry:
         witnesses=tuple(map(_witness, outcome.witnesses)),
         noted=outcome.noted,
         notes=tuple(map(_witness, outcome.notes)),
+        records=records,
+        partitions=partitions,
+        channels=channels,
     )
 
 

@@ -8,9 +8,12 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from snapkafka.checks import Status
+from snapkafka.checks.looked_at import NOTHING_SEEN
+from snapkafka.checks.looked_at import in_words as in_words_looked_at
 from snapkafka.kafka.lasting import in_words
 from snapkafka.kafka.strangers import unseen_paths
-from snapkafka.manifest import Manifest, OpenEntry, RestorableEntry
+from snapkafka.manifest import CheckEntry, Manifest, OpenEntry, RestorableEntry, saw_nothing
+from snapkafka.protocol.snapshots import Unread
 
 from .progress import Work
 
@@ -40,6 +43,7 @@ def verified(manifest: Manifest, path: str, work: Work) -> dict[str, Any]:
         "verdict": str(manifest.verdict),
         "contaminated": manifest.captured.contaminated,
         "open": [asdict(entry) for entry in manifest.open],
+        "unread": [{"app": item.app, "topic": item.topic} for item in manifest.captured.unread],
         "restorable": None if manifest.restorable is None else asdict(manifest.restorable),
         "checks": [asdict(check) for check in manifest.checks],
         "manifest": path,
@@ -55,9 +59,12 @@ def report(told: dict[str, Any]) -> Iterator[str]:
     yield from (
         f"  open:     {line}" for line in unseen_paths([OpenEntry(**entry) for entry in told["open"]])
     )
+    yield from (f"  unread:   {Unread(**item)}" for item in told.get("unread", ()))
     run = [check for check in told["checks"] if check["run"]]
     skipped = ", ".join(check["name"] for check in told["checks"] if not check["run"])
-    yield "  checks:   " + ", ".join(f"{c['name']} {c['status']}" for c in run) + f"; not run: {skipped}"
+    yield "  checks:   " + ", ".join(map(_went, run)) + f"; not run: {skipped}"
+    if saw_nothing(CheckEntry(**check) for check in told["checks"]):
+        yield f"  {NOTHING_SEEN}"
     for check in run:
         if check["status"] != Status.PASSED:
             yield f"  {check['name']} found {check['found']}:"
@@ -73,6 +80,11 @@ def report(told: dict[str, Any]) -> Iterator[str]:
     if told["restorable"] is not None:
         yield f"  restorable {in_words(RestorableEntry(**told['restorable']), time.time_ns() // 1_000_000)}"
     yield f"  manifest: {told['manifest']}"
+
+
+def _went(check: dict[str, Any]) -> str:
+    seen = in_words_looked_at(*(check.get(name) for name in ("records", "partitions", "channels")))
+    return f"{check['name']} {check['status']}" + (f" ({seen})" if seen else "")
 
 
 def _place(witness: dict[str, Any]) -> str:

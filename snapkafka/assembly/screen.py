@@ -12,14 +12,16 @@ time, so its seqs run as the offsets do: then their distance is the same through
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as fn
 
-from snapkafka.checks import CutView
+from snapkafka.checks import CutView, LookedAt
+from snapkafka.checks.looked_at import channels, total
 from snapkafka.checks.state_checks import StateFacts
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.records import TopicPartition
@@ -56,16 +58,21 @@ class Suspicion(NamedTuple):
 COUNTED: Final = tuple(rule for rule in Suspicion._fields if rule != "last_missing")
 
 
+#: Whose column of a run counts the records that a check looks at (`snapkafka.checks.looked_at`).
+LOOKED_AT: Final = {"V1": "of_ours", "V2": "received", "V3": "held", "V4": "in_flight", "V5": "effects"}
+
+
 class Look(NamedTuple):
     """What is worth a second look, and what the changelogs hold, for V3. `untold`: there are records of processes that
     the snapshot knows, and none of them says which event it comes from (`cause=False`): V5 has nothing to look at.
     `external`: how many records of inputs have no header of ours, below the ends that the snapshot names: what comes
-    later says nothing of it, and depends on when one looks."""
+    later says nothing of it, and depends on when one looks. `looked_at`: by check, what this look has seen."""
 
     suspicion: Suspicion
     held: dict[TopicPartition, StateFacts]
     untold: bool = False
     external: int = 0
+    looked_at: Mapping[str, LookedAt] = MappingProxyType({})
 
 
 def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
@@ -82,7 +89,14 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
     suspicion = Suspicion(**counts, last_missing=len(due) - sum(run.due for run in runs))
     untold = any(run.of_ours for run in runs) and not any(run.caused for run in runs)
     held = {tp: _facts(of_place) for tp, of_place in by_place.items()}
-    return Look(suspicion, held, untold, sum(run.external for run in runs))
+    looked_at = total(
+        (
+            {check: sum(run[column] for run in of_place) for check, column in LOOKED_AT.items()}
+            for of_place in by_place.values()
+        ),
+        channels(lookups.view),
+    )
+    return Look(suspicion, held, untold, sum(run.external for run in runs), looked_at)
 
 
 def _in_turn(stamps: DataFrame, lookups: Lookups) -> DataFrame:
@@ -169,6 +183,9 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
             & ~fn.coalesce(some_failed, fn.lit(False))
         )
     )
+    counts_white = fn.when(left, ~marker & (offset < fn.col("left_end"))).otherwise(
+        white & (offset < white_end)
+    )
     left_late = left & (offset >= fn.col("left_end")) & ~marker
     later_cause = (white | left) & ~marker & still_to_start(fn.col("cause_offset"), of="cause_")
     earlier_cause = known & ~left & (fn.col("epoch") >= epoch) & ~marker & effect_is_missing()
@@ -194,6 +211,9 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
                 "external"
             ),
             _count(known & ~marker).alias("of_ours"),
+            _count(fn.col("process").isNotNull() & started & ~marker).alias("received"),
+            _count(counts_white & (offset >= fn.col("first_position"))).alias("in_flight"),
+            _count(known & ~marker & fn.col("cause_offset").isNotNull()).alias("effects"),
             _count(fn.col("cause_offset").isNotNull()).alias("caused"),
             fn.min("offset").alias("first"),
             fn.max("offset").alias("last"),

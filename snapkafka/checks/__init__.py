@@ -8,11 +8,13 @@
 | `log_checks` | V1, V2, V4, V5 on a list of records (the simulator; the reference for Spark's) |
 | `state_checks` | V3: what follows from what a changelog still holds |
 | `invariants` | V6: the user's SQL, and ready-made ones |
+| `looked_at` | how many records each check has looked at |
 | `verdict` | from outcomes to a verdict |
 
 Pure: no Kafka, no Spark.
 """
 
+from .looked_at import LookedAt
 from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
 from .verdict import Verdict, decide
 from .view import CutView, Keeping, LogBounds, LogRecord, in_flight
@@ -27,6 +29,7 @@ __all__ = [
     "Keeping",
     "LogBounds",
     "LogRecord",
+    "LookedAt",
     "ReadRange",
     "Status",
     "Verdict",

@@ -18,7 +18,8 @@ class Verdict(StrEnum):
     VERIFIED = "VERIFIED"
     #: Passed; torn or replayed events are listed, a restore runs them again.
     VERIFIED_WITH_REPLAYS = "VERIFIED_WITH_REPLAYS"
-    #: Passed; groups without snapkafka read our outputs and write our inputs, so what went through them is unproven.
+    #: Passed; groups without snapkafka read our outputs and write our inputs, so what went through them is unproven;
+    #: or an app subscribes to a topic that no process of it had, so what waits there is in no channel.
     VERIFIED_OPEN = "VERIFIED_OPEN"
     #: The log contradicts the snapshot.
     INCONSISTENT = "INCONSISTENT"
@@ -40,6 +41,7 @@ def decide(
     replays: int = 0,
     open_groups: Iterable[str] = (),
     contaminated: str = "",
+    unread: Iterable[object] = (),
 ) -> Verdict:
     """The verdict. One failed check condemns; one that could not see leaves it open; nothing checked proves nothing.
 
@@ -48,6 +50,7 @@ def decide(
         replays: how many torn or replayed events the snapshot lists; those that V5 finds come to it.
         open_groups: consumer groups without snapkafka through which our outputs come back to our inputs.
         contaminated: why nobody can prove it, whatever the checks say; empty: nothing is known against it.
+        unread: inputs that no process had.
     """
     outcomes = tuple(outcomes)
     statuses = {outcome.status for outcome in outcomes}
@@ -55,7 +58,7 @@ def decide(
         return Verdict.INCONSISTENT
     if Status.UNVERIFIABLE in statuses or not statuses or contaminated:
         return Verdict.UNVERIFIABLE
-    if any(True for _ in open_groups):
+    if any(True for _ in (*open_groups, *unread)):
         return Verdict.VERIFIED_OPEN
     replays += sum(outcome.noted for outcome in outcomes if outcome.check == "V5")
     return Verdict.VERIFIED_WITH_REPLAYS if replays else Verdict.VERIFIED

@@ -13,7 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from .looked_at import LookedAt
 
 __all__ = [
     "KINDS",
@@ -271,7 +274,10 @@ class Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOutcome:
-    """How one check went: `found` counts what accuses, `noted` what does not; both lists hold the first 20 of it."""
+    """How one check went: `found` counts what accuses, `noted` what does not; both lists hold the first 20 of it.
+
+    `looked_at`: None where nobody has counted.
+    """
 
     check: str
     status: Status
@@ -279,15 +285,19 @@ class CheckOutcome:
     witnesses: tuple[Witness, ...] = ()
     noted: int = 0
     notes: tuple[Witness, ...] = field(default=())
+    looked_at: LookedAt | None = None
 
 
-def outcome(check: str, first: Iterable[Finding], counts: Mapping[str, int]) -> CheckOutcome:
+def outcome(
+    check: str, first: Iterable[Finding], counts: Mapping[str, int], looked_at: LookedAt | None = None
+) -> CheckOutcome:
     """The outcome of a check.
 
     Args:
         check: "V1", ...
         first: findings, at least the first 20 of each kind by `Finding.order`; those of other checks are skipped.
         counts: how many findings of each kind there are.
+        looked_at: what the check has looked at.
     """
     mine = sorted((finding for finding in first if KINDS[finding.kind].check == check), key=lambda f: f.order)
     of_weight = {
@@ -314,4 +324,5 @@ def outcome(check: str, first: Iterable[Finding], counts: Mapping[str, int]) -> 
         witnesses=told(weights),
         noted=of_weight[Weight.NOTE],
         notes=told((Weight.NOTE,)),
+        looked_at=looked_at,
     )

@@ -11,12 +11,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from snapkafka.checks.looked_at import NOTHING_SEEN
+from snapkafka.checks.looked_at import in_words as in_words_looked_at
 from snapkafka.kafka.lasting import in_words
 from snapkafka.kafka.strangers import unseen_paths
-from snapkafka.manifest import WitnessEntry
+from snapkafka.manifest import WitnessEntry, saw_nothing
 from snapkafka.ops import Assembled, Checkpointed, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow, wall_ms
 from snapkafka.ops.switching import Switched
+from snapkafka.protocol.records import CheckResult
 
 __all__ = [
     "coloured",
@@ -190,7 +193,14 @@ def print_details(console: Console, found: Details) -> None:
     if found.positions:
         _print_positions(console, found)
     if found.checks:
-        console.print("checks: " + ", ".join(f"{check.name} {check.status}" for check in found.checks))
+        console.print("checks: " + ", ".join(map(_went, found.checks)))
+        if {check.records for check in found.checks if check.records >= 0} == {0}:
+            console.print(f"[yellow]note:[/] {NOTHING_SEEN}", soft_wrap=True)
+
+
+def _went(check: CheckResult) -> str:
+    seen = in_words_looked_at(check.records)
+    return f"{check.name} {check.status}" + (f" ({seen})" if seen else "")
 
 
 def _print_waits(console: Console, waits: tuple[WaitRow, ...], ttl_ms: int) -> None:
@@ -243,16 +253,21 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
     """What assembly or verification found."""
     for item in found:
         console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.verdict)}")
-        rows = table("check", "", "found", "what", right=("found",))
+        rows = table("check", "", "looked at", "found", "what", right=("found",))
         for check in item.checks:
             first = next(iter((*check.witnesses, *check.notes)), None)
             rows.add_row(
                 escape(check.name),
                 coloured(check.status if check.run else "not run"),
+                in_words_looked_at(check.records, check.partitions, check.channels),
                 str(check.found or check.noted or ""),
                 "" if first is None else escape(witness_line(first)),
             )
         console.print(rows)
+        if saw_nothing(item.checks):
+            console.print(f"[yellow]note:[/] {NOTHING_SEEN}", soft_wrap=True)
+        for unread in item.unread:
+            console.print(f"[yellow]warning:[/] {escape(str(unread))}", soft_wrap=True)
         for line in unseen_paths(item.open):
             console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
         if item.tables:

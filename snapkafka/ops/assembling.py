@@ -21,6 +21,7 @@ from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry, OpenEntry, RestorableEntry, WitnessEntry
+from snapkafka.protocol.snapshots import Unread
 from snapkafka.runtime.child import run_child
 from snapkafka.runtime.extras import require_extra
 
@@ -83,7 +84,7 @@ AS_IT_IS: Final = HowToRead()
 class Assembled:
     """What the job found. `good`: consistent, as far as was looked. After `verify` there are no tables.
 
-    `answers`: whether what was asked holds; empty if the snapshot is not good.
+    `answers`: whether what was asked holds; empty if the snapshot is not good. `unread`: see `Captured`.
     """
 
     id: str
@@ -100,6 +101,7 @@ class Assembled:
     positions_why_not: str = ""
     restorable: RestorableEntry | None = None
     open: tuple[OpenEntry, ...] = ()
+    unread: tuple[Unread, ...] = ()
     work: Work | None = None
 
 
@@ -282,6 +284,7 @@ def _assembled(told: Mapping[str, Any]) -> Assembled:
         open=tuple(
             OpenEntry(group=item["group"], topics=tuple(item["topics"])) for item in told.get("open", ())
         ),
+        unread=tuple(Unread(**item) for item in told.get("unread", ())),
         work=Work(**{**told["work"], "checks": tuple(told["work"]["checks"])}) if "work" in told else None,
     )
 

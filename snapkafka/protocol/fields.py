@@ -187,8 +187,12 @@ class ChannelRange:
 
 @value
 class CheckResult:
-    """One check as it was run: `status` is "passed", "failed" or "unverifiable"; `found` counts the witnesses."""
+    """One check as it was run: `status` is "passed", "failed" or "unverifiable"; `found` counts the witnesses.
+
+    `records`: how many records it has looked at; -1 where that is not known.
+    """
 
     name: str
     status: str
     found: int = 0
+    records: int = -1

@@ -174,7 +174,7 @@ def _contradiction(check: CheckEntry) -> Iterator[str]:
 
 
 def _wrong_verdict(manifest: Manifest) -> Iterator[str]:
-    """The verdict follows from the checks, and from the groups that leave it open."""
+    """The verdict follows from the checks, and from what leaves it open."""
     outcomes = [
         CheckOutcome(check=check.name, status=Status(check.status), noted=check.noted)
         for check in manifest.checks
@@ -182,6 +182,8 @@ def _wrong_verdict(manifest: Manifest) -> Iterator[str]:
     ]
     cut = manifest.captured
     groups = [entry.group for entry in manifest.open]
-    verdict = decide(outcomes, replays=cut.replays, open_groups=groups, contaminated=cut.contaminated)
+    verdict = decide(
+        outcomes, replays=cut.replays, open_groups=groups, contaminated=cut.contaminated, unread=cut.unread
+    )
     if manifest.verdict != verdict:
         yield f"verdict is {manifest.verdict}, and its checks give {verdict}"

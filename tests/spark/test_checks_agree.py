@@ -26,10 +26,12 @@ from snapkafka.checks import (
     Finding,
     LogBounds,
     LogRecord,
+    LookedAt,
     ReadRange,
     log_checks,
     reading_ranges,
 )
+from snapkafka.checks.looked_at import on_list
 from snapkafka.checks.state_checks import v3
 from snapkafka.checks.witness import Weight
 from snapkafka.protocol.records import TopicPartition
@@ -112,6 +114,11 @@ def _found_in_lists(world: World) -> list[Finding]:
     return [finding for check in checks for finding in check(view, records)]
 
 
+def _looked_at_on_lists(world: World) -> dict[str, LookedAt]:
+    view = CutView(captured(world), world.bounds)
+    return on_list(view, _visible(view, world.records))
+
+
 def _stamps(spark: SparkSession, world: World, stretch: int = 0) -> tuple[DataFrame, Lookups]:
     view = CutView(captured(world), world.bounds)
     rows = [_stamp(record) for record in _visible(view, world.records)]
@@ -190,7 +197,12 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
     """It sees nothing in honest logs, and something in each of those in which the checks find something."""
     rng = random.Random(31)
     honest = together([history(rng, n) for n in range(1, WORLDS + 1)])
-    assert first_look(*_stamps(spark, honest)).suspicion == Suspicion()
+    look = first_look(*_stamps(spark, honest))
+    assert look.suspicion == Suspicion()
+    assert look.looked_at == _looked_at_on_lists(honest)
+    assert all(seen.records and seen.partitions for seen in look.looked_at.values()), (
+        "else agreeing means little"
+    )
 
     worlds = [damage(rng, history(rng, 1)) for _ in range(3000)]
     by_kinds = {frozenset(finding.kind for finding in _found_in_lists(world)): world for world in worlds}
@@ -198,7 +210,8 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
     for kinds in sorted(by_kinds, key=lambda kinds: (len(kinds), sorted(kinds))):
         if kinds - covered:  # as few at once as there are: nothing else could have given it away
             covered |= kinds
-            suspicion = first_look(*_stamps(spark, by_kinds[kinds])).suspicion
+            suspicion, *_, looked_at = first_look(*_stamps(spark, by_kinds[kinds]))
+            assert looked_at == _looked_at_on_lists(by_kinds[kinds])
             missed = {kind for kind in kinds if not getattr(suspicion, _SEEN_AS[kind])}
             assert not missed, by_kinds[kinds]
     assert covered == _FROM_RECORDS
@@ -277,7 +290,10 @@ def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) 
         seen += len(worlds)
         world = _as_headers_tell(together(worlds))
         stamps, lookups = _stamps(spark, world)
-        suspicion, held, *_ = first_look(stamps, lookups)
+        suspicion, held, *_, looked_at = first_look(stamps, lookups)
+        assert looked_at == on_list(lookups.view, _visible(lookups.view, world.records)), (
+            f"seeds up to {seed}"
+        )
         found = in_spark.findings(stamps, lookups, suspicion).collect() if any(suspicion) else []
         noted = Counter(Finding(*row) for row in found)
         accused = [finding for finding in noted if KINDS[finding.kind].weight is not Weight.NOTE]

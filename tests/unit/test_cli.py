@@ -9,14 +9,19 @@ import time
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from snapkafka import __version__
+from snapkafka.checks.looked_at import NOTHING_SEEN
 from snapkafka.cli import app as commands
 from snapkafka.cli import running, switching
-from snapkafka.cli.tables import duration
+from snapkafka.cli.tables import duration, print_assembled
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError, all_errors
+from snapkafka.manifest import CheckEntry
+from snapkafka.ops import Assembled
 from snapkafka.protocol.records import Bye, CheckResult, Hello, InputTopic, Verdict
+from snapkafka.protocol.snapshots import Unread
 from tests.fakes import FakeCluster, Worker
 
 RUNNER = CliRunner()
@@ -78,7 +83,7 @@ def test_list_is_a_table(cluster: FakeCluster) -> None:
     assert "no snapshot yet" in call("list").stdout
     Worker(cluster.the_ledger, "shop", "orders")
     call("trigger", "--wait", "--id", "good")
-    checks = (CheckResult(name="V1", status="passed"),)
+    checks = (CheckResult(name="V1", status="passed", records=1_200), CheckResult(name="V4", status="passed"))
     cluster.the_ledger.put(
         Verdict(n=77, epoch=3, verdict="VERIFIED", checks=checks, manifest="/snaps/good.json")
     )
@@ -94,6 +99,40 @@ def test_list_is_a_table(cluster: FakeCluster) -> None:
         ("good", "COMPLETED"),
         ("[bad]", "FAILED"),
     ]
+    assert "checks: V1 passed (1,200 records), V4 passed" in call("show", "good").stdout
+    assert [item["records"] for item in as_json(call("show", "good", "--json"))["checks"]] == [1_200, -1]
+
+
+def test_show_says_plainly_that_nothing_was_looked_at(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    call("trigger", "--wait", "--id", "mine")
+    checks = tuple(CheckResult(name=name, status="passed", records=0) for name in ("V1", "V2"))
+    cluster.the_ledger.put(Verdict(n=77, epoch=3, verdict="VERIFIED", checks=checks))
+    shown = call("show", "mine").stdout
+    assert "checks: V1 passed (no record), V2 passed (no record)" in shown
+    assert NOTHING_SEEN in shown
+
+
+def test_an_assembly_says_what_each_check_looked_at_and_nothing_plainly(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def entry(name: str, records: int | None) -> CheckEntry:
+        return CheckEntry(name=name, run=True, status="passed", records=records, partitions=1, channels=0)
+
+    def printed(*checks: CheckEntry) -> str:
+        found = Assembled(
+            id="mine", epoch=3, verdict="VERIFIED_OPEN", good=True, manifest="mine.json", checks=checks,
+            unread=(Unread(app="payments", topic="to-pay"),),
+        )  # fmt: skip
+        print_assembled(Console(width=10_000), (found,))
+        return capsys.readouterr().out
+
+    shown = printed(entry("V1", 1_200), entry("V2", 0), entry("V6 money", None))
+    assert "1,200 records of 1 partition" in shown
+    assert "no record" in shown
+    assert NOTHING_SEEN not in shown
+    assert "warning: payments reads to-pay, but no worker has it: create it and restart payments" in shown
+    assert NOTHING_SEEN in printed(entry("V1", 0), entry("V2", 0), entry("V6 money", None))
 
 
 @pytest.mark.parametrize("columns", [80, 10_000])

@@ -277,6 +277,7 @@ def put(*path: str | int, value: object) -> Edit:
         (put("verdict", value="INCONSISTENT"), "its checks give VERIFIED"),
         (put("verdict", value="perfect"), "verdict is perfect"),
         (put("captured", "contaminated", value="the ledger was away"), "its checks give UNVERIFIABLE"),
+        (put("captured", "unread", value=[{"app": "a", "topic": "t"}]), "its checks give VERIFIED_OPEN"),
         (put("checks", 0, "status", value="failed"), "check V1 is called failed, and has no findings"),
         (put("checks", 0, "status", value="fine"), "check V1 was run, and is called fine"),
         (put("checks", 0, "found", value=2), "check V1 is called passed, and has 2 findings"),

@@ -11,9 +11,11 @@ from snapkafka.checks import (
     Finding,
     LogBounds,
     LogRecord,
+    LookedAt,
     Witness,
     log_checks,
 )
+from snapkafka.checks.looked_at import in_words, on_list
 from snapkafka.checks.view import EXTERNAL, in_flight, received
 from snapkafka.protocol.captured import Captured, ChangelogCut, Recorded
 from snapkafka.protocol.records import Position, TopicPartition, TornEvent
@@ -23,6 +25,7 @@ from tests.unit.little_log import (
     INPUT,
     LOG,
     OUT,
+    RED,
     STATE,
     TABLE,
     TP,
@@ -434,3 +437,46 @@ def test_v5_what_a_process_sends_before_its_marker_may_be_of_a_running_event() -
         for offset in (6, 7, 8)
     ]
     assert [f.offset for f in log_checks.v5(CutView(snapshot), log)] == [6]
+
+
+# -- what was looked at ----------------------------------------------------------------------------------------
+
+
+def test_what_each_check_has_looked_at() -> None:
+    """Process 1 sent five white records and one red one to `in`, three to `table`; it stood at 2."""
+    assert on_list(CutView(CAPTURED), LOG) == {
+        "V1": LookedAt(9, 2),
+        "V2": LookedAt(2, 1),
+        "V3": LookedAt(3, 1),
+        "V4": LookedAt(3, 1, channels=1),
+        "V5": LookedAt(0, 0),
+    }
+    caused = LOG[1]._replace(cause=(TP, 0))
+    assert on_list(CutView(CAPTURED), [caused])["V5"] == LookedAt(1, 1)
+
+
+def test_markers_external_records_and_other_topics_are_no_records_of_a_check() -> None:
+    log = [LogRecord("in", 0, 0), RED[0], LogRecord("elsewhere", 0, 0, 1, 0, 0)]
+    assert {check: seen.records for check, seen in on_list(CutView(CAPTURED), log).items()} == dict.fromkeys(
+        ("V1", "V2", "V3", "V4", "V5"), 0
+    )
+    anew = {TP: LogBounds(start=0, end=9, topic_id="another"), STATE: LogBounds(start=0, end=3)}
+    assert on_list(CutView(CAPTURED, anew), LOG)["V1"] == LookedAt(3, 1), (
+        "of a topic that is another one nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        ((None,), ""),
+        ((-1,), ""),
+        ((0, 0, 0), "no record"),
+        ((0, 0, 2), "no record, 2 channels"),
+        ((1, 1, 1), "1 record of 1 partition, 1 channel"),
+        ((1_234, 2), "1,234 records of 2 partitions"),
+        ((5,), "5 records"),
+    ],
+)
+def test_what_was_looked_at_is_told_plainly(seen: tuple[int | None, ...], said: str) -> None:
+    assert in_words(*seen) == said

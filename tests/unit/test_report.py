@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from snapkafka.assembly.report import report
+from snapkafka.checks.looked_at import NOTHING_SEEN
 
 
 def test_why_nobody_can_prove_it_is_said_before_the_checks() -> None:
@@ -27,3 +28,27 @@ def test_who_leaves_it_open_is_said_before_the_checks() -> None:
     first, second, *_ = report(told)
     assert first == "daily (epoch 7): VERIFIED_OPEN"
     assert second.startswith("  open:     group bank reads bills without snapkafka")
+
+
+def check(name: str, records: int | None, **more: int) -> dict[str, object]:
+    return {"name": name, "run": True, "status": "passed", "noted": 0, "records": records, **more}
+
+
+def test_what_each_check_looked_at_is_said_and_nothing_plainly() -> None:
+    told = {
+        "id": "daily", "epoch": 7, "verdict": "VERIFIED", "contaminated": "", "restorable": None,
+        "manifest": "daily.json", "open": [], "unread": [{"app": "payments", "topic": "to-pay"}],
+    }  # fmt: skip
+    checks = [check("V1", 1_200, partitions=3), check("V4", 0, channels=2), check("V6 money", None)]
+    _, unread, line, *rest = report(told | {"checks": checks})
+    assert unread == "  unread:   payments reads to-pay, but no worker has it: create it and restart payments"
+    assert line == (
+        "  checks:   V1 passed (1,200 records of 3 partitions), V4 passed (no record, 2 channels), V6 money passed;"
+        " not run: "
+    )
+    assert NOTHING_SEEN not in "".join(rest)
+    _, _, line, note, *_ = report(
+        told | {"checks": [check("V1", 0), check("V2", 0), check("V6 money", None)]}
+    )
+    assert "V1 passed (no record)" in line
+    assert note.strip() == NOTHING_SEEN
