@@ -1,0 +1,66 @@
+"""`Hello.missing`: of what a worker subscribes to and does not exist, what is an input and nobody will create."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import faust
+import pytest
+
+from snapkafka.drivers.faust import seams
+from snapkafka.drivers.faust.seams import hello_of
+from snapkafka.protocol.records import Hello
+
+
+async def hello(
+    monkeypatch: pytest.MonkeyPatch, *, declares: bool = True, exist: tuple[str, ...] = ()
+) -> Hello:
+    """What a worker of app `payments` says that subscribes to all that Faust has it subscribe to."""
+    app = faust.App("payments", broker="kafka://127.0.0.1:1", topic_allow_declare=declares)
+    table = app.Table("paid", default=int)
+    app.topics.add(app.topic("to-pay"))
+    app.topics.add(app.topic("grouped-repartition", internal=True))
+    app.topics.add(app.topic(pattern="shop-.*"))  # Faust subscribes to nothing of it
+    subscribed = [topic for channel in app.topics for topic in channel.topics]
+    subscribed += [table.changelog_topic_name, app.conf.reply_to, app._leader_assignor._leader_topic_name]
+
+    async def described(topics: Any) -> dict[str, Any]:
+        known = SimpleNamespace(partitions=1, topic_id="")
+        return {topic: known for topic in topics if topic in exist}
+
+    async def settings(topic: str) -> Any:
+        return {}, {}
+
+    monkeypatch.setattr(seams, "SEEN_WITHIN_S", 0.01)
+    driver = SimpleNamespace(
+        app=app,
+        admin=SimpleNamespace(describe_topics=described, topic_settings=settings),
+        config=SimpleNamespace(mode="on"),
+        recorder=SimpleNamespace(agent=None),
+    )
+    return await hello_of(cast(Any, driver), subscribed)
+
+
+async def test_only_an_input_that_nobody_creates_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a changelog, a reply topic, nor what Faust declares for a `group_by`; a pattern subscribes to nothing."""
+    assert (await hello(monkeypatch)).missing == ("to-pay",)
+    found = await hello(monkeypatch, exist=("to-pay",))
+    assert (found.missing, [source.topic for source in found.inputs]) == ((), ["to-pay"])
+
+
+async def test_where_faust_may_not_create_topics_its_own_are_missing_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (await hello(monkeypatch, declares=False)).missing == ("grouped-repartition", "to-pay")
+
+
+def test_each_missing_input_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    driver = SimpleNamespace(about=dict)
+    with caplog.at_level(logging.WARNING, logger="snapkafka"):
+        seams._report_missing(cast(Any, driver), Hello(n=1, app="payments", missing=("to-pay", "refunds")))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"snapkafka: payments reads {topic}, but no worker has it: create it and restart payments"
+        for topic in ("to-pay", "refunds")
+    ]
