@@ -252,6 +252,16 @@ def test_verified_and_says_by_what(assembled: Assembled) -> None:
         "V5": "passed",
         "V6 few": "passed",
     }
+    seen = {
+        check.name: (check.records, check.partitions, check.channels) for check in assembled.manifest.checks
+    }
+    assert seen.pop("V6 few") == (None, None, None)
+    assert all(None not in counts for counts in seen.values()), seen
+    for name in ("V1", "V3", "V4"):
+        records, partitions, _ = seen[name]
+        assert records
+        assert partitions
+    assert seen["V4"][2]
 
 
 def test_manifest_fits_its_schema_and_its_files(assembled: Assembled) -> None:
