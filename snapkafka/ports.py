@@ -107,6 +107,11 @@ class TopicAdmin(Protocol):
     async def record_times(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """When the first record at or past an offset was written, of each that has one."""
 
+    async def record_headers(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, Sequence[tuple[str, bytes | None]]]:
+        """The headers of the first record at or past an offset, of each that has one."""
+
     async def log_bytes(self, topic: str) -> Mapping[int, int]:
         """How large the log of each partition is, on one replica."""
 

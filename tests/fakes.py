@@ -125,6 +125,7 @@ class FakeAdmin:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     times: dict[TopicPartition, int] = field(default_factory=dict)  # of every record of a partition
+    headers: dict[TopicPartition, list[tuple[str, bytes | None]]] = field(default_factory=dict)
     known_groups: list[FakeGroup] = field(default_factory=list)
     commits: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)  # by group
     topics: dict[str, FakeTopic] = field(default_factory=dict)
@@ -161,6 +162,12 @@ class FakeAdmin:
     async def access(self, topic: str) -> FakeAccess:
         await self._answer()
         return self.may
+
+    async def record_headers(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, list[tuple[str, bytes | None]]]:
+        await self._answer()
+        return {tp: self.headers[tp] for tp in positions if tp in self.headers}
 
     async def log_bytes(self, topic: str) -> dict[int, int]:
         await self._answer()

@@ -29,7 +29,7 @@ from .metadata import (
     may_describe_cluster,
 )
 from .settings import AlterTopicRequest, LogDirsRequest, log_sizes
-from .times import record_times
+from .times import record_headers, record_times
 
 __all__ = ["KafkaTopicAdmin"]
 
@@ -224,6 +224,12 @@ class KafkaTopicAdmin:
     async def record_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """When the first record at or past an offset was written, of each partition that has one; ms since 1970."""
         return await record_times(self.connection, positions)
+
+    async def record_headers(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, tuple[tuple[str, bytes | None], ...]]:
+        """The headers of the first record at or past an offset, of each partition that has one."""
+        return await record_headers(self.connection, positions)
 
     async def _partitions_of(self, topic: str) -> int:
         found = (await self.describe_topics([topic])).get(topic)

@@ -1,4 +1,4 @@
-"""When a record was written: a look at one record of each partition."""
+"""A look at one record of each partition: when it was written, and its headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .connection import Connection, translated
 
-__all__ = ["record_times"]
+__all__ = ["record_headers", "record_times"]
 
 #: A record is wanted of each partition, and not what comes behind it; a larger one is sent all the same.
 FETCH_BYTES_MAX: Final = 4_096
@@ -30,14 +30,33 @@ async def record_times(
     Args:
         positions: where to look; offsets within the log.
     """
-    found: dict[TopicPartition, int] = {}
+    found = await _first_records(connection, positions, "read the age of")
+    return {tp: int(record.timestamp) for tp, record in found.items()}
+
+
+async def record_headers(
+    connection: Connection, positions: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, tuple[tuple[str, bytes | None], ...]]:
+    """The headers of the first record at or past an offset; partitions without one are left out.
+
+    Args:
+        positions: where to look; offsets within the log.
+    """
+    found = await _first_records(connection, positions, "read headers of")
+    return {tp: tuple(record.headers) for tp, record in found.items()}
+
+
+async def _first_records(
+    connection: Connection, positions: Mapping[TopicPartition, int], what: str
+) -> dict[TopicPartition, Any]:
+    found: dict[TopicPartition, Any] = {}
     if not positions:
         return found
     consumer: Any = AIOKafkaConsumer(
         group_id=None, max_partition_fetch_bytes=FETCH_BYTES_MAX, **connection.client_settings()
     )
     topics = ", ".join(sorted({tp.topic for tp in positions}))
-    with translated(connection, f"read the age of {topics}"):
+    with translated(connection, f"{what} {topics}"):
         try:
             await consumer.start()
             open_ones = {KafkaPartition(*tp) for tp in positions}
@@ -48,7 +67,7 @@ async def record_times(
             deadline = asyncio.get_running_loop().time() + WITHIN_S
             while open_ones and asyncio.get_running_loop().time() < deadline:
                 for tp, records in (await consumer.getmany(timeout_ms=POLL_MS)).items():
-                    found.setdefault(TopicPartition(tp.topic, tp.partition), records[0].timestamp)
+                    found.setdefault(TopicPartition(tp.topic, tp.partition), records[0])
                     consumer.pause(tp)
                     open_ones.discard(tp)
                 # Where only markers of transactions are left, nothing comes, and the position is moved all the same.

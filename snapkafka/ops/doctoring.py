@@ -16,6 +16,8 @@ from snapkafka.kafka.reading import Opened, latest_of_apps, opened, outputs_of
 from snapkafka.kafka.triggering import OWN_GROUPS, knows_markers, unlike_counts
 from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol.completion import LedgerState, ProcessView
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.headers import HEADER, looks_like_ours
 
 from .keeping import judged, roles
 
@@ -25,6 +27,8 @@ __all__ = ["ASSEMBLY_WITHIN_MS", "Checkup", "doctor"]
 ASSEMBLY_WITHIN_MS: Final = 3_600_000
 #: A worker reads some 7,000 records of the ledger a second, beside its own work.
 LONG_LEDGER: Final = 100_000
+#: One record is read of each of so many partitions at most.
+LOOKED_INTO_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,7 @@ async def doctor(
         found += await _about_unread(work)
         found += await _about_ledger(work)
         found += await _about_topics(work, views, assembly_within_ms)
+        found += await _about_headers(work, views)
         found += await _about_groups(work, {s.topic for view in views for s in view.hello.inputs})
     living = Counter(view.hello.app for view in state.living())
     return Checkup(
@@ -93,7 +98,7 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
         yield Advice(code="paused", weight=Weight.PROBLEM, what="snapshots are paused", do="snapkafka resume")
     running = {view.hello.app for view in living}
     for view in views if living else ():
-        if view.hello.app not in running:
+        if view.hello.app not in running and (view.hello.inputs or view.hello.tables):
             yield Advice(
                 code="stopped",
                 weight=Weight.NOTE,
@@ -253,6 +258,38 @@ async def _about_topics(work: Opened, views: list[ProcessView], within_ms: int) 
         wrong = judged(role, holding, within_ms)
         found += [finding.advice(role.topic, own, work.bootstrap) for finding in wrong]
     return found
+
+
+async def _about_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
+    """Do the latest records of the inputs bear a header of our name that is somebody else's?"""
+    tps = [
+        TopicPartition(source.topic, partition)
+        for view in views
+        for source in view.hello.inputs
+        for partition in range(source.partitions)
+    ][:LOOKED_INTO_MAX]
+    try:
+        ends = await work.admin.log_ends(tps)
+        starts = await work.admin.log_starts(tps)
+        headers = await work.admin.record_headers(
+            {tp: end - 1 for tp, end in ends.items() if end > starts.get(tp, 0)}
+        )
+    except SnapkafkaError as error:
+        return [_unseen("headers-unseen", error)]
+    found: dict[str, TopicPartition] = {}
+    for tp, pairs in sorted(headers.items()):
+        if any(name == HEADER and not looks_like_ours(value) for name, value in pairs):
+            found.setdefault(tp.topic, tp)
+    return [
+        Advice(
+            code="own-header",
+            weight=Weight.WARNING,
+            what=f"the latest record of {tp} has a header {HEADER} that is none of snapkafka's; it is taken off where"
+            " an agent reads the record, and overwritten where it is sent on",
+            do=f"rename the header {HEADER} in whatever writes to {topic}",
+        )
+        for topic, tp in found.items()
+    ]
 
 
 def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:

@@ -79,9 +79,11 @@ class LedgerView:
         return snapshot.expected - snapshot.claims.keys()
 
     def stopped_apps(self, epoch: int) -> list[str]:
-        """Apps in the scope of the open snapshot of `epoch` of which no process lives (R10)."""
+        """Apps in the scope of the open snapshot of `epoch` of which no process lives, and that have read or kept
+        anything (R10): a client that has left has not."""
+        stopped = [self.processes[process].hello for process in self.last_of_stopped()]
         return sorted(
-            {self.app_of(process) for process in self.last_of_stopped()} & self.open[epoch].apps.keys()
+            {hello.app for hello in stopped if hello.inputs or hello.tables} & self.open[epoch].apps.keys()
         )
 
     def youngest(self, app: str) -> ProcessView:

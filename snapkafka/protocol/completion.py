@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from . import owners
+from . import bare, owners
 from .asking import LedgerView
 from .owners import Input
 from .records import (
+    CONTAMINATING,
     NOBODY,
-    OUT_OF_ORDER,
     Abort,
     Assigned,
     Bye,
@@ -118,7 +118,7 @@ class LedgerState(LedgerView):
                 snapshot = self.snapshots.get(record.epoch)
                 if snapshot is not None and snapshot.open:
                     self._fail(offset, snapshot, failure)
-                elif snapshot is not None and snapshot.failure is None and record.code == OUT_OF_ORDER:
+                elif snapshot is not None and snapshot.failure is None and record.code in CONTAMINATING:
                     snapshot.contaminated = record.reason
             case Dead():
                 self._leave(offset, record.dead, dead=True)
@@ -258,17 +258,15 @@ class LedgerState(LedgerView):
         if not record.supplement:
             view.epoch = max(view.epoch, record.epoch)
             owners.reads_red(self.owners, record, app, inputs)
-        moved = {
-            tp for tp in inputs if (app, tp) in self.owners and self.owners[app, tp].offset > record.assigned
-        }
+        moved = owners.moved(self.owners, record, app, inputs)
         if moved and record.supplement:
             return  # R9: void. Who has the input now cuts it itself, or it was too late
         passed = {} if record.supplement else owners.came_and_went(self.owners, record, app)
         served = [s for e, s in self.open.items() if record.previous < e <= record.epoch]
         for snapshot in [s for s in served if app in s.apps]:
-            lost = moved | {
-                tp for tp, since in passed.items() if snapshot.claims.get((app, tp), since) >= since
-            }
+            lost = {
+                tp for tp in moved if not owners.gone(self.owners[app, tp], record, before=snapshot.epoch)
+            } | {tp for tp, since in passed.items() if snapshot.claims.get((app, tp), since) >= since}
             if lost:
                 # R9: inputs moved away (or even came back, or came and went) before the report landed; it is void.
                 reason = f"input {min(lost)} moved while {view.name} was reporting its cut"
@@ -279,7 +277,8 @@ class LedgerState(LedgerView):
                     snapshot.supplements[offset] = record
                 else:
                     snapshot.reports[record.process] = (offset, record)
-                self._claim(offset, snapshot, app, record, (*inputs, *record.changelogs))
+                tps = {*inputs, *record.changelogs}
+                self._claim(offset, snapshot, app, record, tps - owners.moved(self.owners, record, app, tps))
                 self._complete(offset, snapshot)
 
     def _claim(
@@ -304,7 +303,7 @@ class LedgerState(LedgerView):
                 continue
             for sent in record.sent:
                 for app, topics in snapshot.apps.items():
-                    if sent.topic in topics and sent.white_end:
+                    if sent.topic in topics and (sent.white_end or sent.bare_end):
                         # a partition that nobody had named: white lies in it, so somebody has to cut it
                         snapshot.expected.add((app, TopicPartition(sent.topic, sent.partition)))
             self._complete(offset, snapshot)
@@ -364,7 +363,11 @@ class LedgerState(LedgerView):
     def _complete(self, offset: int, snapshot: SnapshotView) -> None:
         if not snapshot.open or not snapshot.required <= snapshot.closed.keys():
             return
-        if snapshot.expected <= snapshot.counted():
+        if not snapshot.expected <= snapshot.counted():
+            return
+        if (failure := bare.in_flight(snapshot, self.processes)) is not None:
+            self._fail(offset, snapshot, failure)
+        else:
             snapshot.captured_at = offset
             self._decided(snapshot)
 

@@ -127,7 +127,8 @@ class SentEnd:
 
     `white_end`: one past its last white record there. `last_seq`: the `seq` of that record (-1: none).
     `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers). `failed`: the latest
-    seqs that were given out and never acknowledged, for their sends failed.
+    seqs that were given out and never acknowledged, for their sends failed. `bare_end`: one past the last record that
+    it sent there without a header, for a limit had no room for that (R15); 0: none.
     """
 
     topic: str
@@ -136,6 +137,7 @@ class SentEnd:
     last_seq: int
     marker: int = -1
     failed: tuple[int, ...] = ()
+    bare_end: int = 0
 
 
 @value

@@ -6,12 +6,24 @@ process, where it started (R10), or never: for everybody who gets it later it is
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from .exact import exact
 from .records import NOBODY, CutReport, TopicPartition
 
-__all__ = ["Input", "Owner", "Reader", "before", "came_and_went", "earlier", "next_owner", "reads_red"]
+__all__ = [
+    "Input",
+    "Owner",
+    "Reader",
+    "before",
+    "came_and_went",
+    "earlier",
+    "gone",
+    "moved",
+    "next_owner",
+    "reads_red",
+]
 
 #: An input, or a table partition: the app that has it, and where.
 Input = tuple[str, TopicPartition]
@@ -86,6 +98,22 @@ def came_and_went(owners: dict[Input, Owner], report: CutReport, app: str) -> di
         for reader in owner.earlier
         if (owner_app, reader.process) == (app, report.process) and reader.offset > report.assigned
     }
+
+
+def moved(
+    owners: Mapping[Input, Owner], report: CutReport, app: str, tps: Iterable[TopicPartition]
+) -> set[TopicPartition]:
+    """Those of a report that were given to somebody since the `Assigned` that it was made under."""
+    return {tp for tp in tps if (app, tp) in owners and owners[app, tp].offset > report.assigned}
+
+
+def gone(owner: Owner, report: CutReport, *, before: int) -> bool:
+    """R11: had somebody else been given what the author of a report takes for its own, before the trigger of epoch
+    `before`? Then it is not its own to cut, and no snapshot waits for that."""
+    return any(
+        reader.process not in {report.process, NOBODY} and report.assigned < reader.offset < before
+        for reader in (*owner.earlier, Reader(owner.process, owner.offset))
+    )
 
 
 def before(owner: Owner | None, process: int) -> int:

@@ -31,8 +31,10 @@ from .fields import (
 from .value import value
 
 __all__ = [
+    "CONTAMINATING",
     "NOBODY",
     "OUT_OF_ORDER",
+    "SENT_BARE",
     "Abort",
     "Assigned",
     "Bye",
@@ -67,6 +69,10 @@ __all__ = [
 
 #: The code of an `Abort`: an event was started that a cut had noted as started (R3).
 OUT_OF_ORDER: Final = "out-of-order"
+#: The code of an `Abort`: a record left without our header, because a limit had no room for it (R15).
+SENT_BARE: Final = "sent-bare"
+#: What these report may have happened before the capture, though it stands behind it in the ledger.
+CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE})
 
 
 @value
@@ -180,7 +186,7 @@ class Closed:
 class Abort:
     """The snapshot of `epoch` failed: a stable code, a sentence, and who held it up (process, agent, partition).
 
-    One that is captured stays so; where the code is `OUT_OF_ORDER`, nobody can prove it any more.
+    One that is captured stays so; where the code is one of `CONTAMINATING`, nobody can prove it any more.
     """
 
     process: int = NOBODY

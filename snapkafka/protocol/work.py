@@ -16,7 +16,7 @@ from .colours import Cause, Colours, Effect, Torn
 from .completion import LedgerState
 from .cut import Positions
 from .lives import EarlierLives
-from .records import OUT_OF_ORDER, TopicPartition
+from .records import OUT_OF_ORDER, SENT_BARE, TopicPartition
 
 __all__ = ["Work"]
 
@@ -116,41 +116,23 @@ class Work(ABC):
         """A running event reads all of a table (iterates, counts); to be called only while `colours.tearing` (R6)."""
         return self._torn(self.colours.touch_whole(event, table))
 
-    def value_held(self, event: Cause, table: str, key: object, *, unrecorded: bool) -> Sequence[Action]:
-        """A running event has looked up a value that can change in place, at any time (R6).
-
-        It stands for `table_touched`, too. `unrecorded`: a change of it leaves no record until it is set again (a list
-        in memory); False where each change does (a table of sets).
-        """
-        return self._torn(self.colours.hold(event, table, key, unrecorded=unrecorded))
-
-    def table_iterated(self, event: Cause, table: str) -> Sequence[Action]:
-        """A running event has an iterator over a table, at any time; until `iterated`, or its end (R6).
-
-        It stands for `table_read`, too.
-        """
-        return self._torn(self.colours.iterate(event, table))
-
-    def iterated(self, event: Cause, table: str) -> None:
-        """One of its iterators is at its end, or dropped."""
-        self.colours.stop(event, table)
-
-    def key_received(self, table: str, key: object, epoch: int) -> Sequence[Action]:
+    def key_received(self, table: str, key: object, epoch: int) -> None:
         """A key changes by what another process wrote (a global table), in its colour; the record itself was met."""
-        return self._torn(self.colours.received(table, key, epoch))
+        self.colours.received(table, key, epoch)
 
     def reply_taken(self, event: Cause, epoch: int) -> Sequence[Action]:
         """A running event takes in a reply of this colour; the record itself was met (R6)."""
         return self._torn(self.colours.tear(event, epoch))
 
-    def _torn(self, torn: list[Torn]) -> Sequence[Action]:
-        """R6: these events go on in red, and each with all of its batch."""
-        if not torn:
+    def _torn(self, torn: Torn | None) -> Sequence[Action]:
+        """R6: the event goes on in red, and all of its batch with it."""
+        if torn is None:
             return _NOTHING
-        for found in torn:  # it grows
-            self.open.torn(found)
-            for other in self._batches.get(found.event, ()):
-                torn += self.colours.tear(other, found.by, found.table)
+        self.open.torn(torn)
+        for other in self._batches.get(torn.event, ()):
+            also = self.colours.tear(other, torn.by, torn.table)
+            if also is not None:
+                self.open.torn(also)
         return self._advance()
 
     # -- sends ------------------------------------------------------------------------------------------------
@@ -236,6 +218,36 @@ class Work(ABC):
             *self._abort_open(
                 effect.epoch, self.colours.epoch, "send-failed", f"a white send {why}", culprit
             ),
+            *self._advance(),
+        ]
+
+    # -- records without a header (R15) -----------------------------------------------------------------------
+
+    def left_bare(self, tp: TopicPartition) -> Sequence[Action]:
+        """A record leaves without a header. Whoever reads it takes it for external, whatever its colour: no snapshot
+        that may still be cut somewhere can vouch for it."""
+        what = f"a record to {tp} left without our header, which would have made it larger than a limit"
+        return self._abort_open(0, self.ledger.highest_epoch, SENT_BARE, what, str(tp))
+
+    def seqs_unused(self, tp: TopicPartition, first: int, last: int) -> None:
+        """The records that were to have these seqs leave without them."""
+        self.colours.unused(tp, first, last)
+
+    def bare_settled(self, effect: Effect, tp: TopicPartition, end: int, count: int = 1) -> Sequence[Action]:
+        """So many records without a header are acknowledged, all below `end`."""
+        self.colours.bare(effect, tp, end, count)
+        return self._advance() if self.open.cuts else _NOTHING
+
+    def bare_failed(
+        self, effect: Effect, tp: TopicPartition, reason: str, count: int = 1
+    ) -> Sequence[Action]:
+        """R7: so many records without a header failed, as they would have without us."""
+        self.colours.bare(effect, tp, 0, count)
+        if not self.open.cuts:
+            return _NOTHING
+        what = f"a white send to {tp} failed: {reason}"
+        return [
+            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
             *self._advance(),
         ]
 

@@ -342,7 +342,8 @@ class WorkerProtocol(Work):
         busy = self.colours.busy
         self.earlier.add(self.colours)
         self._batches.clear()
-        self.colours = Colours(self.ledger.highest_epoch)
+        earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
+        self.colours.keep_bare(earlier)
         return [SayHello(void=void, was=void if busy and not recreated else NOBODY)]
 
     def _other_ledger(self, start: int = 0) -> None:

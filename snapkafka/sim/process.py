@@ -301,8 +301,7 @@ class Process(Runner):
             return
         self.world.meets(self, record, "global")
         if record.process != self.machine.process:
-            key, epoch = record.key, record.epoch
-            self.torn(lambda: self.act(self.machine.key_received("g", key, epoch)))
+            self.machine.key_received("g", record.key, record.epoch)
             self.world.history.recovered(self.shared, record.key, record.value, record.step)
 
     def _reply(self, _: object) -> None:

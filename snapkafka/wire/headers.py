@@ -33,6 +33,7 @@ __all__ = [
     "Stamp",
     "find",
     "ledger_id",
+    "looks_like_ours",
     "marker",
     "marker_key",
     "read",
@@ -225,6 +226,21 @@ def read(header: bytes, ledger: int, check: int) -> Stamp | None:
             return None
         return _stamp_of((epoch, process, high << 32 | low, True, previous, None))
     return None
+
+
+def looks_like_ours(header: object) -> bool:
+    """Has it the shape of a header of ours, of whatever ledger and partition? Else it is one of an app's own."""
+    return (
+        isinstance(header, bytes | bytearray)
+        and bool(header)
+        and (len(header), header[0])
+        in {
+            (PLAIN_BYTES, _PLAIN_KIND),
+            (CAUSED_BYTES, _CAUSED_KIND),
+            (CAUSED_SHORT_BYTES, _CAUSED_SHORT_KIND),
+            (MARKER_BYTES, _MARKER_KIND),
+        }
+    )
 
 
 def find(headers: Any) -> bytes | None:

@@ -218,6 +218,25 @@ def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
     assert world.snapshot(epoch).failed_at == reported
 
 
+@pytest.mark.parametrize("zombie_first", [False, True])
+def test_r11_who_lost_its_inputs_before_the_trigger_claims_none_of_them(
+    world: World, *, zombie_first: bool
+) -> None:
+    """R11: inputs whose owner was known by a later generation before the trigger are not claimed by the old one: a
+    worker that crashed, left its group, and hangs in its shutdown."""
+    zombie, other = Process(world, "p", (A,)), Process(world, "q", (B,))
+    zombie.send(B)
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A, generation=2, positions={A: 7}, recovered=5)
+    for n in range(3):
+        epoch = world.trigger(f"s{n}")
+        settle(*((zombie, heir) if zombie_first else (heir, zombie)), other)
+        assert world.snapshot(epoch).failure is None, world.snapshot(epoch).failure
+        captured = world.fold.captured(epoch)
+        assert [(c.position, c.receiver) for c in captured.inputs if c.topic == "a"] == [(7, heir.id)]
+        assert {(c.process, c.end) for c in captured.changelogs if c.app == "p"} == {(heir.id, 5)}
+
+
 @pytest.mark.parametrize("cut_since", [True, False])
 def test_r9_an_input_that_came_and_went_while_a_report_was_on_its_way_fails_the_snapshot(
     world: World, cut_since: bool

@@ -10,7 +10,8 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.ops import doctoring
-from snapkafka.protocol.records import Bye, Hello, InputTopic, Pause, Retire, Table
+from snapkafka.protocol.records import Bye, Hello, InputTopic, Pause, Retire, Table, TopicPartition
+from snapkafka.wire import headers as wire
 from tests.fakes import FakeAccess, FakeCluster, FakeGroup, FakeTopic, Worker
 
 STOCK = Table(name="stock", changelog="shop-stock-changelog", partitions=4, copartitioned=True)
@@ -261,7 +262,7 @@ async def test_what_may_not_be_looked_at_is_said(cluster: FakeCluster) -> None:
     joined(cluster)
     cluster.the_admin.failure = LedgerUnusableError("not allowed", hint="grant DESCRIBE")
     found = await codes(cluster)
-    assert set(found) == {"settings-unseen", "groups-unseen", "ledger-unseen"}
+    assert set(found) == {"settings-unseen", "groups-unseen", "ledger-unseen", "headers-unseen"}
     assert all("grant DESCRIBE" in said for said in found.values())
 
 
@@ -271,3 +272,16 @@ async def test_the_worst_comes_first(cluster: FakeCluster) -> None:
     cluster.the_ledger.put(Pause(n=9, paused=True))
     found = await ops.doctor(cluster, "ns")
     assert [advice.weight.value for advice in found.found] == ["problem", "warning", "note"]
+
+
+async def test_a_header_of_somebody_else_that_has_our_name(cluster: FakeCluster) -> None:
+    """It is overwritten by whoever sends the record on, and no agent sees it."""
+    joined(cluster)
+    tps = [TopicPartition("orders", partition) for partition in range(2)]
+    cluster.the_admin.ends |= dict.fromkeys(tps, 5)
+    cluster.the_admin.headers = {tps[0]: [("_sk", wire.stamp(1, 2, 3, 4, 5)), ("other", b"")]}
+    assert "own-header" not in await codes(cluster)
+    cluster.the_admin.headers[tps[1]] = [("_sk", b"session 7")]
+    assert (
+        "the latest record of orders[1] has a header _sk that is none" in (await codes(cluster))["own-header"]
+    )

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from faust.types.tuples import PendingMessage
 
+from snapkafka.drivers.faust.metrics import Metrics
 from snapkafka.drivers.faust.outgoing import Outgoing
+from snapkafka.drivers.faust.own_headers import OwnHeaders
 from snapkafka.drivers.faust.riding import HEADERS
 from snapkafka.drivers.faust.stamps import Stamps
 from snapkafka.protocol.actions import Action, AppendToLedger, SendMarkers
@@ -50,6 +52,8 @@ class Driver:
     def __init__(self, producer: Any = None) -> None:
         self.machine = WorkerProtocol()
         self.absent = ""
+        self.metrics = Metrics()
+        self.own_headers = OwnHeaders(self)  # type: ignore[arg-type]
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
         self.events = SimpleNamespace(cause=lambda: None)
@@ -90,6 +94,9 @@ class Driver:
     def failing_open(self, what: str, *, for_good: bool = False) -> contextlib.AbstractContextManager[None]:
         """What fails here fails the test."""
         return contextlib.nullcontext()
+
+    def about(self) -> dict[str, Any]:
+        return {}
 
     def runs_here(self) -> bool:
         return True
@@ -346,3 +353,16 @@ async def test_what_an_event_wrote_before_its_process_had_an_id_has_the_colour_o
     await driver.settle()
     assert [(stamp.marker, stamp.epoch) for stamp in driver.producer.log] == [(False, born), (True, epoch)]
     assert driver.closed() == [epoch]
+
+
+async def test_a_header_of_the_apps_own_that_has_our_name_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is overwritten. A copy of ours, as `Event.forward` makes it, is none."""
+    driver = Driver()
+    copy = wire.stamp(7, 1, 2, 3, 4)
+    await driver.outgoing.send("t", b"k", b"v", 0, None, [(wire.HEADER, copy)])
+    assert "a header _sk that is none of ours" not in caplog.text
+    for _ in range(2):
+        await driver.outgoing.send("t", b"k", b"v", 0, None, {wire.HEADER: b"mine"})
+    assert caplog.text.count("this app sends a header _sk that is none of ours") == 1

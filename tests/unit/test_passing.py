@@ -117,6 +117,37 @@ async def test_the_log_of_faust_is_the_same(way: Buffered, caplog: pytest.LogCap
     assert len(passed) == 1
 
 
+async def test_a_partitioner_is_asked_once_for_each_record(way: Buffered) -> None:
+    """Also where the batch is full and the record waits: one that takes turns would skip a partition."""
+    asked: list[bytes] = []
+
+    def in_turns(key: bytes, partitions: list[int], available: list[int]) -> int:
+        asked.append(key)
+        return partitions[(len(asked) - 1) % len(partitions)]
+
+    way.producer._producer._partitioner = in_turns
+    fill = 0
+    while way.buffer.size < 3:
+        way.soon(b"%d" % fill + b"." * 3_000, partition=None)
+        fill += 1
+    assert len(asked) <= fill
+    leaving = asyncio.ensure_future(way.emptying())
+    for _ in range(10):
+        way.log.take()
+        await settle()
+    await leaving
+    way.log.take()
+    assert len(asked) == fill
+    placed = {
+        int(record.value.partition(b".")[0]): tp.partition
+        for tp, records in way.log.records.items()
+        for record in records
+    }
+    turns = len(set(placed.values()))
+    assert placed == {n: n % turns for n in range(fill)}
+    assert turns > 1
+
+
 async def test_nothing_passes_what_waits_in_the_buffer(way: Buffered) -> None:
     """Also while it is on its way out of there: the latest write of a key must be the last in its changelog."""
     fill = 0

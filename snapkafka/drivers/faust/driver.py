@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
@@ -55,8 +54,8 @@ from snapkafka.protocol.records import (
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .events import Events
-from .looks import Looks
 from .metrics import Metrics
+from .own_headers import OwnHeaders
 from .patience import LEDGER_WAIT_S
 from .replies import Replies
 from .scribe import Scribe
@@ -95,6 +94,7 @@ class FaustDriver:
         self.app = app
         self.config = config
         self.metrics = Metrics()
+        self.own_headers = OwnHeaders(self)
         self.outgoing: Outgoing
         self.recorder: Recorder
         self.resuming: Resuming | None = None  # until there is a consumer
@@ -102,7 +102,6 @@ class FaustDriver:
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
         self.loop: Any = None  # until the app starts
-        self.thread: int | None = None  # the one that the loop runs in
         self.waiting = Waiting(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
@@ -115,7 +114,6 @@ class FaustDriver:
         self.events = Events(self)
         self.replies = Replies(self)
         self.tables = Tables(self)
-        self.looks = Looks(self)
         self.sensors = Sensors(self)
 
     # -- feed, take actions, do them --------------------------------------------------------------------------
@@ -256,7 +254,7 @@ class FaustDriver:
 
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
         """Called when the app starts, before anything is sent. Returns at once."""
-        self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
+        self.loop = asyncio.get_running_loop()
         self.started = True
         self.ledger, self.admin = ledger, admin
         self.scribe.start()

@@ -57,6 +57,7 @@ class Incoming:
                 stamp = wire.read(raw, driver.stamps.ledger_id, check)
                 if stamp is None:
                     driver.metrics.foreign_headers += 1
+                    driver.own_headers.met(raw, f"records of {tp.topic} have")
                 elif stamp.marker:
                     return self._take_marker(message, place, stamp)
                 elif stamp.epoch > machine.colours.epoch:

@@ -51,6 +51,7 @@ class Metrics:
 
     cuts: int = 0
     markers: int = 0
+    bare: int = 0  # records that left without a header
     foreign_headers: int = 0
     disbelieved: int = 0
     ledger_garbage: int = 0
@@ -113,6 +114,9 @@ def _families(metrics: Metrics, participating: bool, ledger_lag: int | None) -> 
     yield outcomes
     yield ignored
     yield CounterMetricFamily("snapkafka_cuts", "Times that this worker turned red", value=metrics.cuts)
+    yield CounterMetricFamily(
+        "snapkafka_bare", "Records that left without our header, as a limit had no room", value=metrics.bare
+    )
     yield CounterMetricFamily("snapkafka_markers", "Markers that this worker met", value=metrics.markers)
     for name, what, histogram in (
         ("cut", "How long the cut took in this worker", metrics.cut_s),

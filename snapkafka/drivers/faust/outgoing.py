@@ -26,10 +26,12 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 from .attached import Attached
+from .bare import BareRecords, is_too_large
 from .batches import Batches
 from .markers import Markers
 from .passing import Passing
-from .riding import alight, ride, taken_off
+from .riding import alight, keep_partition, ride, taken_off
+from .settling import Settling
 from .transactions import Transactions, in_transactions
 from .ways import Run, Way
 
@@ -61,6 +63,8 @@ class Outgoing:
         self._producer = producer
         self._send: Send = producer.send
         self._batches = Batches(producer)
+        self.bare = BareRecords(driver, producer)
+        self._settling = Settling(driver, self.bare)
         self._passing = Passing(driver, producer, self._batches.put)
         self._put = self._passing.put
         self._ways: dict[tuple[str, int], Way] = {}
@@ -120,18 +124,23 @@ class Outgoing:
             partition = message.partition
             if partition is None and (partition := self._batches.partition(topic, key)) is None:
                 return False
-            others = taken_off(message.headers)[1] if message.headers else ()
+            others = taken_off(message.headers, self._met)[1] if message.headers else ()
         except Exception:  # the app's partitioner, say: Faust will say so
             return False
         way = self._ways.get((topic, partition)) or self._way(TopicPartition(topic, partition))
         future = self._append_at_once(way, None, others, key, message.value, message.timestamp)
         if future is None:
+            if message.partition is None:
+                keep_partition(fut, partition)
             return False
         try:
             self._passing.passed(fut, topic, future)
         except Exception as error:
             self._driver.stand_down("to tell of a record that is sent", error)
         return True
+
+    def _met(self, header: object) -> None:
+        self._driver.own_headers.met(header, "this app sends")
 
     def _enter(self, fut: Any) -> None:
         """The effect rides along until the message gets to `send`: also where this process has no id yet, or none any
@@ -169,7 +178,7 @@ class Outgoing:
         machine = self._machine
         if transactional_id is not None and _by_thread.get():
             transactional_id = None
-        effect, others = taken_off(headers) if headers else (None, ())
+        effect, others = taken_off(headers, self._met) if headers else (None, ())
         if machine.process is None and not await self._driver.waiting.for_identity():
             if effect is not None:  # it entered when there was a process: nobody waits for it any more
                 self._withdraw(effect)
@@ -222,6 +231,8 @@ class Outgoing:
             cause = self._driver.events.cause() if entered is None else None
             if way.waiting or way.due or machine.classic or self.transactions or machine.process is None:
                 return None
+            if self.bare.refused and self.bare.expected(tp.topic, key, value, others):
+                return None
             if entered is None:
                 effect, seq = machine.send_at_once(cause, tp)
             elif entered.sent is machine.colours.sent:
@@ -262,21 +273,7 @@ class Outgoing:
     def _begin(self, way: Way, batch: Any) -> None:
         """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
         way.batch, way.runs = batch, []
-        batch.future.add_done_callback(partial(self._batch_settled, way, batch, way.runs))
-
-    def _batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
-        if way.batch is batch:
-            way.batch, way.runs = None, []
-        offset, failure = _outcome(future)
-        for run in runs:
-            last = run.count - 1
-            if failure is not None:
-                actions = self._machine.send_failed(run.effect, way.tp, run.first + last, failure, run.count)
-            else:
-                at = offset + run.place + last
-                actions = self._machine.send_acked(run.effect, way.tp, run.first + last, at, run.count)
-            if actions:
-                self._driver.do(actions)
+        batch.future.add_done_callback(partial(self._settling.batch_settled, way, batch, way.runs))
 
     # -- the long way -----------------------------------------------------------------------------------------
 
@@ -313,20 +310,32 @@ class Outgoing:
                     if effect.sent is not machine.colours.sent:  # it entered in an earlier life
                         self._withdraw(effect)
                         effect = machine.send_entered_again(effect)
-                    seq = machine.send_stamped(effect, tp)
-                    headers.append((wire.HEADER, self._stamps.of(way.check, effect, seq)))
+                    if not self.bare.expected(tp.topic, record[1], record[2], others):
+                        seq = machine.send_stamped(effect, tp)
+                        headers.append((wire.HEADER, self._stamps.of(way.check, effect, seq)))
                 except Exception as error:
                     self._driver.stand_down("to stamp a record", error)
                     return await self._send(
                         *record, headers=others or None, transactional_id=transactional_id
                     )
-                future = await self._send(*record, headers=headers, transactional_id=transactional_id)
+                try:
+                    future = await self._send(*record, headers=headers, transactional_id=transactional_id)
+                except Exception as error:
+                    if seq is None or not is_too_large(error):
+                        raise
+                    machine.send_unstamped(effect, tp, seq)
+                    seq = None
+                    future = await self._send(
+                        *record, headers=others or None, transactional_id=transactional_id
+                    )
+                if seq is None:
+                    self.bare.left(tp, future)
                 if transactional_id is not None and self.transactions is not None:
-                    settle = partial(self._settled, effect, tp, seq)
+                    settle = partial(self._settling.settled_in_transaction, future, effect, tp, seq)
                     self.transactions.sent(transactional_id, future, settle)
                 else:
                     if not way.pending:
-                        future.add_done_callback(partial(self._acked, way))
+                        future.add_done_callback(partial(self._settling.acked, way))
                     way.pending.append((future, effect, seq))
                 if self.transactions is not None:
                     way.latest = future
@@ -342,29 +351,6 @@ class Outgoing:
         with self._driver.failing_open("to note that a record is sent", for_good=True):
             self._driver.do(machine.send_appended(effect))
         return future
-
-    def _acked(self, way: Way, _: asyncio.Future[Any]) -> None:
-        """What was sent to a partition is acknowledged in its order, mostly many records at once: only the first that
-        is not has a callback."""
-        pending = way.pending
-        try:
-            while pending and pending[0][0].done():
-                future, effect, seq = pending.popleft()
-                self._settled(effect, way.tp, seq, future)
-        finally:
-            if pending:
-                pending[0][0].add_done_callback(partial(self._acked, way))
-
-    def _settled(
-        self, effect: Effect, tp: TopicPartition, seq: int, future: asyncio.Future[Any] | str
-    ) -> None:
-        offset, failure = (-1, future) if isinstance(future, str) else _outcome(future)
-        if failure is not None:
-            actions = self._machine.send_failed(effect, tp, seq, failure)
-        else:
-            actions = self._machine.send_acked(effect, tp, seq, offset)
-        if actions:
-            self._driver.do(actions)
 
     def _way(self, tp: TopicPartition) -> Way:
         return self._ways.setdefault(tp, Way(tp))
@@ -394,15 +380,3 @@ class Outgoing:
                 await self._driver.waiting.changed()
             future = await self._append(way, effect, others, record)
         return await future
-
-
-def _outcome(future: asyncio.Future[Any]) -> tuple[int, str | None]:
-    """The offset of what was sent, or why there is none."""
-    if future.cancelled():
-        return -1, "cancelled"
-    if (error := future.exception()) is not None:
-        return -1, repr(error)
-    told = future.result()
-    if told is None or told.offset < 0:
-        return -1, "the broker told no offset (producer_acks=0?)"
-    return told.offset, None

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 
     from .driver import FaustDriver
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "runs_no_agents"]
 
 NAME = "snapkafka.recorder"
+
+
+def runs_no_agents(app: Any) -> bool:
+    """Was the app started as a client, or to produce only? Then it has no consumer group, and reads no inputs."""
+    return bool(app.client_only or app.producer_only)
 
 
 class Recorder:
@@ -36,8 +41,14 @@ class Recorder:
     def take(self, item: ChannelEnded | CutReport | Closed) -> None:
         """Hand over without waiting, as `Channel.put` does with one reader and room in its queue.
 
-        A full queue, or a recorder that has not started, fails the snapshot and nothing else.
+        A full queue, or a recorder that has not started, fails the snapshot and nothing else. Where Faust runs no
+        agents (client-only, producer-only, a worker that is stopping or has crashed) there is no channel to record,
+        and the process is waited for all the same: what it has to report goes to the ledger directly.
         """
+        if runs_no_agents(self._driver.app) or self._driver.app.should_stop:
+            if isinstance(item, CutReport | Closed):
+                self._driver.append(item)
+            return
         for reader in self._channel._subscribers:
             if not reader.queue.full():
                 reader.queue.put_nowait(item)

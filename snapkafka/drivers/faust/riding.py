@@ -6,6 +6,7 @@ carried along, and is left behind.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -14,10 +15,11 @@ from faust.types.tuples import PendingMessage
 from snapkafka.protocol.colours import Effect
 from snapkafka.wire import headers as wire
 
-__all__ = ["alight", "ride", "taken_off"]
+__all__ = ["alight", "keep_partition", "ride", "taken_off"]
 
 #: Where in a message of Faust's the headers stand; `_replace` takes twice as long.
 HEADERS: Final = PendingMessage._fields.index("headers")
+PARTITION: Final = PendingMessage._fields.index("partition")
 #: Makes a message from all its fields; calling the class costs twice as much.
 _message_of: Final = partial(tuple.__new__, PendingMessage)
 
@@ -35,8 +37,20 @@ def alight(fut: Any) -> Effect | None:
     return effect
 
 
-def taken_off(headers: Any) -> tuple[Effect | None, list[tuple[str, bytes]]]:
-    """The effect that rides along, if any, and the headers without any `_sk` (ours or a stranger's copy)."""
+def keep_partition(fut: Any, partition: int) -> None:
+    """The app's partitioner was asked, and must not be asked again: one that takes turns would skip a partition."""
+    message = fut.message
+    fut.message = _message_of((*message[:PARTITION], partition, *message[PARTITION + 1 :]))
+
+
+def taken_off(
+    headers: Any, met: Callable[[object], None] | None = None
+) -> tuple[Effect | None, list[tuple[str, bytes]]]:
+    """The effect that rides along, if any, and the headers without any `_sk` (ours, a copy, or the app's own).
+
+    Args:
+        met: is told of each `_sk` that is no effect.
+    """
     if type(headers) is list and len(headers) == 1 and type(headers[0][1]) is Effect:  # mostly so, of tables
         return headers[0][1], []
     effect = None
@@ -46,6 +60,8 @@ def taken_off(headers: Any) -> tuple[Effect | None, list[tuple[str, bytes]]]:
             others.append((name, value))
         elif isinstance(value, Effect):
             effect = value
+        elif met is not None:
+            met(value)
     return effect, others
 
 

@@ -16,7 +16,6 @@
 | `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |
 | `app._reply_consumer.add` | who asked, for replies (`replies`) |
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables`) |
-| views, copies and iterators of tables | what is read later than at the first look (`looks`, `views`) |
 | `table.persisted_offset` | what a store holds and is not read again (`tables`) |
 | `consumer.ack` | the end of events that are acknowledged by hand |
 | `app.on_start`, `app.on_stop` | the ledger's life |
@@ -35,7 +34,6 @@ import asyncio
 import logging
 import os
 import socket
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,7 +52,7 @@ from .factories import wrap_factory
 from .incoming import Incoming
 from .looking import codec_name, codecs_of, copartitioned, expires_ms, of_sets, uncaptured
 from .outgoing import Outgoing
-from .recorder import Recorder
+from .recorder import Recorder, runs_no_agents
 from .resuming import Resuming
 from .streams import watch_streams
 from .transactions import in_transactions
@@ -70,6 +68,8 @@ logger = logging.getLogger("snapkafka")
 #: A start waits no longer than this for topics that do not show, and looks so often.
 SEEN_WITHIN_S: Final = 1.0
 LOOK_AGAIN_S: Final = 0.05
+#: A process that runs no agents joins as an app of its own, named after its app.
+OF_CLIENTS: Final = ":client"
 
 
 def sew(driver: FaustDriver) -> None:
@@ -123,7 +123,7 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def start() -> None:
         await on_start()
-        driver.loop, driver.thread = asyncio.get_running_loop(), threading.get_ident()
+        driver.loop = asyncio.get_running_loop()
         if driver.absent:
             return
         with driver.failing_open("to start", for_good=True):
@@ -131,6 +131,8 @@ def _wrap_life(driver: FaustDriver) -> None:
             driver.replies.attach(app._reply_consumer)
             connection = connection_of(app)
             await driver.start(KafkaLedger(connection, driver.config.namespace), KafkaTopicAdmin(connection))
+            if app.producer_only:  # no consumer will subscribe
+                await driver.join(_hello(driver))
 
     async def stop() -> None:
         await on_stop()
@@ -235,26 +237,37 @@ def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     return revoked
 
 
-async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
-    """What this worker reads: its subscription without what is Faust's own (changelogs, leader, reply topics)."""
+def _hello(driver: FaustDriver, **more: Any) -> Hello:
+    """Who this process is. One that runs no agents is an app of its own, with no inputs: a sender that closes at once.
+
+    Under the name of its app it would stand for workers that do not run: their inputs would be nobody's to cut.
+    """
     app = driver.app
-    tables = list(app.tables.values())
-    changelogs = {table.changelog_topic_name for table in tables}
-    inputs = sorted(set(topics) - changelogs - internal_topics(app))
-    described = await _described(driver, [*inputs, *sorted(changelogs)])
     return Hello(
         n=0,
-        app=app.conf.id,
+        app=f"{app.conf.id}{OF_CLIENTS}" if runs_no_agents(app) else app.conf.id,
         host=socket.gethostname(),
         pid=os.getpid(),
         release=__version__,
         mode=driver.config.mode,
+        **more,
+    )
+
+
+async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
+    """What this worker reads: its subscription without what is Faust's own (changelogs, leader, reply topics)."""
+    app = driver.app
+    if runs_no_agents(app):
+        return _hello(driver)  # it reads without a group: from now on, and nothing that it could go back to
+    tables = list(app.tables.values())
+    changelogs = {table.changelog_topic_name for table in tables}
+    inputs = sorted(set(topics) - changelogs - internal_topics(app))
+    described = await _described(driver, [*inputs, *sorted(changelogs)])
+    return _hello(
+        driver,
         inputs=tuple(_input(app, topic, described[topic]) for topic in inputs if topic in described),
         tables=tuple(_table(table, described) for table in tables),
-        uncaptured=(
-            *uncaptured(app, driver.recorder.agent),
-            *map(driver.looks.of_thread, driver.looks.threads),
-        ),
+        uncaptured=tuple(uncaptured(app, driver.recorder.agent)),
         retention=await _retention(driver, sorted(changelogs & described.keys())),
         reset=app.conf.consumer_auto_offset_reset,
         missing=tuple(t for t in inputs if t not in described and not _declared_by_faust(app, t)),

@@ -58,7 +58,7 @@ class Way:
         self.lock = asyncio.Lock()
         self.gate = asyncio.Lock()  # in classic mode
         self.due: list[SendMarkers] = []  # by epoch, the lowest first
-        self.pending: deque[tuple[asyncio.Future[Any], Effect, int]] = deque()  # with their seqs
+        self.pending: deque[tuple[asyncio.Future[Any], Effect, int | None]] = deque()  # with their seqs
         self.latest: asyncio.Future[Any] | None = None  # what was appended last
         self.within: str | None = None  # the transaction of that, which has a producer of its own
 

@@ -1,0 +1,108 @@
+"""What becomes of records that were sent: acknowledged, refused, or in the log without our header."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.protocol.colours import Effect
+from snapkafka.protocol.records import TopicPartition
+
+from .bare import BareRecords
+from .ways import Run, Way
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.actions import Action
+
+    from .driver import FaustDriver
+
+__all__ = ["Settling"]
+
+
+class Settling:
+    """Tells the machine what became of the sends of one app.
+
+    Args:
+        driver: whose machine is told.
+        bare: knows which records have left without our header.
+    """
+
+    def __init__(self, driver: FaustDriver, bare: BareRecords) -> None:
+        self._driver = driver
+        self._machine = driver.machine
+        self._bare = bare
+
+    def batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
+        if way.batch is batch:
+            way.batch, way.runs = None, []
+        offset, failure = _outcome(future)
+        bare = future in self._bare
+        for run in runs:
+            last = run.count - 1
+            if bare:
+                actions = self._bare_settled(
+                    run.effect, way.tp, offset + batch.record_count, failure, run.count
+                )
+            elif failure is not None:
+                actions = self._machine.send_failed(run.effect, way.tp, run.first + last, failure, run.count)
+            else:
+                at = offset + run.place + last
+                actions = self._machine.send_acked(run.effect, way.tp, run.first + last, at, run.count)
+            if actions:
+                self._driver.do(actions)
+
+    def acked(self, way: Way, _: asyncio.Future[Any]) -> None:
+        """What was sent to a partition is acknowledged in its order, mostly many records at once: only the first that
+        is not has a callback."""
+        pending = way.pending
+        try:
+            while pending and pending[0][0].done():
+                future, effect, seq = pending.popleft()
+                self._settled(effect, way.tp, seq, future)
+        finally:
+            if pending:
+                pending[0][0].add_done_callback(partial(self.acked, way))
+
+    def settled_in_transaction(
+        self,
+        sent: asyncio.Future[Any],
+        effect: Effect,
+        tp: TopicPartition,
+        seq: int | None,
+        future: asyncio.Future[Any] | str,
+    ) -> None:
+        self._settled(effect, tp, None if sent in self._bare else seq, future)
+
+    def _settled(
+        self, effect: Effect, tp: TopicPartition, seq: int | None, future: asyncio.Future[Any] | str
+    ) -> None:
+        offset, failure = (-1, future) if isinstance(future, str) else _outcome(future)
+        if seq is None or (not isinstance(future, str) and future in self._bare):
+            actions = self._bare_settled(effect, tp, offset + 1, failure)
+        elif failure is not None:
+            actions = self._machine.send_failed(effect, tp, seq, failure)
+        else:
+            actions = self._machine.send_acked(effect, tp, seq, offset)
+        if actions:
+            self._driver.do(actions)
+
+    def _bare_settled(
+        self, effect: Effect, tp: TopicPartition, end: int, failure: str | None, count: int = 1
+    ) -> Sequence[Action]:
+        if failure is not None:
+            return self._machine.bare_failed(effect, tp, failure, count)
+        return self._machine.bare_settled(effect, tp, end, count)
+
+
+def _outcome(future: asyncio.Future[Any]) -> tuple[int, str | None]:
+    """The offset of what was sent, or why there is none."""
+    if future.cancelled():
+        return -1, "cancelled"
+    if (error := future.exception()) is not None:
+        return -1, repr(error)
+    told = future.result()
+    if told is None or told.offset < 0:
+        return -1, "the broker told no offset (producer_acks=0?)"
+    return told.offset, None

@@ -1,0 +1,46 @@
+"""Records without a header, and the snapshots that they spoil (R15).
+
+Our header must not make a record fail that fits without it, so such a record leaves bare. To everybody else it is
+external: no colour, no seq, no cause. What that means:
+
+* While a snapshot is open, a bare record may be red and be received in white, or be white and on no channel. Its sender
+  aborts every snapshot that is open for it when the record leaves. One that is captured by the time the `Abort` lands
+  may have been cut after the record was received: nobody can prove it any more (`CONTAMINATING`).
+* When none is open, a bare record is white for all that come later. In a changelog it is a part of the state, and its
+  sender's end lies above it. Where it was received, it lies below the position, as any external record does. Where it
+  was not, it belongs to the state of a channel, and the log does not tell: `Closed` says up to where a sender has bare
+  records (`bare_end`), and a snapshot with a position below that fails.
+* It has no seq, so no seq is missing by it.
+
+A bare record of a process that has left meanwhile is external input to every snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .records import NOBODY, SENT_BARE, TopicPartition
+from .snapshots import Failure, ProcessView, SnapshotView
+
+__all__ = ["in_flight"]
+
+
+def in_flight(snapshot: SnapshotView, processes: Mapping[int, ProcessView]) -> Failure | None:
+    """Does a bare record lie where a reader has not got to? To be asked when every input is cut and every sender has
+    closed."""
+    ends = {
+        TopicPartition(sent.topic, sent.partition): (sent.bare_end, process)
+        for process, (_, closed) in snapshot.closed.items()
+        for sent in closed.sent
+        if sent.bare_end
+    }
+    for part in snapshot.parts() if ends else ():
+        app = part.report.app or processes[part.process].hello.app
+        for position in part.report.positions:
+            tp = TopicPartition(position.topic, position.partition)
+            end, process = ends.get(tp, (0, NOBODY))
+            if position.offset < end and snapshot.claims.get((app, tp)) == part.at:
+                name = processes[process].name
+                what = f"a record that {name} had sent to {tp} without our header was in flight to {app}"
+                return Failure(code=SENT_BARE, reason=what, culprit=str(tp))
+    return None

@@ -1,0 +1,70 @@
+"""An app whose worker answers, and programs that only ask it or only produce: `python -m ... client|producer`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import faust
+
+import snapkafka
+
+ID = os.environ["FEATURES_ID"]
+CRASHES = "FEATURES_CRASHES" in os.environ
+
+app = faust.App(
+    ID,
+    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
+    store="memory://",
+    topic_partitions=2,
+    topic_disable_leader=True,
+    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
+    reply_create_topic=True,
+)
+snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+
+asked = app.topic(f"{ID}-asked", key_type=str, value_type=int)
+
+
+@app.agent(asked, name="square")
+async def square(stream: Any) -> Any:
+    async for number in stream:
+        if number < 0:  # takes no end, whatever becomes of the worker
+            await app.crash(RuntimeError("crashed by a test")) if CRASHES else None
+        yield number * number
+
+
+if CRASHES:
+
+    @app.on_before_shutdown.connect(weak=False)
+    async def hangs(*_: Any, **__: Any) -> None:
+        """As a service that never stops: the group is left by then, and the process stays."""
+        app.consumer.stop_flow()
+        await app.consumer.stop()
+        await asyncio.sleep(3_600)
+
+
+async def as_client() -> None:
+    await app.start_client()
+    n = 0
+    while True:
+        n += 1
+        assert await square.ask(n, key=str(n)) == n * n
+        print("answered", n, flush=True)
+
+
+async def as_producer() -> None:
+    app.producer_only = True
+    await app.start()
+    n = 0
+    while True:
+        n += 1
+        await (await asked.send(key=str(n), value=n))
+        print("answered", n, flush=True)
+        await asyncio.sleep(0.05)
+
+
+if __name__ == "__main__":
+    asyncio.run(as_client() if sys.argv[1] == "client" else as_producer())
