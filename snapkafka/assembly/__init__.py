@@ -2,6 +2,7 @@
 
 | module | what |
 |---|---|
+| `entry` | the job as a process: whose end ends it, where its result goes; `interrupting`: what it puts away before |
 | `session` | the one place where a Spark session is made |
 | `source` | exact offset ranges of topics as a DataFrame |
 | `decode` | our header |

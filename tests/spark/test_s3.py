@@ -23,11 +23,13 @@ from snapkafka import ops
 from snapkafka.assembly import remote
 from snapkafka.assembly.command import main
 from snapkafka.assembly.desk import Desk
+from snapkafka.assembly.entry import PARENT
 from snapkafka.assembly.failures import translate
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import StorageError
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
+from snapkafka.ops.assembling import JOB
 from snapkafka.store import Store, objects, open_store, state_parts, state_sql
 from snapkafka.store.base import manifest_name
 from snapkafka.testing import Broker
@@ -174,7 +176,8 @@ def test_a_job_that_was_killed_half_way_leaves_no_manifest_and_the_next_one_comp
     where = ["--bootstrap", made.stage.bootstrap, "--namespace", made.stage.namespace, "--storage", store.uri]
     with Throttle(server.endpoint, per_second=SLOW) as slow:
         job = subprocess.Popen(
-            [sys.executable, "-m", "snapkafka.assembly", *where, "--snapshot", made.name("snap")],
+            # As a child, so that it is the job itself that is killed.
+            [*JOB, f"{PARENT}{os.getpid()}", *where, "--snapshot", made.name("snap")],
             env={**os.environ, "AWS_ENDPOINT_URL": slow.endpoint},
             start_new_session=True,
         )

@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly import job, session, source
 from snapkafka.assembly.codecs import PLAIN
 from snapkafka.assembly.lookups import local_frame
-from snapkafka.assembly.session import JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
+from snapkafka.assembly.session import CODE_CACHE, JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
 from snapkafka.assembly.state import CHANGES, fold
 from snapkafka.checks import ReadRange
 from snapkafka.manifest import LedgerEntry
@@ -167,6 +167,7 @@ def test_a_session_for_much_data_has_memory_for_it_and_a_small_one_takes_none() 
     assert memory[SMALL_MAX] <= MEMORY_MIN
     # Java leaves out one of the two parts between which it moves what is young.
     assert memory[SMALL_MAX + 1] > 0.8 * min(max(machine // 4, MEMORY_MIN), MEMORY_MAX)
-    of_large = set(JAVA_LARGE.split())
+    of_large = set(JAVA_LARGE.split()) - {CODE_CACHE}
     assert of_large <= set(options[SMALL_MAX + 1])
     assert not of_large & set(options[SMALL_MAX])
+    assert all(CODE_CACHE in given for given in options.values())
