@@ -250,6 +250,12 @@ def test_without_a_home_what_needs_none_works_and_the_rest_is_one_line(
     assert cache_dir() == tmp_path
 
 
+def test_a_file_that_cannot_be_looked_at_is_one_line() -> None:
+    """As in a folder that this user may not enter."""
+    with pytest.raises(BadInputError, match="cannot be read: File name too long"):
+        load(["x" * 300], {})
+
+
 def test_a_home_is_expanded_and_an_unknown_user_has_none(tmp_path: Path) -> None:
     assert expand_home("~/a/b") == tmp_path / "home/a/b"
     assert expand_home("a/~") == Path("a/~")

@@ -94,7 +94,15 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
 
 
 def _files(item: str) -> list[Path]:
-    path = expand_home(item)
+    try:
+        return _found(item, expand_home(item))
+    except OSError as error:  # a folder that this user may not enter; a name that is too long
+        raise BadInputError(
+            f"invariant {item} cannot be read: {error.strerror}", hint="check --invariants"
+        ) from error
+
+
+def _found(item: str, path: Path) -> list[Path]:
     if path.is_dir():
         found = sorted(path.glob("*.sql"))
         if not found:
