@@ -47,6 +47,8 @@ class Config:
         every: ask for a snapshot every so many seconds; None: only when asked. All workers may have it: there is one.
         min_pause: so many seconds without a snapshot before the timer asks for the next.
         tolerable_failures: after more of them in a row the timer slows down, up to 32 times.
+        sources: topics that are written from outside as well as by apps with snapkafka, and whose external records
+            are no effects of what these send: they leave no snapshot VERIFIED_OPEN. Nothing checks that.
         web: pages under `/snapkafka/` on the app's web server, where it has one: snapshots, a trigger, metrics.
     """
 
@@ -61,6 +63,7 @@ class Config:
     min_pause: float = 0.0
     tolerable_failures: int = 3
     web: bool = True
+    sources: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         given: object = self.hear  # one way may be given as it is, several as any collection
@@ -69,6 +72,9 @@ class Config:
         elif isinstance(given, (list, tuple, set)):
             with contextlib.suppress(TypeError):  # what cannot be in a set: `problems` names it
                 object.__setattr__(self, "hear", frozenset(given))
+        topics: object = self.sources
+        if isinstance(topics, (list, set, frozenset)):
+            object.__setattr__(self, "sources", tuple(sorted(topics, key=str)))
 
     def problems(self) -> list[str]:
         """Everything that is wrong, one line each; empty if nothing is."""
@@ -107,6 +113,9 @@ class Config:
         tolerable: object = self.tolerable_failures
         if type(tolerable) is not int or tolerable < 0:
             found.append(f"tolerable_failures is {tolerable!r}; it can be 0 or more")
+        topics: object = self.sources
+        if not isinstance(topics, tuple) or not all(isinstance(topic, str) and topic for topic in topics):
+            found.append(f"sources is {topics!r}; it can be a list of names of topics")
         return found
 
     def validate(self, error: type[SnapkafkaError] = InstallError) -> None:
@@ -132,6 +141,7 @@ class Settings(TypedDict, total=False):
     min_pause: float
     tolerable_failures: int
     web: bool
+    sources: Collection[str]
 
 
 #: The names of all settings but the namespace.

@@ -38,6 +38,7 @@ __all__ = [
     "AppendedEntry",
     "CheckEntry",
     "Column",
+    "ExternalEntry",
     "FileEntry",
     "InvariantEntry",
     "LaterVersionError",
@@ -55,6 +56,7 @@ __all__ = [
     "dump",
     "file_stem",
     "load",
+    "open_paths",
     "saw_nothing",
     "state_table",
 ]
@@ -232,11 +234,27 @@ class OpenEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalEntry:
+    """An input topic that holds records of nobody with snapkafka, where the snapshot reads it.
+
+    `mixed`: processes of the snapshot write there as well. `declared`: somebody declares that what is external there is
+    no effect of what they send (`install(sources=...)`, `--source`).
+    """
+
+    topic: str
+    mixed: bool
+    declared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """See the top of this file. `id`, `attempt` and `epoch` repeat those of `captured`, for readers of the JSON.
 
     `parents`: of an incremental snapshot, oldest first; that is a full one, and each builds on the one before it.
     `open`: paths that nobody can see, which make a snapshot `VERIFIED_OPEN` at best.
+    `external`: topics with external records; a mixed one that is not declared leaves a snapshot open, and so does any
+    that is not where the assembly was `strict`; of the others the verdict assumes that nothing that writes there reads
+    outputs of the snapshot.
     `isolation`: how the log was read ("read_committed": without what was aborted).
     """
 
@@ -257,9 +275,19 @@ class Manifest:
     parents: tuple[ParentEntry, ...] = ()
     settled: tuple[SettledEntry, ...] = ()
     open: tuple[OpenEntry, ...] = ()
+    external: tuple[ExternalEntry, ...] = ()
+    strict: bool = False
     isolation: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     version: int = MANIFEST_VERSION
+
+
+def open_paths(
+    open_groups: Iterable[OpenEntry], external: Iterable[ExternalEntry], strict: bool
+) -> list[str]:
+    """Name the groups and topics that leave a snapshot open."""
+    topics = [entry.topic for entry in external if not entry.declared and (entry.mixed or strict)]
+    return [*(entry.group for entry in open_groups), *topics]
 
 
 def state_table(manifest: Manifest) -> TableEntry:

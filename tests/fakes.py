@@ -226,6 +226,7 @@ class Worker:
     Args:
         reports, closes: False for one that does not get there.
         sends: topics that it has sent to.
+        uncaptured: what of its app no snapshot holds.
         changelog: that of its table `t`, if it has one; `written`: where its partitions end, as they are cut.
     """
 
@@ -240,6 +241,7 @@ class Worker:
         closes: bool = True,
         sends: tuple[str, ...] = (),
         changelog: str = "",
+        uncaptured: tuple[str, ...] = (),
     ) -> None:
         self._changelog, self.written = changelog, 10
         self._ledger, self._n, self._epoch = ledger, 0, 0
@@ -248,7 +250,15 @@ class Worker:
         inputs = (InputTopic(topic=topic, partitions=partitions),)
         tables = (Table(name="t", changelog=changelog, partitions=partitions),) if changelog else ()
         self.process = ledger.put(
-            Hello(n=1_000 + len(ledger.entries), app=app, host="box", pid=7, inputs=inputs, tables=tables)
+            Hello(
+                n=1_000 + len(ledger.entries),
+                app=app,
+                host="box",
+                pid=7,
+                inputs=inputs,
+                tables=tables,
+                uncaptured=uncaptured,
+            )
         )
         self.assigned = ledger.put(
             Assigned(process=self.process, n=self._next(), generation=1, inputs=self.tps)

@@ -19,6 +19,7 @@ from snapkafka.checks import (
     KINDS,
     WITNESSES_MAX,
     CheckOutcome,
+    ExternalTopic,
     Finding,
     ReadRange,
     bounds_findings,
@@ -46,11 +47,11 @@ LOG_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5")
 
 
 class Checked(NamedTuple):
-    """The outcomes of checks; what the changelogs hold; how many external records are in inputs (see `Look`)."""
+    """The outcomes of checks; what the changelogs hold; the inputs with external records (see `Look`)."""
 
     outcomes: list[CheckOutcome]
     held: dict[TopicPartition, StateFacts]
-    external: int
+    external: tuple[ExternalTopic, ...]
 
 
 def run(stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_there: StillThere) -> Checked:

@@ -18,24 +18,35 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 from snapkafka.checks import CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
-from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, InternalError, OutputError, SnapkafkaError
+from snapkafka.errors import (
+    EXIT_NOT_GOOD,
+    EXIT_OK,
+    BadInputError,
+    BrokerUnavailableError,
+    InternalError,
+    LedgerUnusableError,
+    OutputError,
+    SnapkafkaError,
+)
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import LedgerReading, read_ledger
 from snapkafka.kafka.strangers import still_open
+from snapkafka.kafka.verdicts import not_compared
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured import Captured
 from snapkafka.runtime.interrupts import Interrupted, exit_status
-from snapkafka.store import Store, open_manifest, open_store, read_manifest
+from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
 from .desk import Desk
 from .facts import DEFAULT_ISOLATION, kafka_options, look, look_for_strangers
 from .failures import told_when_it_was_lost, translate
 from .interrupting import interrupted_by, interruptible_again
-from .manifests import check_entries, entry, verdict_of
+from .manifests import check_entries, entry, openness_of, verdict_of
 from .options import parser
 from .parents import Base, find_base, view_on
 from .progress import Working, as_line, in_words, now_and_then
@@ -217,42 +228,90 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise BadInputError("no manifest is named", hint="add --manifest PATH")
     connection, given = _connection(options.bootstrap), _invariants(options)
     schemas, registry = read_schemas(options.avro), _registry(options)
-    work = []
-    for path in options.manifest:
-        store, manifest = read_manifest(path)
-        place = store.place(open_manifest(path)[1])  # from wherever it is read later
-        isolation = isolation_of(manifest, options.isolation)
-        since_ms = manifest.ledger.triggered_ms
-        view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
-        seen = asyncio.run(look_for_strangers(connection, manifest.captured, sinks=options.sink))
-        strangers = still_open(manifest.open, seen, options.sink)
-        work.append((place, replace(manifest, isolation=isolation, open=strangers), view))
+    work = [_again(path, connection, options) for path in options.manifest]
     results = []
-    offsets = max(_offsets(view, options) for _, _, view in work)
-    with _spark(options, offsets) as spark, _spared(spark, options) as spared:
+    offsets = max(_offsets(item.view, options) for item in work)
+    schemes = {item.store.scheme for item in work} if options.tables else set()
+    with _spark(options, offsets, schemes) as spark, _spared(spark, options) as spared:
         from . import job
         from .meter import Meter
 
-        for place, manifest, view in work:
+        for item in work:
+            manifest = item.manifest
             # Without others named, the invariants are those of the manifest, as they were run then.
-            wanted = given or tuple(Invariant(name=item.name, sql=item.sql) for item in manifest.invariants)
+            wanted = given or tuple(Invariant(name=it.name, sql=it.sql) for it in manifest.invariants)
             settings = replace(
                 _settings(options, manifest.ledger, schemas, registry, spared), isolation=manifest.isolation
             )
             meter = Meter(spark, manifest.id, options.tell)
             outcomes, _, external = job.verify(
-                spark, view, settings, wanted=wanted, meter=meter, say=options.say
+                spark,
+                item.view,
+                settings,
+                wanted=wanted,
+                stored=job.Stored(item.store, manifest) if options.tables else None,
+                meter=meter,
+                say=options.say,
             )
-            strangers = manifest.open if external else ()
-            verdict = verdict_of(manifest.captured, outcomes, strangers)
-            checked = replace(manifest, verdict=verdict, open=strangers, checks=check_entries(outcomes))
+            declared = {*options.source, *(e.topic for e in manifest.external if e.declared)}
+            openness = openness_of(
+                manifest.captured,
+                external,
+                manifest.open,
+                sources=declared,
+                strict=options.strict or manifest.strict,
+            )
+            checked = replace(
+                manifest,
+                verdict=verdict_of(manifest.captured, outcomes, openness),
+                open=openness.groups,
+                external=openness.external,
+                strict=openness.strict,
+                checks=check_entries(outcomes),
+            )
             work_done = meter.work(checked.checks)
             options.say(in_words(work_done))
-            results.append(verified(checked, place, work_done))
+            results.append(verified(checked, item.place, work_done, item.not_compared))
             if options.record:
                 with Desk(connection, manifest.namespace) as desk:
-                    desk.record(checked, place)
+                    desk.record(checked, item.place, sha256=item.sha256)
     return results
+
+
+class _Again(NamedTuple):
+    """A snapshot that is verified again: where its manifest lies, the SHA-256 of that, and what is read of the log."""
+
+    store: Store
+    place: str
+    sha256: str
+    manifest: Manifest
+    view: CutView
+    not_compared: tuple[str, ...]
+
+
+def _again(path: str, connection: Connection, options: argparse.Namespace) -> _Again:
+    store, manifest = read_manifest(path)
+    if options.tables:  # what is gone, or is not what was built on, is refused before Spark starts
+        state_parts(store, manifest)
+    name = open_manifest(path)[1]
+    isolation = isolation_of(manifest, options.isolation)
+    since_ms = manifest.ledger.triggered_ms
+    view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
+    seen = asyncio.run(look_for_strangers(connection, manifest.captured, sinks=options.sink))
+    asked = replace(manifest, isolation=isolation, open=still_open(manifest.open, seen, options.sink))
+    compared = [] if options.tables else ["stored tables were not compared with the log (--tables)"]
+    if not options.record:  # else what is recorded now counts
+        compared += not_compared(store, manifest, _ledger_of(manifest, connection))
+    # The place is one that leads there from wherever it is read later.
+    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared))
+
+
+def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | str:
+    """The ledger of a snapshot; or why it cannot be read: verification needs the log alone."""
+    try:
+        return asyncio.run(read_ledger(connection, manifest.namespace))
+    except (BrokerUnavailableError, LedgerUnusableError) as error:
+        return error.message
 
 
 # --- Arguments ------------------------------------------------------------------------------------------------------
@@ -301,6 +360,8 @@ def _settings(
         decoding=Decoding(
             codecs=tuple(options.codecs), unpickle=options.unpickle, avro=schemas, registry=registry
         ),
+        sources=tuple(options.source),
+        strict=options.strict,
     )
 
 

@@ -6,6 +6,7 @@ One event loop is kept for all of it, while Spark works in between.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 from collections import defaultdict
 from collections.abc import Collection
@@ -19,7 +20,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import restorable
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.kafka.reading import LedgerReading, find_captured, good, read_to_end
-from snapkafka.manifest import AppendedEntry, LedgerEntry, Manifest, OpenEntry, RestorableEntry
+from snapkafka.manifest import AppendedEntry, LedgerEntry, Manifest, OpenEntry, RestorableEntry, dump
 from snapkafka.protocol import records
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
@@ -93,8 +94,13 @@ class Desk:
         """How long its log holds what it needs, as of now."""
         return self._loop.run(self._restorable(captured))
 
-    def record(self, manifest: Manifest, where: str) -> None:
-        """Append the `Verdict`."""
+    def record(self, manifest: Manifest, where: str, *, sha256: str = "") -> None:
+        """Append the `Verdict`.
+
+        Args:
+            where: the manifest lies.
+            sha256: of its bytes; empty: of what `dump` makes of it.
+        """
         verdict = records.Verdict(
             n=random.getrandbits(63),
             epoch=manifest.epoch,
@@ -111,6 +117,7 @@ class Desk:
             ),
             manifest=where,
             digest=manifest.content,
+            manifest_sha256=sha256 or hashlib.sha256(dump(manifest).encode()).hexdigest(),
         )
         self._loop.run(self._ledger.append(verdict))
 

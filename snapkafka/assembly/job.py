@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -37,12 +37,12 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Folder, Store, state_parents
 from snapkafka.wire.headers import ledger_id
 
-from . import checks, deltas, hashes, invariants, tables, writing
+from . import checks, deltas, hashes, invariants, table_checks, tables, writing
 from .checks import Checked
 from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
 from .lookups import Lookups
-from .manifests import Clock, manifest_of
+from .manifests import Clock, manifest_of, openness_of
 from .meter import Meter, observed
 from .parents import Base, view_on
 from .remote import reached
@@ -50,7 +50,7 @@ from .seqs import stretch_of
 from .session import kept, sized, storage_level
 from .source import read_ranges
 
-__all__ = ["Settings", "ask", "assemble", "verify"]
+__all__ = ["Settings", "Stored", "ask", "assemble", "verify"]
 
 #: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
 THREADS: Final = 3
@@ -69,6 +69,8 @@ class Settings:
         tail_max: how many offsets past the snapshot's ends are looked at, per partition.
         options: more options of Spark's Kafka source (credentials).
         decoding: how keys and values are read.
+        sources: topics whose external records are declared to be no effects of what the apps send.
+        strict: external records leave a snapshot open wherever they are not declared.
     """
 
     bootstrap: str
@@ -77,6 +79,15 @@ class Settings:
     tail_max: int = TAIL_MAX
     options: Mapping[str, str] = field(default_factory=dict)
     decoding: Decoding = PLAIN
+    sources: tuple[str, ...] = ()
+    strict: bool = False
+
+
+class Stored(NamedTuple):
+    """A snapshot, and the storage that it lies in."""
+
+    store: Store
+    manifest: Manifest
 
 
 def assemble(
@@ -160,7 +171,9 @@ def assemble(
             outcomes=outcomes,
             wanted=wanted,
             ranges=ranges,
-            open_groups=strangers if external else (),
+            openness=openness_of(
+                captured, external, strangers, sources=settings.sources, strict=settings.strict
+            ),
             restorable=restorable,
             clock=clock,
         )
@@ -177,6 +190,7 @@ def verify(
     settings: Settings,
     *,
     wanted: Iterable[Invariant] = (),
+    stored: Stored | None = None,
     meter: Meter | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checked:
@@ -185,6 +199,7 @@ def verify(
     Args:
         view: the snapshot as its manifest has it, with the bounds of the log as they are now.
         wanted: invariants to check; the tables they need are made again from the log.
+        stored: the snapshot in its storage, where its tables shall be compared with the log.
         meter: measures the work.
     """
     wanted = tuple(wanted)
@@ -192,13 +207,32 @@ def verify(
     ranges = reading_ranges(view, tail_max=settings.tail_max)
     say(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
-    reading = _read(spark, ranges, settings, meter, view.topics_read, light=not wanted)
+    light = not wanted and stored is None
+    reading = _read(spark, ranges, settings, meter, view.topics_read, light=light)
     with sized(spark, _offsets(ranges)), reading as records:
         checked = _check(spark, records, lookups, ranges, settings)
         if wanted:
             of_tables = invariants.check(spark, wanted, _unwritten(records, lookups, settings))
             checked = checked._replace(outcomes=checked.outcomes + of_tables)
+        if stored is not None:
+            with reached(spark, stored.store):
+                found = table_checks.compare(
+                    spark, _stored(spark, stored), _unwritten(records, lookups, settings), checked.outcomes
+                )
+            checked = checked._replace(outcomes=[*checked.outcomes, found])
     return checked
+
+
+def _stored(spark: SparkSession, stored: Stored) -> dict[str, DataFrame]:
+    """The tables of a snapshot as they lie in its storage, of an incremental one with the whole state."""
+    store, manifest = stored
+    written = {
+        table.name: writing.read(spark, table.name, store.spark_uri(table.path)) for table in manifest.tables
+    }
+    if STATE_DELTA in written:
+        own = written.pop(STATE_DELTA)
+        written[STATE] = deltas.whole_state(spark, store, state_parents(store, manifest), own)
+    return written
 
 
 def ask(

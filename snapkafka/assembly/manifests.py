@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import snapkafka
-from snapkafka.checks import CheckOutcome, ReadRange, Verdict, Witness, decide
+from snapkafka.checks import CheckOutcome, ExternalTopic, ReadRange, Verdict, Witness, decide
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
     CheckEntry,
+    ExternalEntry,
     InvariantEntry,
     LedgerEntry,
     Manifest,
@@ -25,10 +26,11 @@ from snapkafka.manifest import (
     Times,
     WitnessEntry,
     content_digest,
+    open_paths,
 )
 from snapkafka.protocol.captured import Captured
 
-__all__ = ["Clock", "check_entries", "entry", "manifest_of", "verdict_of"]
+__all__ = ["Clock", "Openness", "check_entries", "entry", "manifest_of", "openness_of", "verdict_of"]
 
 _T = TypeVar("_T")
 
@@ -65,7 +67,7 @@ def manifest_of(
     outcomes: Sequence[CheckOutcome],
     wanted: Sequence[Invariant],
     ranges: Sequence[ReadRange],
-    open_groups: tuple[OpenEntry, ...],
+    openness: Openness,
     restorable: RestorableEntry | None,
     clock: Clock,
 ) -> Manifest:
@@ -75,14 +77,14 @@ def manifest_of(
         spark: its version.
         outcomes: of the checks; the verdict follows from them.
         ranges: what was read.
-        open_groups: see `Manifest.open`.
+        openness: what leaves it open, or would.
     """
     return Manifest(
         id=captured.id,
         attempt=captured.attempt,
         epoch=captured.epoch,
         namespace=namespace,
-        verdict=verdict_of(captured, outcomes, open_groups),
+        verdict=verdict_of(captured, outcomes, openness),
         content=content_digest(tables, parents),
         ledger=ledger,
         times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
@@ -93,7 +95,9 @@ def manifest_of(
         read=tuple(ReadEntry(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in ranges),
         parents=parents,
         settled=settled,
-        open=open_groups,
+        open=openness.groups,
+        external=openness.external,
+        strict=openness.strict,
         isolation=isolation,
         restorable=restorable,
         versions={
@@ -104,14 +108,42 @@ def manifest_of(
     )
 
 
-def verdict_of(
-    captured: Captured, outcomes: Iterable[CheckOutcome], open_groups: Iterable[OpenEntry]
-) -> Verdict:
+class Openness(NamedTuple):
+    """Groups without snapkafka that read outputs, topics with external records; see `Manifest`."""
+
+    groups: tuple[OpenEntry, ...] = ()
+    external: tuple[ExternalEntry, ...] = ()
+    strict: bool = False
+
+
+def openness_of(
+    captured: Captured,
+    external: Iterable[ExternalTopic],
+    groups: tuple[OpenEntry, ...],
+    *,
+    sources: Collection[str] = (),
+    strict: bool = False,
+) -> Openness:
+    """What leaves a snapshot open: groups count where some topic that is not declared holds external records.
+
+    Args:
+        external: what the checks have found.
+        sources: topics that are declared, besides those that the apps declare.
+    """
+    declared = {*captured.sources, *sources}
+    entries = tuple(
+        ExternalEntry(topic=topic, mixed=mixed, declared=topic in declared) for topic, mixed in external
+    )
+    undeclared = any(not entry.declared for entry in entries)
+    return Openness(groups if undeclared else (), entries, strict)
+
+
+def verdict_of(captured: Captured, outcomes: Iterable[CheckOutcome], openness: Openness) -> Verdict:
     """What follows for a snapshot."""
     return decide(
         outcomes,
         replays=captured.replays,
-        open_groups=(entry.group for entry in open_groups),
+        open_paths=open_paths(*openness),
         contaminated=captured.contaminated,
         unread=captured.unread,
     )

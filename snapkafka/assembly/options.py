@@ -87,6 +87,18 @@ def parser() -> argparse.ArgumentParser:
         metavar="GROUP",
         help="a consumer group without snapkafka that writes nothing back to inputs; * for all; repeat it",
     )
+    add(
+        "--source",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="a topic whose external records are no effects of what the apps send; repeat it",
+    )
+    add(
+        "--strict",
+        action="store_true",
+        help="external records leave a snapshot open unless declared (--source)",
+    )
     add("--verify-only", action="store_true", help="verify again, from a manifest and the log alone")
     add(
         "--manifest",
@@ -95,6 +107,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="with --verify-only; repeat it for more",
     )
+    add("--tables", action="store_true", help="with --verify-only: compare the stored tables with the log")
     add("--record", action="store_true", help="with --verify-only: write the verdict to the ledger")
     add(
         "--max-mb-s",

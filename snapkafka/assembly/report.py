@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -11,8 +11,8 @@ from snapkafka.checks import Status
 from snapkafka.checks.looked_at import NOTHING_SEEN
 from snapkafka.checks.looked_at import in_words as in_words_looked_at
 from snapkafka.kafka.lasting import in_words
-from snapkafka.kafka.strangers import unseen_paths
-from snapkafka.manifest import CheckEntry, Manifest, OpenEntry, RestorableEntry, saw_nothing
+from snapkafka.kafka.strangers import assumptions, open_topics, unseen_paths
+from snapkafka.manifest import CheckEntry, ExternalEntry, Manifest, OpenEntry, RestorableEntry, saw_nothing
 from snapkafka.protocol.snapshots import Unread
 
 from .progress import Work
@@ -35,8 +35,12 @@ def assembled(manifest: Manifest, place: str, not_committed: str, work: Work) ->
     }
 
 
-def verified(manifest: Manifest, path: str, work: Work) -> dict[str, Any]:
-    """After a verification."""
+def verified(manifest: Manifest, path: str, work: Work, not_compared: Sequence[str] = ()) -> dict[str, Any]:
+    """After a verification.
+
+    Args:
+        not_compared: what of the stored snapshot was taken as it is, a sentence each.
+    """
     return {
         "id": manifest.id,
         "epoch": manifest.epoch,
@@ -44,8 +48,12 @@ def verified(manifest: Manifest, path: str, work: Work) -> dict[str, Any]:
         "contaminated": manifest.captured.contaminated,
         "open": [asdict(entry) for entry in manifest.open],
         "unread": [{"app": item.app, "topic": item.topic} for item in manifest.captured.unread],
+        "external": [asdict(entry) for entry in manifest.external],
+        "strict": manifest.strict,
+        "uncaptured": [asdict(item) for item in manifest.captured.uncaptured],
         "restorable": None if manifest.restorable is None else asdict(manifest.restorable),
         "checks": [asdict(check) for check in manifest.checks],
+        "not_compared": [*not_compared],
         "manifest": path,
         "work": asdict(work),
     }
@@ -60,8 +68,13 @@ def report(told: dict[str, Any]) -> Iterator[str]:
         f"  open:     {line}" for line in unseen_paths([OpenEntry(**entry) for entry in told["open"]])
     )
     yield from (f"  unread:   {Unread(**item)}" for item in told.get("unread", ()))
+    external = [ExternalEntry(**entry) for entry in told["external"]]
+    yield from (f"  open:     {line}" for line in open_topics(external, strict=told["strict"]))
+    yield from (f"  assumed:  {line}" for line in assumptions(external, strict=told["strict"]))
+    yield from (f"  without:  app {item['app']}: {item['what']}" for item in told["uncaptured"])
     run = [check for check in told["checks"] if check["run"]]
     skipped = ", ".join(check["name"] for check in told["checks"] if not check["run"])
+    yield from (f"  unproven: {line}" for line in told["not_compared"])
     yield "  checks:   " + ", ".join(map(_went, run)) + f"; not run: {skipped}"
     if saw_nothing(CheckEntry(**check) for check in told["checks"]):
         yield f"  {NOTHING_SEEN}"

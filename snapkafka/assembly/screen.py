@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as fn
 
-from snapkafka.checks import CutView, LookedAt
+from snapkafka.checks import CutView, ExternalTopic, LookedAt, written_topics
 from snapkafka.checks.looked_at import channels, total
 from snapkafka.checks.state_checks import StateFacts
 from snapkafka.checks.view import EXTERNAL
@@ -65,13 +65,13 @@ LOOKED_AT: Final = {"V1": "of_ours", "V2": "received", "V3": "held", "V4": "in_f
 class Look(NamedTuple):
     """What is worth a second look, and what the changelogs hold, for V3. `untold`: there are records of processes that
     the snapshot knows, and none of them says which event it comes from (`cause=False`): V5 has nothing to look at.
-    `external`: how many records of inputs have no header of ours, below the ends that the snapshot names: what comes
-    later says nothing of it, and depends on when one looks. `looked_at`: by check, what this look has seen."""
+    `external`: topics of inputs with records that have no header of ours, below the ends that the snapshot names: what
+    comes later says nothing of it, and depends on when one looks. `looked_at`: by check, what this look has seen."""
 
     suspicion: Suspicion
     held: dict[TopicPartition, StateFacts]
     untold: bool = False
-    external: int = 0
+    external: tuple[ExternalTopic, ...] = ()
     looked_at: Mapping[str, LookedAt] = MappingProxyType({})
 
 
@@ -96,7 +96,16 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
         ),
         channels(lookups.view),
     )
-    return Look(suspicion, held, untold, sum(run.external for run in runs), looked_at)
+    return Look(suspicion, held, untold, _external(lookups, runs), looked_at)
+
+
+def _external(lookups: Lookups, runs: list[Row]) -> tuple[ExternalTopic, ...]:
+    """As `checks.external_topics` has them."""
+    topics = [lookups.partitions[run.place].topic for run in runs]
+    written = written_topics(lookups.view)
+    written |= {topic for topic, run in zip(topics, runs, strict=True) if run.of_ours}
+    external = {topic for topic, run in zip(topics, runs, strict=True) if run.external}
+    return tuple(ExternalTopic(topic, topic in written) for topic in sorted(external))
 
 
 def _in_turn(stamps: DataFrame, lookups: Lookups) -> DataFrame:

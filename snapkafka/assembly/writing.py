@@ -22,7 +22,7 @@ from . import hashes, remote
 from .meter import step
 from .tables import SORTED_BY, schema
 
-__all__ = ["digests", "entries", "read", "read_back", "write"]
+__all__ = ["digests", "entries", "read", "read_back", "row_hash", "write"]
 
 #: A file for so many rows, at most: small tables are one file, large ones are written and read in parallel.
 ROWS_PER_FILE: Final = 500_000
@@ -77,7 +77,7 @@ def digests(tables: Mapping[str, DataFrame]) -> dict[str, tuple[int, str]]:
     One job for all of them.
     """
     hashes = [
-        table.select(fn.lit(name).alias("name"), _row_hash(table).alias("hash"))
+        table.select(fn.lit(name).alias("name"), row_hash(table).alias("hash"))
         for name, table in tables.items()
     ]
     sums = (
@@ -93,7 +93,7 @@ def digests(tables: Mapping[str, DataFrame]) -> dict[str, tuple[int, str]]:
     return dict.fromkeys(tables, (0, "0")) | {row["name"]: (row["rows"], row["digest"]) for row in rows}
 
 
-def _row_hash(table: DataFrame) -> SparkColumn:
+def row_hash(table: DataFrame) -> SparkColumn:
     """64 bits over all columns. Nulls leave a hash as it is, so each value is preceded by the number of its column."""
     values: list[SparkColumn] = []
     for number, (name, kind) in enumerate(table.dtypes):

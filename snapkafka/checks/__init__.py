@@ -5,6 +5,7 @@
 | `witness` | findings and witnesses, every kind of them with its sentence |
 | `view` | a captured snapshot as the checks ask about it; the colour of a record |
 | `ranges` | which offsets must be read; what the bounds of the log alone tell |
+| `external` | external records in inputs, and what a verdict assumes of them |
 | `log_checks` | V1, V2, V4, V5 on a list of records (the simulator; the reference for Spark's) |
 | `state_checks` | V3: what follows from what a changelog still holds |
 | `invariants` | V6: the user's SQL, and ready-made ones |
@@ -14,6 +15,7 @@
 Pure: no Kafka, no Spark.
 """
 
+from .external import ExternalTopic, external_topics, written_topics
 from .looked_at import LookedAt
 from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
 from .verdict import Verdict, decide
@@ -25,6 +27,7 @@ __all__ = [
     "WITNESSES_MAX",
     "CheckOutcome",
     "CutView",
+    "ExternalTopic",
     "Finding",
     "Keeping",
     "LogBounds",
@@ -37,8 +40,10 @@ __all__ = [
     "Witness",
     "bounds_findings",
     "decide",
+    "external_topics",
     "in_flight",
     "outcome",
     "reading_ranges",
     "require_offsets",
+    "written_topics",
 ]

@@ -18,7 +18,8 @@ class Verdict(StrEnum):
     VERIFIED = "VERIFIED"
     #: Passed; torn or replayed events are listed, a restore runs them again.
     VERIFIED_WITH_REPLAYS = "VERIFIED_WITH_REPLAYS"
-    #: Passed; groups without snapkafka read our outputs and write our inputs, so what went through them is unproven;
+    #: Passed; but effects may have come back to inputs without a header (topics with stamped and external records, or
+    #: groups without snapkafka that read outputs), so what went that way is unproven;
     #: or an app subscribes to a topic that no process of it had, so what waits there is in no channel.
     VERIFIED_OPEN = "VERIFIED_OPEN"
     #: The log contradicts the snapshot.
@@ -39,7 +40,7 @@ def decide(
     outcomes: Iterable[CheckOutcome],
     *,
     replays: int = 0,
-    open_groups: Iterable[str] = (),
+    open_paths: Iterable[str] = (),
     contaminated: str = "",
     unread: Iterable[object] = (),
 ) -> Verdict:
@@ -48,7 +49,7 @@ def decide(
     Args:
         outcomes: of the checks that were run.
         replays: how many torn or replayed events the snapshot lists; those that V5 finds come to it.
-        open_groups: consumer groups without snapkafka through which our outputs come back to our inputs.
+        open_paths: groups without snapkafka, and topics, through which outputs may come back to inputs unseen.
         contaminated: why nobody can prove it, whatever the checks say; empty: nothing is known against it.
         unread: inputs that no process had.
     """
@@ -58,7 +59,7 @@ def decide(
         return Verdict.INCONSISTENT
     if Status.UNVERIFIABLE in statuses or not statuses or contaminated:
         return Verdict.UNVERIFIABLE
-    if any(True for _ in (*open_groups, *unread)):
+    if any(True for _ in (*open_paths, *unread)):
         return Verdict.VERIFIED_OPEN
     replays += sum(outcome.noted for outcome in outcomes if outcome.check == "V5")
     return Verdict.VERIFIED_WITH_REPLAYS if replays else Verdict.VERIFIED

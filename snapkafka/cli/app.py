@@ -27,7 +27,9 @@ from .options import (
     Parameters,
     SchemaRegistry,
     Sinks,
+    Sources,
     Storage,
+    Strict,
     Unpickle,
     moment_ms,
     names_in,
@@ -196,6 +198,8 @@ def assemble(
     parameters: Parameters = None,
     isolation: Isolation = "",
     sinks: Sinks = None,
+    sources: Sources = None,
+    strict: Strict = False,
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
@@ -218,6 +222,8 @@ def assemble(
             reading=ops.HowToRead(
                 isolation=isolation,
                 sinks=sinks or (),
+                sources=sources or (),
+                strict=strict,
                 codecs=codecs or (),
                 unpickle=unpickle,
                 avro=avro or (),
@@ -256,11 +262,16 @@ def verify(
     parameters: Parameters = None,
     isolation: Isolation = "",
     sinks: Sinks = None,
+    sources: Sources = None,
+    strict: Strict = False,
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
     schema_registry: SchemaRegistry = "",
     max_mb_s: MaxMbS = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Compare the stored tables with the log as well.")
+    ] = False,
     record: Annotated[bool, typer.Option("--record", help="Write the verdict to the ledger.")] = False,
     offline: Annotated[
         bool, typer.Option("--offline", help="Compare the manifest with its files; no broker is needed.")
@@ -271,6 +282,7 @@ def verify(
         lambda: doctoring.ask_one_way(
             {"an id": bool(snapshot), "--manifest": bool(manifest)},
             {"--offline": offline, "--record": record},
+            {"--offline": offline, "--tables": tables},
             {"--offline": offline, "--invariants": bool(invariants)},
         ),
         as_json=as_json,
@@ -291,12 +303,15 @@ def verify(
                 reading=ops.HowToRead(
                     isolation=isolation,
                     sinks=sinks or (),
+                    sources=sources or (),
+                    strict=strict,
                     codecs=codecs or (),
                     unpickle=unpickle,
                     avro=avro or (),
                     schema_registry=schema_registry,
                     max_mb_s=max_mb_s,
                 ),
+                tables=tables,
                 record=record,
                 say=log.say,
                 progress=log.progress,

@@ -23,7 +23,9 @@ __all__ = [
     "Parameters",
     "SchemaRegistry",
     "Sinks",
+    "Sources",
     "Storage",
+    "Strict",
     "Unpickle",
     "moment_ms",
     "names_in",
@@ -66,6 +68,20 @@ Sinks = Annotated[
         "--sink",
         metavar="GROUP",
         help="A consumer group without snapkafka that writes nothing back to inputs; * for all; repeat it.",
+    ),
+]
+Sources = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source",
+        metavar="TOPIC",
+        help="A topic whose external records are no effects of what the apps send; repeat it.",
+    ),
+]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="External records leave a snapshot VERIFIED_OPEN unless declared (--source)."
     ),
 ]
 Codecs = Annotated[

@@ -14,6 +14,7 @@ from rich.table import Table
 from snapkafka import ops
 from snapkafka.kafka.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
+from snapkafka.ops.trusting import Trust
 
 from .doctoring import ask_one_way
 from .options import AsJson, Bootstrap, Namespace
@@ -30,6 +31,11 @@ Storage = Annotated[
     typer.Option(
         "--storage", help="Where the tables lie: no broker is asked. Default: where the ledger says they lie."
     ),
+]
+
+
+Unchecked = Annotated[
+    bool, typer.Option("--unchecked", help="Do not compare the files with what the manifest says of them.")
 ]
 
 
@@ -57,6 +63,7 @@ def query(
     ] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
+    unchecked: Unchecked = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Say the result as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -77,6 +84,7 @@ def query(
             manifest=manifest,
             storage=storage,
             rows_max=None if as_json or as_csv else ROWS_SHOWN,
+            unchecked=unchecked,
         ),
         as_json=as_json,
     )
@@ -103,6 +111,13 @@ def _print_queried(found: ops.Queried) -> None:
     console.print(rows)
     if found.more:
         console.print(f"... and more rows than {len(found.rows)}: --json and --csv have them all")
+    _print_trust(found.trust)
+
+
+def _print_trust(trust: Trust) -> None:
+    """What the verdict above does not stand for."""
+    for line in trust.not_compared:
+        console.print(f"[yellow]unproven:[/] {escape(line)}", soft_wrap=True)
 
 
 def _cell(value: Any) -> str:
@@ -133,6 +148,7 @@ def diff(
         int,
         typer.Option("--keys", metavar="N", min=0, help="Name so many keys of each change of each table."),
     ] = 0,
+    unchecked: Unchecked = False,
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
@@ -140,7 +156,13 @@ def diff(
     """Run `snapkafka diff`."""
     found = run(
         lambda: ops.diff(
-            connect(bootstrap) if bootstrap else None, namespace, before, after, storage=storage, keys=keys
+            connect(bootstrap) if bootstrap else None,
+            namespace,
+            before,
+            after,
+            storage=storage,
+            keys=keys,
+            unchecked=unchecked,
         ),
         as_json=as_json,
     )
@@ -159,6 +181,7 @@ def _print_difference(found: ops.Difference) -> None:
             console.print(rows)
     if (more := len(found.progress) - ROWS_SHOWN) > 0:
         console.print(f"... and {more} more inputs: --json has them all")
+    _print_trust(found.trust)
 
 
 def _tables(tables: tuple[TableChange, ...]) -> Table:

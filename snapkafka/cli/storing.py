@@ -122,6 +122,8 @@ def _print_examined(found: ops.Examined) -> None:
         )
     if found.files and not found.footers:
         console.print("rows and columns were not compared: pip install 'snapkafka\\[query]'")
+    if found.files and not found.digests:
+        console.print("digests of the rows were not recomputed: pip install 'snapkafka\\[query]'")
     console.print(f"manifest: {escape(found.manifest)}")
 
 

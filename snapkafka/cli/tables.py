@@ -14,11 +14,12 @@ from rich.table import Table
 from snapkafka.checks.looked_at import NOTHING_SEEN
 from snapkafka.checks.looked_at import in_words as in_words_looked_at
 from snapkafka.kafka.lasting import in_words
-from snapkafka.kafka.strangers import unseen_paths
+from snapkafka.kafka.strangers import assumptions, open_topics, unseen_paths
 from snapkafka.manifest import WitnessEntry, saw_nothing
 from snapkafka.ops import Assembled, Checkpointed, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow, wall_ms
 from snapkafka.ops.switching import Switched
+from snapkafka.protocol.captured import Uncaptured
 from snapkafka.protocol.records import CheckResult
 
 __all__ = [
@@ -192,6 +193,7 @@ def print_details(console: Console, found: Details) -> None:
         _print_processes(console, found.processes)
     if found.positions:
         _print_positions(console, found)
+    print_uncaptured(console, found.uncaptured)
     if found.checks:
         console.print("checks: " + ", ".join(map(_went, found.checks)))
         if {check.records for check in found.checks if check.records >= 0} == {0}:
@@ -270,6 +272,13 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
             console.print(f"[yellow]warning:[/] {escape(str(unread))}", soft_wrap=True)
         for line in unseen_paths(item.open):
             console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
+        for line in open_topics(item.external, strict=item.strict):
+            console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
+        for line in assumptions(item.external, strict=item.strict):
+            console.print(f"assumed: {escape(line)}", soft_wrap=True)
+        print_uncaptured(console, item.uncaptured)
+        for line in item.not_compared:
+            console.print(f"[yellow]unproven:[/] {escape(line)}", soft_wrap=True)
         if item.tables:
             console.print("tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items()))
         if item.tables and not item.positions_committed:
@@ -277,6 +286,12 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
         if item.restorable is not None:
             console.print(f"restorable {escape(in_words(item.restorable, wall_ms()))}", soft_wrap=True)
         console.print(f"manifest: {escape(item.manifest)}")
+
+
+def print_uncaptured(console: Console, uncaptured: Iterable[Uncaptured]) -> None:
+    """What of the apps a snapshot does not hold."""
+    for item in uncaptured:
+        console.print(f"[yellow]without:[/] app {escape(item.app)}: {escape(item.what)}", soft_wrap=True)
 
 
 def witness_line(witness: WitnessEntry) -> str:

@@ -22,6 +22,8 @@ from .options import (
     Parameters,
     SchemaRegistry,
     Sinks,
+    Sources,
+    Strict,
     Unpickle,
 )
 from .progress import say
@@ -71,6 +73,8 @@ def watch(
     ] = 5_000,
     isolation: Isolation = "",
     sinks: Sinks = None,
+    sources: Sources = None,
+    strict: Strict = False,
     codecs: Codecs = None,
     unpickle: Unpickle = False,
     avro: Avro = None,
@@ -93,6 +97,8 @@ def watch(
             reading=ops.HowToRead(
                 isolation=isolation,
                 sinks=sinks or (),
+                sources=sources or (),
+                strict=strict,
                 codecs=codecs or (),
                 unpickle=unpickle,
                 avro=avro or (),

@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.manifest import OpenEntry
+from snapkafka.manifest import ExternalEntry, OpenEntry
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured import Captured
 
 from .triggering import OWN_GROUPS
 
-__all__ = ["still_open", "strangers", "unseen_paths"]
+__all__ = ["assumptions", "open_topics", "still_open", "strangers", "unseen_paths"]
 
 #: In the place of a group: all of them.
 ANY: Final = "*"
@@ -75,6 +75,29 @@ def unseen_paths(entries: Sequence[OpenEntry]) -> Iterator[str]:
     yield from map(_unseen_path, entries[:SHOWN_MAX])
     if (more := len(entries) - SHOWN_MAX) > 0:
         yield f"and {more} groups more: the manifest has them all"
+
+
+def open_topics(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[str]:
+    """Name the topics that leave a snapshot open, for people."""
+    for entry in entries:
+        if entry.declared:
+            continue
+        if entry.mixed:
+            yield (
+                f"topic {entry.topic} holds records with our header and records without: these may be effects of what "
+                "the snapshot's apps send (--source, or install(sources=...), if they are not)"
+            )
+        elif strict:
+            yield f"topic {entry.topic} holds external records, and is not declared (--source): --strict"
+
+
+def assumptions(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[str]:
+    """Name what a verdict assumes of topics with external records, for people."""
+    for entry in entries:
+        if entry.declared:
+            yield f"external records of topic {entry.topic} are no effects of what the apps send (declared)"
+        elif not (entry.mixed or strict):
+            yield f"nothing that writes to topic {entry.topic}, all of it external, reads outputs of the apps"
 
 
 def _unseen_path(entry: OpenEntry) -> str:

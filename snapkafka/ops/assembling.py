@@ -20,7 +20,8 @@ from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import CheckEntry, OpenEntry, RestorableEntry, WitnessEntry
+from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, RestorableEntry, WitnessEntry
+from snapkafka.protocol.captured import Uncaptured
 from snapkafka.protocol.snapshots import Unread
 from snapkafka.runtime.child import run_child
 from snapkafka.runtime.extras import require_extra
@@ -40,6 +41,8 @@ class HowToRead:
     Args:
         isolation: "read_uncommitted" takes what was aborted for sent; empty: committed, or as the manifest says.
         sinks: groups without snapkafka that read outputs and write nothing back to inputs; `*` for all.
+        sources: topics whose external records are no effects of what the apps send.
+        strict: external records leave a snapshot VERIFIED_OPEN wherever they are not declared.
         codecs: modules to import where the data is, for the codecs that they register with Faust.
         unpickle: load pickles, which executes whatever they hold.
         avro: `name=file`: schemas by `TOPIC-key`, `TOPIC-value`, or their number in a schema registry.
@@ -53,6 +56,8 @@ class HowToRead:
 
     isolation: str = ""
     sinks: Sequence[str] = ()
+    sources: Sequence[str] = ()
+    strict: bool = False
     codecs: Sequence[str] = ()
     unpickle: bool = False
     avro: Sequence[str] = ()
@@ -66,11 +71,19 @@ class HowToRead:
 
     def options(self) -> Iterator[str]:
         """On the command line of the job, all but the registry; `=`, as a value may begin with a dash."""
-        for name, items in (("--sink", self.sinks), ("--codecs", self.codecs), ("--avro", self.avro)):
+        repeated = {
+            "--sink": self.sinks,
+            "--source": self.sources,
+            "--codecs": self.codecs,
+            "--avro": self.avro,
+        }
+        for name, items in repeated.items():
             for item in items:
                 yield f"{name}={item}"
         if self.isolation:
             yield f"--isolation={self.isolation}"
+        if self.strict:
+            yield "--strict"
         if self.unpickle:
             yield "--unpickle"
         if self.max_mb_s is not None:
@@ -84,7 +97,9 @@ AS_IT_IS: Final = HowToRead()
 class Assembled:
     """What the job found. `good`: consistent, as far as was looked. After `verify` there are no tables.
 
-    `answers`: whether what was asked holds; empty if the snapshot is not good. `unread`: see `Captured`.
+    `external`, `strict`: see `manifest.Manifest`. `uncaptured`: what of its apps the snapshot does not hold.
+    `answers`: whether what was asked holds; empty if the snapshot is not good. `not_compared`: what of the stored
+    snapshot `verify` took as it is, a sentence each. `unread`: see `Captured`.
     """
 
     id: str
@@ -102,6 +117,10 @@ class Assembled:
     restorable: RestorableEntry | None = None
     open: tuple[OpenEntry, ...] = ()
     unread: tuple[Unread, ...] = ()
+    external: tuple[ExternalEntry, ...] = ()
+    strict: bool = False
+    uncaptured: tuple[Uncaptured, ...] = ()
+    not_compared: tuple[str, ...] = ()
     work: Work | None = None
 
 
@@ -163,6 +182,7 @@ async def verify(
     invariants: Sequence[str] = (),
     parameters: Sequence[str] = (),
     reading: HowToRead = AS_IT_IS,
+    tables: bool = False,
     record: bool = False,
     say: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
@@ -173,6 +193,7 @@ async def verify(
         name: id, epoch or `latest`, the last one assembled, where the ledger or `storage` is to say where the
             manifest lies.
         manifest: the manifest itself: then neither namespace nor ledger is needed.
+        tables: compare the stored tables with the log as well.
         record: write the verdict to the ledger.
         reading: how the log is read; what decodes counts where invariants look at it.
         say, progress: as for `assemble`.
@@ -186,6 +207,7 @@ async def verify(
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     arguments = [f"--bootstrap={where.bootstrap}", "--verify-only", f"--manifest={place}"]
     arguments += ["--record"] if record else []
+    arguments += ["--tables"] if tables else []
     return await _job(
         [
             *arguments,
@@ -285,6 +307,10 @@ def _assembled(told: Mapping[str, Any]) -> Assembled:
             OpenEntry(group=item["group"], topics=tuple(item["topics"])) for item in told.get("open", ())
         ),
         unread=tuple(Unread(**item) for item in told.get("unread", ())),
+        external=tuple(ExternalEntry(**item) for item in told.get("external", ())),
+        strict=told.get("strict", False),
+        uncaptured=tuple(Uncaptured(**item) for item in told.get("uncaptured", ())),
+        not_compared=tuple(told.get("not_compared", ())),
         work=Work(**{**told["work"], "checks": tuple(told["work"]["checks"])}) if "work" in told else None,
     )
 

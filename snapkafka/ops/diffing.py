@@ -19,7 +19,8 @@ from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 
 from .finding import manifest_places
-from .querying import Placed, engine, in_thread, one_line
+from .querying import Placed, engine, in_thread, one_line, trusted
+from .trusting import Trust
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -93,7 +94,7 @@ class Progressed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """All that changed from one snapshot to another. `keys`: the first of each change of each table, as many as were
-    asked for."""
+    asked for. `trust`: what was compared with what before they were read."""
 
     before: Compared
     after: Compared
@@ -101,6 +102,7 @@ class Difference:
     keys: tuple[KeyChange, ...]
     channels: tuple[ChannelChange, ...]
     progress: tuple[Progressed, ...]
+    trust: Trust
 
 
 async def diff(
@@ -111,6 +113,7 @@ async def diff(
     *,
     storage: str = "",
     keys: int = 0,
+    unchecked: bool = False,
 ) -> Difference:
     """Compare two snapshots.
 
@@ -118,10 +121,11 @@ async def diff(
         where: not needed with `storage`.
         before, after: ids, epochs or `latest`, the last one that is good.
         keys: as many keys are named, of each change of each table.
+        unchecked: do not compare the files with the manifests.
 
     Raises:
         UnknownSnapshotError: there is none such.
-        StorageError: files are missing, or cannot be read.
+        StorageError: files are missing, cannot be read, or are not those that were written.
         DependencyMissingError: DuckDB is not installed.
     """
     if keys < 0:
@@ -131,6 +135,7 @@ async def diff(
     older, newer = (Placed(*read_manifest(place)) for place in places)
     old, new = older.manifest, newer.manifest
     sides = {"before": older, "after": newer}
+    trust = await trusted(where, sides.values(), unchecked=unchecked)
     with engine(sides) as database:
         tables, named, channels = await in_thread(database, lambda: _compare(database, keys))
     return Difference(
@@ -140,6 +145,7 @@ async def diff(
         keys=named,
         channels=channels,
         progress=_progress(old, new),
+        trust=trust,
     )
 
 

@@ -10,6 +10,7 @@ from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.reading import LATEST, epoch_in
 from snapkafka.manifest import LaterVersionError, Manifest, load
 from snapkafka.store import Store, open_manifest, open_store
+from snapkafka.store.row_digests import hash_library
 from snapkafka.store.soundness import Damage, contradictions, file_damage, footer_reader
 
 from .finding import find_manifest
@@ -22,13 +23,15 @@ class Examined:
     """What was found. `good`: nothing is damaged, and the manifest says that the snapshot may be relied on.
 
     `verdict`: as the manifest has it, empty where that cannot be read. `footers`: what has read the rows and columns of
-    the files; empty: nothing could, so these were not compared.
+    the files; empty: nothing could, so these were not compared. `digests`: what has recomputed the digests of the rows;
+    empty: nothing could, so altered values under a renewed SHA-256 would not show.
     """
 
     manifest: str
     good: bool
     damage: tuple[Damage, ...]
     footers: str
+    digests: str = ""
     id: str = ""
     epoch: int = 0
     verdict: str = ""
@@ -82,6 +85,7 @@ def _examined(place: str) -> Examined:
         good=not damage and Verdict(found.verdict).good,
         damage=tuple(damage),
         footers=footer_reader(),
+        digests=footer_reader() and hash_library(),
         id=found.id,
         epoch=found.epoch,
         verdict=found.verdict,

@@ -20,7 +20,7 @@ from snapkafka.kafka.reading import (
 )
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured import Captured, Uncaptured
 from snapkafka.protocol.completion import SnapshotView, Status, Unread, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
 
@@ -113,7 +113,7 @@ class PositionRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
     """Everything about one snapshot. `captured` is the vector of offsets itself, None while it runs or if it failed;
-    `restorable`: how long the log holds what that names, as of now."""
+    `restorable`: how long the log holds what that names, as of now. `uncaptured`: what of its apps it does not hold."""
 
     summary: Summary
     age_ms: int
@@ -122,6 +122,7 @@ class Details:
     positions: tuple[PositionRow, ...]
     checks: tuple[CheckResult, ...]
     captured: Captured | None
+    uncaptured: tuple[Uncaptured, ...] = ()
     restorable: RestorableEntry | None = None
 
 
@@ -207,6 +208,7 @@ def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
         positions=_positions(captured) if captured else (),
         checks=view.verdict.checks if view.verdict else (),
         captured=captured,
+        uncaptured=captured.uncaptured if captured else (),
     )
 
 

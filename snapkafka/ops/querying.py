@@ -25,11 +25,12 @@ from snapkafka.runtime.extras import extra_missing, require_extra
 from snapkafka.store import Store, read_manifest, state_parents, state_sql
 
 from .finding import manifest_places
+from .trusting import Trust, compared_with_ledger, compared_with_manifest
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-__all__ = ["Placed", "Queried", "engine", "in_thread", "one_line", "query"]
+__all__ = ["Placed", "Queried", "engine", "in_thread", "one_line", "query", "trusted"]
 
 #: What a name of a schema looks like in SQL: it stands before a dot, in quotes or without.
 SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|(\w+))\s*\.')
@@ -45,6 +46,7 @@ class Queried:
     """What a query found, in values that JSON has: bytes as hex digits, times as ISO 8601, in UTC.
 
     `id`, `epoch`, `verdict` are those of the snapshot whose tables need no schema. `more`: there are more `rows`.
+    `trust`: what was compared with what before it was read.
     """
 
     id: str
@@ -53,6 +55,7 @@ class Queried:
     columns: tuple[str, ...]
     rows: tuple[Mapping[str, Any], ...]
     more: bool
+    trust: Trust
 
 
 async def query(
@@ -64,6 +67,7 @@ async def query(
     manifest: str = "",
     storage: str = "",
     rows_max: int | None = None,
+    unchecked: bool = False,
 ) -> Queried:
     """Run a SELECT. The tables of the snapshot are views `state`, `messages` and so on; those of every other one in the
     same storage are there as well, with its id for a schema: `"friday".state`.
@@ -73,10 +77,12 @@ async def query(
         name: id, epoch or `latest`, the last one that is good.
         manifest: the manifest itself.
         rows_max: no more rows than these; None: all.
+        unchecked: do not compare the files with the manifest.
 
     Raises:
         BadInputError: the SQL is none, or no SELECT, or fails.
-        StorageError: files are missing, or cannot be read.
+        StorageError: files are missing, cannot be read, or are not those that were written; the manifest is not the one
+            that was verified.
         DependencyMissingError: DuckDB is not installed.
     """
     require_extra("query", "a query")
@@ -85,7 +91,9 @@ async def query(
     else:
         (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
     store, found = read_manifest(place)
-    with engine(_named_in(sql, store) | {"main": Placed(store, found)}) as database:
+    snapshots = _named_in(sql, store) | {"main": Placed(store, found)}
+    trust = await trusted(where, snapshots.values(), unchecked=unchecked)
+    with engine(snapshots) as database:
         columns, rows = await in_thread(database, lambda: _select(database, sql, rows_max))
     return Queried(
         id=found.id,
@@ -94,7 +102,27 @@ async def query(
         columns=columns,
         rows=tuple(rows[:rows_max]),
         more=rows_max is not None and len(rows) > rows_max,
+        trust=trust,
     )
+
+
+async def trusted(
+    where: Connection | Cluster | None, snapshots: Iterable[Placed], *, unchecked: bool
+) -> Trust:
+    """Compare the files of snapshots with their manifests, and these with the ledger where a broker is given.
+
+    Raises:
+        StorageError: something is not as it was written.
+    """
+    snapshots = tuple(snapshots)
+    of_manifests = [(item.store, part) for item in snapshots for part in (item.manifest, *item.parents)]
+    not_compared = await compared_with_ledger(where, of_manifests)
+    files, told = 0, dict.fromkeys(not_compared)
+    for item in snapshots:
+        found = await asyncio.to_thread(compared_with_manifest, item.store, item.tables, unchecked=unchecked)
+        files += found.files
+        told |= dict.fromkeys(found.not_compared)
+    return Trust(files=files, not_compared=tuple(told))
 
 
 def _named_in(sql: str, store: Store) -> dict[str, Placed]:

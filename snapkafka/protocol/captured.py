@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .records import NOBODY, Heard, InputTopic, Position, Retention, Running, TopicPartition, TornEvent
+from .records import NOBODY, Heard, Hello, InputTopic, Position, Retention, Running, TopicPartition, TornEvent
 from .snapshots import Unread
 from .value import value
 
@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from .asking import LedgerView
     from .snapshots import Part, SnapshotView
 
-__all__ = ["Captured", "ChangelogCut", "InputCut", "ProcessCut", "Recorded", "SenderEnd", "gather"]
+__all__ = [
+    "Captured",
+    "ChangelogCut",
+    "InputCut",
+    "ProcessCut",
+    "Recorded",
+    "SenderEnd",
+    "Uncaptured",
+    "gather",
+]
 
 
 @value
@@ -125,10 +134,20 @@ class Recorded:
 
 
 @value
+class Uncaptured:
+    """State of an app that no snapshot holds, as its processes report it: a sentence."""
+
+    app: str
+    what: str
+
+
+@value
 class Captured:
     """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why nobody can prove it.
     `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last. `unread`:
-    topics that apps in scope subscribe to and no process had: what waits in them is in no channel."""
+    topics that apps in scope subscribe to and no process had: what waits in them is in no channel. `sources`: topics
+    whose external records are no effects of its apps, as these declare. `uncaptured`: what of its apps it does not
+    hold."""
 
     id: str
     attempt: int
@@ -144,6 +163,8 @@ class Captured:
     contaminated: str = ""
     retention: tuple[Retention, ...] = ()
     unread: tuple[Unread, ...] = ()
+    sources: tuple[str, ...] = ()
+    uncaptured: tuple[Uncaptured, ...] = ()
 
     @property
     def replays(self) -> int:
@@ -193,7 +214,23 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         contaminated=snapshot.contaminated,
         retention=_retention(state, epoch),
         unread=tuple(item for item in snapshot.unread if (item.app, item.topic) not in cut),
+        sources=tuple(sorted({topic for hello in _hellos(state, snapshot) for topic in hello.sources})),
+        uncaptured=tuple(
+            Uncaptured(app=app, what=what)
+            for app, what in sorted(
+                {(hello.app, what) for hello in _hellos(state, snapshot) for what in hello.uncaptured}
+            )
+        ),
     )
+
+
+def _hellos(state: LedgerView, snapshot: SnapshotView) -> Iterator[Hello]:
+    """What its apps are like: of each process that closed, and of an app that did not run the last one before."""
+    closed = {p for p in snapshot.closed if p in state.processes}
+    yield from (state.processes[p].hello for p in sorted(closed))
+    stopped = {app for app, _ in snapshot.claims} - {state.processes[p].hello.app for p in closed}
+    last = {view.hello.app: view.hello for p, view in sorted(state.processes.items()) if p < snapshot.epoch}
+    yield from (last[app] for app in sorted(stopped & last.keys()))
 
 
 def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:

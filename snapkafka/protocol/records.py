@@ -85,6 +85,7 @@ class Hello:
     snapshots yet. `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it
     starts with an input of which nothing is committed, "earliest" or "latest" (empty: not told). `missing`: topics that
     it subscribed to as inputs and that did not exist: it consumes none of them until it is assigned their partitions.
+    `sources`: topics whose external records are declared to be no effects of what the apps of the namespace send.
     """
 
     process: int = NOBODY
@@ -102,6 +103,7 @@ class Hello:
     retention: tuple[Retention, ...] = ()
     reset: str = ""
     missing: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 @value
@@ -225,7 +227,11 @@ class Retire:
 
 @value
 class Verdict:
-    """What verification found, with the checks that were really run (R13)."""
+    """What verification found, with the checks that were really run (R13).
+
+    `manifest`: where it lies. `digest`: of the rows of its tables, in any order. `manifest_sha256`: of the bytes of the
+    manifest, in hex; whoever reads the tables compares it. Empty: written by an earlier release.
+    """
 
     process: int = NOBODY
     n: int
@@ -234,6 +240,7 @@ class Verdict:
     checks: tuple[CheckResult, ...] = ()
     manifest: str = ""
     digest: str = ""
+    manifest_sha256: str = ""
 
 
 @value

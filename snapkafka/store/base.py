@@ -118,6 +118,10 @@ class Store(ABC):
         """Of a file, in bytes; None: it is not there."""
 
     @abstractmethod
+    def stamp(self, path: str) -> str | None:
+        """Size and times of a file as one text, which is another once it was written to; None: it is not there."""
+
+    @abstractmethod
     def sizes(self, table: TableEntry) -> Mapping[str, int]:
         """Of the files of a table that are there, in bytes."""
 

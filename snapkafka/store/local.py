@@ -85,6 +85,14 @@ class LocalStore(Store):
         with self._errors("read"):
             return file.stat().st_size if file.is_file() else None
 
+    def stamp(self, path: str) -> str | None:
+        file = self.root / path
+        with self._errors("read"):
+            if not file.is_file():
+                return None
+            told = file.stat()
+            return f"{told.st_size} {told.st_mtime_ns} {told.st_ctime_ns} {told.st_ino}"
+
     def sizes(self, table: TableEntry) -> Mapping[str, int]:
         sizes = {file.path: self.size(file.path) for file in table.files}
         return {path: size for path, size in sizes.items() if size is not None}

@@ -1,8 +1,8 @@
 """Is a snapshot in storage still what was written? Its manifest against its files, and against itself.
 
 Nothing but the files is looked at: no broker, no ledger, no Spark. So this finds what became of a snapshot afterwards
-(a flipped bit, a lost or foreign file, a number that somebody has edited). That it was consistent when it was taken,
-only its log can prove.
+(a flipped bit, a lost or foreign file, a number that somebody has edited, a value under a renewed SHA-256). That it was
+consistent when it was taken, only its log can prove.
 """
 
 from __future__ import annotations
@@ -16,10 +16,19 @@ from typing import Final
 
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, decide
 from snapkafka.errors import SnapkafkaError
-from snapkafka.manifest import CheckEntry, FileEntry, Manifest, TableEntry, content_digest, state_table
+from snapkafka.manifest import (
+    CheckEntry,
+    FileEntry,
+    Manifest,
+    TableEntry,
+    content_digest,
+    open_paths,
+    state_table,
+)
 
 from .base import Store
 from .chains import state_parents
+from .row_digests import hash_library, table_digest
 
 __all__ = ["Damage", "contradictions", "file_damage", "footer_reader"]
 
@@ -50,7 +59,7 @@ def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
         yield from broken
         named |= {str(PurePosixPath(file.path)) for file in table.files}
         if not broken:
-            yield from _miscounted(store, table)
+            yield from _other_rows(store, table)
     yield from _damage_of_parents(store, manifest)
     for path in store.files_of(manifest):
         if path not in named:
@@ -63,9 +72,17 @@ def _damage_of_parents(store: Store, manifest: Manifest) -> Iterator[Damage]:
     except SnapkafkaError as error:
         yield Damage(file=manifest.parents[-1].path, what=error.message)
         return
-    for parent in parents:
-        for file in state_table(parent).files:
-            yield from _damage_of(store, file)
+    for table in map(state_table, parents):
+        broken = [found for file in table.files for found in _damage_of(store, file)]
+        yield from broken
+        if not broken:
+            yield from _other_rows(store, table)
+
+
+def _other_rows(store: Store, table: TableEntry) -> Iterator[Damage]:
+    """What the rows of a table are that its manifest does not tell of."""
+    wrong = [*_miscounted(store, table)]
+    yield from wrong or _other_digest(store, table)
 
 
 def _damage_of(store: Store, file: FileEntry) -> Iterator[Damage]:
@@ -107,6 +124,23 @@ def _miscounted(store: Store, table: TableEntry) -> Iterator[Damage]:
             )
     if rows != table.rows:
         yield Damage(file=table.path, what=f"has {rows:,} rows, the manifest says {table.rows:,}")
+
+
+def _other_digest(store: Store, table: TableEntry) -> Iterator[Damage]:
+    """Do the values give the digest that the manifest has?"""
+    reader = footer_reader()
+    if not (reader and hash_library()):
+        return
+    try:
+        _, digest = table_digest(store, table, reader)
+    except Exception as error:
+        yield Damage(file=table.path, what=f"cannot be read: {' '.join(str(error).split())[:200]}")
+        return
+    if digest != table.digest:
+        yield Damage(
+            file=table.path,
+            what=f"has other values: the digest of its rows is {digest}, and was {table.digest}",
+        )
 
 
 def _by_pyarrow(store: Store, path: str) -> tuple[int, list[str]]:
@@ -181,9 +215,9 @@ def _wrong_verdict(manifest: Manifest) -> Iterator[str]:
         if check.run
     ]
     cut = manifest.captured
-    groups = [entry.group for entry in manifest.open]
+    paths = open_paths(manifest.open, manifest.external, manifest.strict)
     verdict = decide(
-        outcomes, replays=cut.replays, open_groups=groups, contaminated=cut.contaminated, unread=cut.unread
+        outcomes, replays=cut.replays, open_paths=paths, contaminated=cut.contaminated, unread=cut.unread
     )
     if manifest.verdict != verdict:
         yield f"verdict is {manifest.verdict}, and its checks give {verdict}"

@@ -322,3 +322,16 @@ def test_inputs_stand_in_the_order_of_receivers_and_partitions() -> None:
         (3, "q", "0", 0),
     ]
     assert [process.process for process in whole.processes] == [0, 2, 3]
+
+
+def test_what_the_apps_declare_and_report_stands_in_it() -> None:
+    """Sources and what no snapshot holds, as those tell that closed: not who had left, nor who came later."""
+    mine = replace(HELLO, sources=("b", "a"), uncaptured=("a channel in memory", "another"))
+    left = replace(LEFT, sources=("old",), uncaptured=("of old",))
+    later = Hello(n=9, app="q", sources=("later",), uncaptured=("of later",))
+    whole = captured(left, Bye(process=0, n=1), mine, TRIGGER, REPORT, CLOSED, later)
+    assert whole.sources == ("a", "b")
+    assert [(item.app, item.what) for item in whole.uncaptured] == [
+        ("p", "a channel in memory"),
+        ("p", "another"),
+    ]

@@ -172,17 +172,19 @@ def play(
     calm: bool = False,
     lost: int = 0,
     external: bool = True,
+    declared: bool = True,
 ) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it.
 
     Args:
+        declared: alpha declares `orders`, which beta and others write, as a source.
         red_received: let alpha take in a red record (orders[0] offset 8) before it cuts: what must never be.
         later_cause: let alpha write its table (balances[0] offset 2) for an event that it has yet to take in.
         calm: let no event of alpha run at its cut: the state of balances[0] ends with offset 6, red begins at 7.
         external: False: what clients without snapkafka send comes from beta in their place.
         lost: let so many of alpha's records to balances[0] be lost, the first of them behind its cut.
     """
-    return asyncio.run(_play(bootstrap, namespace, red_received, later_cause, calm, lost, external))
+    return asyncio.run(_play(bootstrap, namespace, red_received, later_cause, calm, lost, external, declared))
 
 
 async def _play(
@@ -193,6 +195,7 @@ async def _play(
     calm: bool,
     lost: int,
     external: bool,
+    declared: bool,
 ) -> Stage:
     connection = Connection(bootstrap=bootstrap)
     ledger, admin = KafkaLedger(connection, namespace), KafkaTopicAdmin(connection)
@@ -207,7 +210,7 @@ async def _play(
         for name, settings in (("orders", {}), ("credits", {}), ("balances", {"cleanup.policy": "compact"})):
             await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
-        old, a, b = await _join(stage, ids)
+        old, a, b = await _join(stage, ids, (stage.topic("orders"),) if declared else ())
         stage.players = (a, b)
         _white(stage, old, a, b, later_cause, external)
         await _cut(stage, a, b, red_received, calm, lost)
@@ -218,7 +221,7 @@ async def _play(
         await ledger.close()
 
 
-async def _join(stage: Stage, ids: dict[str, str]) -> tuple[Sender, Sender, Sender]:
+async def _join(stage: Stage, ids: dict[str, str], sources: tuple[str, ...]) -> tuple[Sender, Sender, Sender]:
     orders, back, balances = (stage.topic(name) for name in ("orders", "credits", "balances"))
 
     async def hello(app: str, n: int, topic: str, *tables: Table) -> Sender:
@@ -227,7 +230,16 @@ async def _join(stage: Stage, ids: dict[str, str]) -> tuple[Sender, Sender, Send
             Retention(topic=table.changelog, uncompacted_ms=0, tombstones_ms=86_400_000, retained_ms=-1)
             for table in tables
         )  # as Kafka has it where nobody says otherwise
-        hello = Hello(n=n, app=app, host="here", pid=n, inputs=(source,), tables=tables, retention=kept)
+        hello = Hello(
+            n=n,
+            app=app,
+            host="here",
+            pid=n,
+            inputs=(source,),
+            tables=tables,
+            retention=kept,
+            sources=sources,
+        )
         offset = await stage.append(hello)
         return Sender(stage, offset, app)
 

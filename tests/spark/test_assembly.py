@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,6 +32,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
+from tests.spark.altering import Rows, alter
 from tests.spark.scene import Stage, play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -280,6 +283,51 @@ async def test_verified_offline_against_its_files(assembled: Assembled) -> None:
     found = await ops.verify_offline(assembled.manifest.id, storage=assembled.store.uri)
     assert (found.damage, found.verdict, found.footers) == ((), assembled.manifest.verdict, "pyarrow")
     assert found.files == sum(len(table.files) for table in assembled.manifest.tables)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "status", "offset"),
+    [
+        ("", "", None, Status.PASSED, -1),
+        ("state", "value_raw", b"12", Status.FAILED, 6),
+        ("state", "value", "12", Status.UNVERIFIABLE, 6),
+        ("messages", "timestamp", datetime(2001, 1, 1, tzinfo=UTC), Status.FAILED, 6),
+        ("positions", "position", 999, Status.FAILED, -1),
+    ],
+)  # fmt: skip
+def test_a_value_that_was_altered_is_not_what_the_log_gives(
+    spark: SparkSession,
+    assembled: Assembled,
+    tmp_path: Path,
+    table: str,
+    column: str,
+    value: Any,
+    status: Status,
+    offset: int,
+) -> None:
+    """`verify --tables` names the row; to `--offline` the digest of the rows tells."""
+    store = LocalStore(tmp_path)
+    shutil.copytree(assembled.store.root, tmp_path, dirs_exist_ok=True)
+    manifest = assembled.manifest
+    if table:
+
+        def change(rows: Rows) -> Rows:
+            at = max(range(len(rows)), key=lambda n: rows[n].get("key") == "x")
+            return [row | ({column: value} if n == at else {}) for n, row in enumerate(rows)]
+
+        alter(store, manifest.id, table, change)
+    with Desk(Connection(bootstrap=assembled.stage.bootstrap), assembled.stage.namespace) as desk:
+        view = desk.look(manifest.captured, "read_uncommitted")
+    settings = job.Settings(bootstrap=assembled.stage.bootstrap, ledger=manifest.ledger)
+    stored = job.Stored(store, store.read(manifest.id))
+    checked = job.verify(spark, view, settings, stored=stored)
+    found = checked.outcomes[-1]
+    assert (found.check, found.status) == ("tables", status)
+    assert [witness.what.split(" ")[2] for witness in found.witnesses] == ([table] * 2 if table else [])
+    if table == "state":
+        assert {witness.offset for witness in found.witnesses} == {offset}
+    damage = asyncio.run(ops.verify_offline(manifest.id, storage=store.uri)).damage
+    assert [item.what[:16] for item in damage] == (["has other values"] if table else [])
 
 
 def test_nothing_else_is_left_in_the_storage(assembled: Assembled) -> None:

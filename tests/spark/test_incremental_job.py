@@ -23,6 +23,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import Broker
+from tests.spark.altering import Rows, alter
 from tests.spark.scene import Stage, play, play_on
 from tests.unit.on_disk import flip
 
@@ -94,6 +95,34 @@ def test_a_chain_on_a_real_broker_is_the_whole(spark: SparkSession, chain: Chain
         "V6 kept": "passed",
         "V6 deleted": "passed",
     }
+
+
+def test_its_tables_are_compared_with_the_log(
+    chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the parents as well: an altered value of theirs is a value of the whole."""
+    store = LocalStore(tmp_path)
+    shutil.copytree(chain.store.root, tmp_path, dirs_exist_ok=True)
+    path = str(store.manifest_path(chain.name("last")))
+    again = ["--bootstrap", chain.stage.bootstrap, "--verify-only", "--tables", "--manifest", path, "--json"]
+
+    def verified() -> dict[str, Any]:
+        status = main(again)
+        (told,) = json.loads(capsys.readouterr().out)["snapshots"]
+        assert status == (0 if told["verdict"] == "VERIFIED" else 1)
+        (check,) = (check for check in told["checks"] if check["name"] == "tables")
+        return {"verdict": told["verdict"], **check}
+
+    capsys.readouterr()
+    assert (verified()["verdict"], verified()["status"]) == ("VERIFIED", "passed")
+
+    def change(rows: Rows) -> Rows:
+        return [row | ({"value_raw": b"8"} if row["key"] == "poison" else {}) for row in rows]
+
+    alter(store, chain.name("snap"), "state", change)
+    found = verified()
+    assert (found["verdict"], found["status"], found["found"]) == ("INCONSISTENT", "failed", 2)
+    assert found["witnesses"][0]["what"].startswith("stored table state has a row that the log does not give")
 
 
 def test_a_delta_has_what_changed_and_nothing_else(chain: Chain) -> None:

@@ -5,23 +5,38 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly import job
 from snapkafka.assembly.command import main
 from snapkafka.assembly.desk import Desk
+from snapkafka.assembly.progress import Work
+from snapkafka.assembly.report import assembled as told_of
+from snapkafka.assembly.report import report
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import Manifest, OpenEntry
+from snapkafka.manifest import ExternalEntry, Manifest, OpenEntry
 from snapkafka.store import LocalStore
 from snapkafka.store.soundness import contradictions
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play
+
+WORK = Work(
+    id="one",
+    records_read=0,
+    bytes_read=0,
+    tables_written=0,
+    rows_written=0,
+    bytes_written=0,
+    checks=(),
+    seconds=1.0,
+)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -29,13 +44,20 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 def read_as(group: str, stage: Stage, name: str) -> None:
     """A group of clients has read this topic, and is away."""
     consumer = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": group, "log_level": 0})
-    consumer.commit(offsets=[KafkaPartition(stage.topic(name), 0, 1)], asynchronous=False)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            consumer.commit(offsets=[KafkaPartition(stage.topic(name), 0, 1)], asynchronous=False)
+            break
+        except KafkaException:  # the broker's coordinator of groups is still loading
+            assert time.monotonic() < deadline, "no coordinator of groups within 60 s"
+            time.sleep(0.2)
     consumer.close()
 
 
 @pytest.fixture(scope="module")
 def stage(kafka: Broker) -> Stage:
-    stage = play(kafka.bootstrap, f"str{os.getpid()}", calm=True)
+    stage = play(kafka.bootstrap, f"str{os.getpid()}", calm=True, declared=False)
     read_as(f"{stage.namespace}-bank", stage, "credits")
     read_as(
         f"{stage.namespace}-audit", stage, "balances"
@@ -43,12 +65,23 @@ def stage(kafka: Broker) -> Stage:
     return stage
 
 
-def assembled(spark: SparkSession, stage: Stage, folder: Path, *sinks: str) -> Manifest:
+def assembled(
+    spark: SparkSession,
+    stage: Stage,
+    folder: Path,
+    *sinks: str,
+    sources: tuple[str, ...] = (),
+    strict: bool = False,
+) -> Manifest:
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_committed")
         settings = job.Settings(
-            bootstrap=stage.bootstrap, ledger=desk.ledger(captured), isolation="read_committed"
+            bootstrap=stage.bootstrap,
+            ledger=desk.ledger(captured),
+            isolation="read_committed",
+            sources=sources,
+            strict=strict,
         )
         strangers = desk.strangers(captured, sinks)
         store = LocalStore(folder)
@@ -60,21 +93,38 @@ def test_a_path_that_nobody_can_see_is_named(spark: SparkSession, stage: Stage, 
     bank = OpenEntry(group=f"{stage.namespace}-bank", topics=(stage.topic("credits"),))
     assert (manifest.verdict, manifest.open) == ("VERIFIED_OPEN", (bank,))
     assert list(contradictions(manifest)) == []
-    for untrue in (replace(manifest, verdict="VERIFIED"), replace(manifest, open=())):
+    assert manifest.external == (ExternalEntry(topic=stage.topic("orders"), mixed=True),)
+    for untrue in (replace(manifest, verdict="VERIFIED"), replace(manifest, open=(), external=())):
         assert any("verdict is" in flaw for flaw in contradictions(untrue)), "the files tell of it too"
 
 
-def test_a_group_that_is_said_to_write_nothing_back_leaves_nothing_open(
+def test_a_mixed_topic_leaves_it_open_whoever_reads_along(
     spark: SparkSession, stage: Stage, tmp_path: Path
 ) -> None:
+    """A plain producer inside an instrumented app, and a reader without a group, show in no group."""
     manifest = assembled(spark, stage, tmp_path, f"{stage.namespace}-bank")
+    assert (manifest.verdict, manifest.open) == ("VERIFIED_OPEN", ())
+    assert [*contradictions(manifest)] == []
+    told = "\n".join(report(told_of(manifest, "place", "", WORK)))
+    assert (
+        f"open:     topic {stage.topic('orders')} holds records with our header and records without" in told
+    )
+
+
+def test_a_topic_that_is_declared_leaves_nothing_open(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+) -> None:
+    manifest = assembled(spark, stage, tmp_path, sources=(stage.topic("orders"),))
     assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
+    assert manifest.external == (ExternalEntry(topic=stage.topic("orders"), mixed=True, declared=True),)
+    told = "\n".join(report(told_of(manifest, "place", "", WORK)))
+    assert "are no effects of what the apps send (declared)" in told
 
 
 def test_where_everything_in_the_inputs_has_a_known_sender_nothing_came_by_unseen(
     spark: SparkSession, kafka: Broker, tmp_path: Path
 ) -> None:
-    stage = play(kafka.bootstrap, f"strn{os.getpid()}", calm=True, external=False)
+    stage = play(kafka.bootstrap, f"strn{os.getpid()}", calm=True, external=False, declared=False)
     read_as(f"{stage.namespace}-bank", stage, "credits")
     stage.send(stage.tp("orders"), b"client", b"{}")  # past all ends: none of this snapshot
     manifest = assembled(spark, stage, tmp_path)
@@ -93,9 +143,10 @@ def test_verification_looks_for_them_again_and_remembers_those_of_then(
     place.write_text(json.dumps(text))
     assert store.read(manifest.id).open == (long_gone,)
 
-    def verify(*sinks: str) -> tuple[int, str, list[str]]:
+    def verify(*sinks: str, declared: bool = False) -> tuple[int, str, list[str]]:
         capsys.readouterr()
         named = [part for sink in sinks for part in ("--sink", sink)]
+        named += ["--source", stage.topic("orders")] if declared else []
         status = main(["--bootstrap", stage.bootstrap, "--verify-only", "--manifest", str(place), *named])
         said = capsys.readouterr().out
         (verdict,) = re.findall(r"\): (\w+)$", said, re.MULTILINE)
@@ -104,5 +155,6 @@ def test_verification_looks_for_them_again_and_remembers_those_of_then(
     bank = f"{stage.namespace}-bank"
     assert verify() == (0, "VERIFIED_OPEN", ["long-gone", bank])
     assert verify(bank) == (0, "VERIFIED_OPEN", ["long-gone"])
-    assert verify(bank, "long-gone") == (0, "VERIFIED", [])
-    assert verify("*") == (0, "VERIFIED", [])
+    assert verify(bank, "long-gone") == (0, "VERIFIED_OPEN", [])
+    assert verify("*") == (0, "VERIFIED_OPEN", [])
+    assert verify(declared=True) == (0, "VERIFIED", [])

@@ -15,6 +15,7 @@ from snapkafka.assembly.tables import SCHEMAS, schema
 from snapkafka.manifest import (
     STATE,
     STATE_DELTA,
+    Column,
     FileEntry,
     Manifest,
     ParentEntry,
@@ -24,6 +25,7 @@ from snapkafka.manifest import (
 )
 from snapkafka.protocol.captured import InputCut
 from snapkafka.store import LocalStore
+from snapkafka.store.row_digests import table_digest
 from tests.unit.test_manifest import example
 
 Row = Mapping[str, Any]
@@ -59,7 +61,14 @@ def write_table(folder: Path, name: str, rows: Sequence[Row]) -> TableEntry:
         database.table("rows").write_parquet(str(file))
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     entry = FileEntry(path=str(file), bytes=file.stat().st_size, sha256=digest)
-    return TableEntry(name=name, path=name, rows=len(rows), digest="0", schema=(), files=(entry,))
+    typed = tuple(Column(name=column, type=kind) for column, kind in columns)
+    table = TableEntry(name=name, path=name, rows=len(rows), digest="0", schema=typed, files=(entry,))
+    return table if not rows else dataclasses.replace(table, digest=digest_of(table))
+
+
+def digest_of(table: TableEntry) -> str:
+    """Its digest, from a file that is named by its whole path."""
+    return table_digest(LocalStore(Path("/")), table, "duckdb")[1]
 
 
 def write_snapshot(

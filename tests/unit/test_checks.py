@@ -409,7 +409,7 @@ def passed(*checks: str) -> list[CheckOutcome]:
         (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide([outcome("V5", [], {"replayed": 1})])),
         (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide([outcome("V5", [], {"replayed": 1})], replays=1)),
         (Verdict.VERIFIED, lambda: decide([outcome_of("duplicate")])),
-        (Verdict.VERIFIED_OPEN, lambda: decide(passed("V1"), open_groups=["g"])),
+        (Verdict.VERIFIED_OPEN, lambda: decide(passed("V1"), open_paths=["g"])),
         (Verdict.VERIFIED_OPEN, lambda: decide(passed("V1"), unread=["payments reads to-pay"])),
         (Verdict.INCONSISTENT, lambda: decide([outcome_of("gap")], unread=["payments reads to-pay"])),
         (Verdict.UNVERIFIABLE, lambda: decide([])),

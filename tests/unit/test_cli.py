@@ -161,6 +161,14 @@ def test_show_of_a_running_one(cluster: FakeCluster) -> None:
     assert [wait["what"] for wait in found["waits"]] == ["closing", "report", "input", "input"]
 
 
+def test_what_no_snapshot_holds_is_beside_the_verdict(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", uncaptured=("agent a reads a channel in memory",))
+    call("trigger", "--wait", "--id", "mine")
+    assert "without: app shop: agent a reads a channel in memory" in call("show", "mine").stdout
+    found = as_json(call("show", "mine", "--json"))
+    assert found["uncaptured"] == [{"app": "shop", "what": "agent a reads a channel in memory"}]
+
+
 def test_show_of_a_captured_one(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders", partitions=50)
     call("trigger", "--wait", "--id", "mine")

@@ -24,6 +24,13 @@ def test_hear_may_be_one_or_any_collection(given: Any) -> None:
     assert config.hear == frozenset({"markers"})
 
 
+@pytest.mark.parametrize("given", [["b", "a"], ("a", "b"), {"a", "b"}, frozenset({"a", "b"})])
+def test_sources_may_be_any_collection(given: Any) -> None:
+    config = Config(namespace="shop", sources=given)
+    config.validate()
+    assert config.sources == ("a", "b")
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
@@ -50,6 +57,8 @@ def test_hear_may_be_one_or_any_collection(given: Any) -> None:
         ("tolerable_failures", -1, "tolerable_failures is -1"),
         ("tolerable_failures", 1.5, "tolerable_failures is 1.5"),
         ("web", 0, "web is 0; it can be True or False"),
+        ("sources", "orders", "sources is 'orders'; it can be a list of names of topics"),
+        ("sources", [""], "it can be a list of names of topics"),
     ],
 )
 def test_each_setting_is_looked_at(setting: str, value: Any, said: str) -> None:

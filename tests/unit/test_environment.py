@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -56,7 +57,7 @@ def empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture
 def no_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without any list of authorities."""
-    nowhere = ssl.DefaultVerifyPaths(None, None, "", "/no/file", "", "/no/folder")
+    nowhere = ssl.DefaultVerifyPaths(*cast(Any, (None, None, "", "/no/file", "", "/no/folder")))
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nowhere)
     monkeypatch.setattr(certificates, "_of_pip", lambda environ: ())
 

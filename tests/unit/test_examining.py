@@ -23,11 +23,13 @@ from snapkafka.manifest import (
     FileEntry,
     InvariantEntry,
     Manifest,
+    ParentEntry,
     TableEntry,
     content_digest,
     state_table,
 )
 from snapkafka.store import LocalStore, soundness
+from snapkafka.store.row_digests import row_digest
 from tests.unit.on_disk import flip, in_state, write_snapshot
 from tests.unit.test_manifest import example
 
@@ -63,8 +65,10 @@ def table(folder: Path, name: str, rows: list[int]) -> TableEntry:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         files.append(FileEntry(path=f"one/{name}/{path.name}", bytes=path.stat().st_size, sha256=digest))
     schema = (Column(name="app", type="string"), Column(name="n", type="bigint"))
+    values = [("shop", number) for count in rows for number in range(count)]
+    _, digest = row_digest([column.type for column in schema], iter(values))
     return TableEntry(
-        name=name, path=f"one/{name}", rows=sum(rows), digest="7", schema=schema, files=tuple(files)
+        name=name, path=f"one/{name}", rows=sum(rows), digest=digest, schema=schema, files=tuple(files)
     )
 
 
@@ -252,6 +256,57 @@ async def test_what_is_no_parquet_and_named_with_its_own_digest(store: LocalStor
     ((file, what),) = await damage(store)
     assert file == STATE
     assert what.startswith("is no Parquet file: ")
+
+
+@pytest.mark.usefixtures("reader")
+async def test_a_value_that_was_altered_under_a_renewed_sha256(store: LocalStore) -> None:
+    """Size and SHA-256 of the manifest are those of the altered file: only the digest of the rows tells."""
+    alter_a_value(store)
+    ((file, what),) = await damage(store)
+    assert file == "one/state"
+    assert what.startswith("has other values: the digest of its rows is ")
+
+
+async def test_an_incremental_one_of_whose_parent_a_value_was_altered(store: LocalStore) -> None:
+    with store.staging("two") as folder:
+        tables = [
+            dataclasses.replace(entry, name="state_delta" if entry.name == "state" else entry.name)
+            for entry in (table(folder, "state", [1]), table(folder, "messages", [0]))
+        ]
+        moved = [
+            dataclasses.replace(
+                entry,
+                path=entry.path.replace("one/", "two/"),
+                files=tuple(
+                    dataclasses.replace(file, path=file.path.replace("one/", "two/")) for file in entry.files
+                ),
+            )
+            for entry in tables
+        ]
+        full = store.read("one")
+        state = state_table(full)
+        parent = ParentEntry(id="one", epoch=full.epoch, path=state.path, digest=state.digest)
+        child = dataclasses.replace(
+            sound(tuple(moved)), id="two", parents=(parent,), namespace=full.namespace
+        )
+        store.publish(child, folder)
+    assert [*soundness.file_damage(store, child)] == []
+    alter_a_value(store)
+    ((file, what),) = [(item.file, item.what) for item in soundness.file_damage(store, child)]
+    assert (file, what[:16]) == ("one/state", "has other values")
+
+
+def alter_a_value(store: LocalStore) -> None:
+    """In the second file of the state, with its size and SHA-256 in the manifest renewed."""
+    path = store.root / "one/state/part-00001.parquet"
+    pq.write_table(pa.table({"app": ["shop", "shop", "shop"], "n": [0, 1, 200]}), path)
+
+    def renew(told: dict[str, Any]) -> None:
+        data = path.read_bytes()
+        entry = told["tables"][0]["files"][1]
+        entry |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+    edit(store, renew)
 
 
 # -- the manifest --------------------------------------------------------------------------------------------

@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from snapkafka.assembly.report import report
 from snapkafka.checks.looked_at import NOTHING_SEEN
+
+#: Of what would be told beside the verdict.
+NOTHING: dict[str, Any] = {
+    "open": [],
+    "external": [],
+    "strict": False,
+    "uncaptured": [],
+    "unread": [],
+    "not_compared": [],
+}
+
+
+def test_what_the_verdict_does_not_stand_for_is_beside_it() -> None:
+    told = {
+        "id": "daily", "epoch": 7, "verdict": "VERIFIED_OPEN", "contaminated": "",
+        "checks": [], "restorable": None, "manifest": "daily.json",
+        "open": [], "strict": False, "unread": [],
+        "not_compared": ["stored tables were not compared with the log (--tables)"],
+        "external": [
+            {"topic": "orders", "mixed": True, "declared": False},
+            {"topic": "clicks", "mixed": False, "declared": False},
+        ],
+        "uncaptured": [{"app": "shop", "what": "agent a reads a channel in memory"}],
+    }  # fmt: skip
+    lines = list(report(told))
+    assert lines[1].startswith("  open:     topic orders holds records with our header and records without")
+    assert (
+        lines[2]
+        == "  assumed:  nothing that writes to topic clicks, all of it external, reads outputs of the apps"
+    )
+    assert lines[3] == "  without:  app shop: agent a reads a channel in memory"
+    assert lines[4] == "  unproven: stored tables were not compared with the log (--tables)"
+    (strict,) = [line for line in report(told | {"strict": True}) if "clicks" in line]
+    assert strict.startswith("  open:     topic clicks holds external records, and is not declared")
 
 
 def test_why_nobody_can_prove_it_is_said_before_the_checks() -> None:
     told = {
         "id": "daily", "epoch": 7, "verdict": "UNVERIFIABLE", "contaminated": "agent a was handed offset 5 late",
-        "checks": [], "restorable": None, "manifest": "daily.json", "open": [],
+        "checks": [], "restorable": None, "manifest": "daily.json", **NOTHING,
     }  # fmt: skip
     lines = list(report(told))
     assert lines[:2] == [
@@ -22,7 +58,7 @@ def test_why_nobody_can_prove_it_is_said_before_the_checks() -> None:
 def test_who_leaves_it_open_is_said_before_the_checks() -> None:
     told = {
         "id": "daily", "epoch": 7, "verdict": "VERIFIED_OPEN", "contaminated": "",
-        "checks": [], "restorable": None, "manifest": "daily.json",
+        "checks": [], "restorable": None, "manifest": "daily.json", **NOTHING,
         "open": [{"group": "bank", "topics": ["bills"]}],
     }  # fmt: skip
     first, second, *_ = report(told)

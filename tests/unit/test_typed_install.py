@@ -31,6 +31,8 @@ def test_the_typed_settings_are_those_of_the_config() -> None:
     del config["namespace"]
     assert typed.pop("hear") == str | Collection[str], "one way, or any collection of them"
     assert config.pop("hear") == frozenset[str], "what these become"
+    assert typed.pop("sources") == Collection[str], "any collection of topics"
+    assert config.pop("sources") == tuple[str, ...], "what these become"
     assert typed == config
 
 

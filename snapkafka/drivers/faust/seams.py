@@ -268,6 +268,7 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         inputs=tuple(_input(app, topic, described[topic]) for topic in inputs if topic in described),
         tables=tuple(_table(table, described) for table in tables),
         uncaptured=tuple(uncaptured(app, driver.recorder.agent)),
+        sources=driver.config.sources,
         retention=await _retention(driver, sorted(changelogs & described.keys())),
         reset=app.conf.consumer_auto_offset_reset,
         missing=tuple(t for t in inputs if t not in described and not _declared_by_faust(app, t)),

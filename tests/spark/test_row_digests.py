@@ -1,0 +1,85 @@
+"""The digest that Spark gives a table is the one that is recomputed from its files without Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from snapkafka.assembly import writing
+from snapkafka.assembly.tables import schema
+from snapkafka.manifest import STATE_DELTA, TableEntry
+from snapkafka.store import LocalStore
+from snapkafka.store.row_digests import table_digest
+
+pytestmark = pytest.mark.spark
+
+ROWS = 40
+#: Together they have every type that a table has.
+TABLES = (STATE_DELTA, "messages", "processes")
+
+
+def some(kind: DataType, chance: random.Random, *, nulls: bool = True) -> Any:
+    """A value of a type, one in six of them null."""
+    if nulls and chance.random() < 0.17:
+        return None
+    match kind:
+        case IntegerType():
+            return chance.choice([0, -1, 2**31 - 1, -(2**31), chance.randrange(1_000)])
+        case LongType():
+            return chance.choice([0, -1, 2**63 - 1, -(2**63), chance.randrange(1 << 40)])
+        case BooleanType():
+            return chance.random() < 0.5
+        case DoubleType():
+            return chance.choice([0.0, -0.0, 1.5, -3e300, chance.random()])
+        case StringType():
+            return "".join(chance.choices("aé\u20ac\U0001f600 \x00", k=chance.choice([0, 1, 3, 9, 40])))
+        case BinaryType():
+            return chance.randbytes(chance.choice([0, 1, 5, 33, 70]))
+        case TimestampType():
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=chance.randrange(1 << 42))
+        case ArrayType():
+            return [some(kind.elementType, chance) for _ in range(chance.randrange(4))]
+        case MapType():
+            keys = {some(kind.keyType, chance, nulls=False) for _ in range(chance.randrange(5))}
+            return {key: some(kind.valueType, chance) for key in keys}
+        case StructType():
+            return tuple(some(field.dataType, chance) for field in kind.fields)
+    raise AssertionError(kind)
+
+
+def test_spark_and_the_files_give_the_same_digest(spark: SparkSession, tmp_path: Path, small: None) -> None:
+    chance, store = random.Random(7), LocalStore(tmp_path)
+    for name in TABLES:
+        wanted = StructType.fromDDL(schema(name))
+        rows = [tuple(some(field.dataType, chance) for field in wanted.fields) for _ in range(ROWS)]
+        writing.write(spark.createDataFrame(rows, wanted), name, store.root / "one", rows_max=ROWS)
+    written = {name: writing.read_back(spark, name, store.root / "one") for name in TABLES}
+    sums = writing.digests(written)
+    for entry in writing.entries(spark, store, store.root / "one", "one", written, sums):
+        assert entry.rows == ROWS
+        for reader in ("pyarrow", "duckdb"):
+            assert table_digest(store, entry, reader) == (ROWS, entry.digest), (entry.name, reader)
+            assert table_digest(store, without_a_column(entry), reader)[1] != entry.digest
+
+
+def without_a_column(entry: TableEntry) -> TableEntry:
+    return dataclasses.replace(entry, schema=entry.schema[:-1])
