@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence, Sized
 from typing import Protocol
 
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
@@ -11,7 +11,8 @@ __all__ = ["Access", "Cluster", "Entry", "Group", "Ledger", "Topic", "TopicAdmin
 
 
 class Entry(Protocol):
-    """One place of the ledger; `record` is None for garbage. `timestamp_ms`: when the broker appended it."""
+    """One place of the ledger; `record` is None for garbage. `timestamp_ms`: when the broker appended it. `refused`:
+    garbage for want of a signature that counts."""
 
     @property
     def offset(self) -> int: ...
@@ -22,12 +23,19 @@ class Entry(Protocol):
     @property
     def record(self) -> LedgerRecord | None: ...
 
+    @property
+    def refused(self) -> bool: ...
+
 
 class Ledger(Protocol):
     """The one log whose order everybody agrees on."""
 
     @property
     def topic(self) -> str: ...
+
+    @property
+    def keys(self) -> Sized:
+        """Those that sign its records; empty: none do."""
 
     async def open(self, *, create: bool = True) -> None:
         """Find it, or create it."""

@@ -40,6 +40,7 @@ class FakeEntry:
     offset: int
     timestamp_ms: int
     record: LedgerRecord | None
+    refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class FakeLedger:
     topic = "_snapkafka.fake"
 
     def __init__(self) -> None:
+        self.keys: tuple[bytes, ...] = ()
         self.entries: list[FakeEntry] = []
         self.exists = True
         self.failure: Exception | None = None
@@ -135,6 +137,9 @@ class FakeAdmin:
     altered: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     failure: Exception | None = None
     delay_s: float = 0.0
+    member_counts: list[int] = field(default_factory=list)  # of groups, one answer after the other; then 0
+    member_failure: Exception | None = None
+    asked_members: list[str] = field(default_factory=list)
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, FakeTopic]:
         return self.topics or {tp.topic: FakeTopic(1) for tp in self.ends}
@@ -192,6 +197,14 @@ class FakeAdmin:
     async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
         await self._answer()
         return {tp: (offset, "") for tp, offset in self.commits.get(group, {}).items()}
+
+    async def members(self, group: str) -> int:
+        """By how often it was asked for; the last answer stands."""
+        await self._answer()
+        self.asked_members.append(group)
+        if self.member_failure is not None:
+            raise self.member_failure
+        return self.member_counts.pop(0) if self.member_counts else 0
 
     async def groups(self) -> list[FakeGroup]:
         await self._answer()

@@ -16,16 +16,20 @@ execution of an event, the logs, and the snapshot as the world gets it: position
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
 from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import TopicPartition
 
 from .view import CutView, LogRecord, in_flight, read_before, received
 
-__all__ = ["Execution", "Step", "Violation", "causal"]
+__all__ = ["WITHOUT", "Execution", "Step", "Violation", "causal"]
+
+#: The process of an execution that ran in a worker without snapkafka.
+WITHOUT: Final = -3
 
 
 @dataclass(slots=True)
@@ -75,8 +79,10 @@ class _Truth:
         executions: Sequence[Execution],
         records: Sequence[LogRecord],
         replays: bool,
+        without: Set[tuple[TopicPartition, int]],
     ) -> None:
         self.view, self.steps, self.executions, self.replays = view, steps, executions, replays
+        self.without = without
         self.at = {(record.tp, record.offset): record for record in records}
         self.sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
 
@@ -93,9 +99,14 @@ class _Truth:
     def record_in(self, step: Step) -> bool | None:
         """Is what a step left in the log in the snapshot? None: it left nothing that the snapshot could tell."""
         record = self.at.get(step.record) if step.record is not None else None
-        if record is None or record.process < 0:
+        if record is None or (record.process < 0 and step.record not in self.without):
             return None
         tp = record.tp
+        if record.process < 0:
+            if tp in self.view.changelogs:
+                return record.offset < self.view.state_end(tp)
+            # Past a position it is replayable input, whatever it came from.
+            return True if any(received(s, record.offset) for s in self.view.inputs.get(tp, ())) else None
         if tp in self.view.changelogs:
             return self.view.in_state(record)
         answers = [
@@ -133,6 +144,8 @@ class _Truth:
 
     @staticmethod
     def _before(source: InputCut, execution: Execution) -> bool:
+        if execution.process == WITHOUT:
+            return False
         return execution.process < 0 or read_before(source, execution.process)
 
     def replayed(self, execution: Execution) -> bool:
@@ -155,6 +168,7 @@ def causal(
     *,
     replays: bool,
     readers: Mapping[str, Collection[str]] = MappingProxyType({}),
+    without: Set[tuple[TopicPartition, int]] = frozenset(),
 ) -> list[Violation]:
     """What is wrong with a snapshot, by the true history.
 
@@ -164,8 +178,9 @@ def causal(
         records: what lies in the logs.
         replays: does its verdict say that it holds replays?
         readers: per topic, the apps that read it.
+        without: where records of workers without snapkafka lie.
     """
-    truth = _Truth(view, steps, executions, records, replays)
+    truth = _Truth(view, steps, executions, records, replays, without)
     inside: dict[int, bool | None] = {step.number: truth.record_in(step) for step in steps}
     runs: dict[tuple[str, str, TopicPartition, int], list[Execution]] = defaultdict(list)
     for execution in executions:

@@ -65,6 +65,9 @@ def examine(connected: Callable[[], Connection], namespace: str, within: str, *,
     else:
         apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
         console.print(f"{escape(found.namespace)}: {escape(apps) or 'nobody has joined'}")
+        keys = found.ledger_keys
+        signed = f"signed and checked, with {keys} key{'s' if keys > 1 else ''}" if keys else "not signed"
+        console.print(f"ledger records are {signed}; {found.ledger_refused} ignored for their signature")
         print_advice(found.found)
         if not found.found:
             console.print("[green]nothing that would spoil a snapshot[/]")

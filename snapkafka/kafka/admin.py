@@ -18,7 +18,7 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
 
 from .connection import Connection, hear_of, translated
-from .groups import ConsumerGroup, list_groups
+from .groups import ConsumerGroup, count_members, list_groups
 from .metadata import (
     Access,
     DescribeClusterRequest,
@@ -41,6 +41,14 @@ CREATED_WITHIN_S: Final = 10.0
 SOURCE_TOPIC: Final = 1
 #: Per broker: with one of two away, none of a dozen tries reaches the other once in four thousand times.
 TRIES: Final = 6
+
+#: A group whose coordinator moves just now has another one within this time.
+COORDINATOR_WITHIN_S: Final = 3.0
+_COORDINATOR_MOVES: Final = (
+    errors.GroupCoordinatorNotAvailableError,
+    errors.NotCoordinatorForGroupError,
+    errors.GroupLoadInProgressError,
+)
 
 T = TypeVar("T")
 
@@ -267,6 +275,23 @@ class KafkaTopicAdmin:
                     hint="it takes DESCRIBE on the cluster (docs/ledger.md)",
                 )
             return await list_groups(admin)
+
+    async def members(self, group: str) -> int:
+        """Count the members of a consumer group, of whichever protocol; 0: it has none, or does not exist.
+
+        Raises:
+            LedgerUnusableError: it may not be described, or is of another kind.
+        """
+        admin = await self._connected()
+        deadline = asyncio.get_running_loop().time() + COORDINATOR_WITHIN_S
+        with translated(self.connection, f"describe group {group}"):
+            while True:
+                try:
+                    return await _again(admin, lambda: count_members(admin, group))
+                except _COORDINATOR_MOVES:
+                    if asyncio.get_running_loop().time() > deadline:
+                        raise
+                await asyncio.sleep(0.1)
 
     async def commit_positions(self, group: str, positions: Mapping[TopicPartition, int], note: str) -> None:
         """Commit positions for a group that has no members, with a note that tools show as its metadata.

@@ -13,9 +13,25 @@ from io import BytesIO
 from typing import Any, Final
 
 from aiokafka import errors
-from aiokafka.protocol.types import Array, Bytes, Int16, Int32, Schema, String
+from aiokafka.protocol.api import Response
+from aiokafka.protocol.types import (
+    Array,
+    Boolean,
+    Bytes,
+    CompactArray,
+    CompactString,
+    Int16,
+    Int32,
+    Schema,
+    String,
+    TaggedFields,
+)
 
-__all__ = ["ConsumerGroup", "Member", "list_groups"]
+from snapkafka.errors import LedgerUnusableError
+
+from .metadata import RequestStruct, check_version, uuid_type
+
+__all__ = ["ConsumerGroup", "Member", "count_members", "list_groups"]
 
 #: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
 _SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("user_data", Bytes))
@@ -28,6 +44,9 @@ CONCURRENCY: Final = 8
 #: protocol (KIP-848), are not described by the requests that we have; others (Connect's, ...) read no topics.
 READING: Final = frozenset({"consumer", "share", "streams", ""})
 CLASSIC: Final = frozenset({"consumer", ""})
+API_KEY_CONSUMER_GROUP_DESCRIBE: Final = 69
+#: Kafka's error code of a group that does not exist, or is of another type.
+GROUP_ID_NOT_FOUND: Final = 69
 #: What a group is said to be that the classic `DescribeGroups` does not know, though it was listed.
 UNDESCRIBED: Final = "Dead"
 
@@ -49,6 +68,118 @@ class ConsumerGroup:
     state: str
     members: tuple[Member, ...]
     topics: frozenset[str] | None
+
+
+_PARTITIONS: Final = Schema(
+    (
+        "topic_partitions",
+        CompactArray(
+            ("topic_id", uuid_type),
+            ("topic_name", CompactString("utf-8")),
+            ("partitions", CompactArray(Int32)),
+            ("tags", TaggedFields),
+        ),
+    ),
+    ("tags", TaggedFields),
+)
+
+
+class ConsumerGroupDescribeResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
+    API_KEY = API_KEY_CONSUMER_GROUP_DESCRIBE
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "groups",
+            CompactArray(
+                ("error_code", Int16),
+                ("error_message", CompactString("utf-8")),
+                ("group_id", CompactString("utf-8")),
+                ("group_state", CompactString("utf-8")),
+                ("group_epoch", Int32),
+                ("assignment_epoch", Int32),
+                ("assignor_name", CompactString("utf-8")),
+                (
+                    "members",
+                    CompactArray(
+                        ("member_id", CompactString("utf-8")),
+                        ("instance_id", CompactString("utf-8")),
+                        ("rack_id", CompactString("utf-8")),
+                        ("member_epoch", Int32),
+                        ("client_id", CompactString("utf-8")),
+                        ("client_host", CompactString("utf-8")),
+                        ("subscribed_topic_names", CompactArray(CompactString("utf-8"))),
+                        ("subscribed_topic_regex", CompactString("utf-8")),
+                        ("assignment", _PARTITIONS),
+                        ("target_assignment", _PARTITIONS),
+                        ("tags", TaggedFields),
+                    ),
+                ),
+                ("authorized_operations", Int32),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class ConsumerGroupDescribeRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+    """Describes a group of the new consumer protocol (KIP-848); aiokafka has no such request."""
+
+    FLEXIBLE_VERSION = True
+    API_KEY = API_KEY_CONSUMER_GROUP_DESCRIBE
+    API_VERSION = 0
+    RESPONSE_TYPE = ConsumerGroupDescribeResponse
+    SCHEMA = Schema(
+        ("group_ids", CompactArray(CompactString("utf-8"))),
+        ("include_authorized_operations", Boolean),
+        ("tags", TaggedFields),
+    )
+
+    def __init__(self, group: str) -> None:
+        super().__init__([group], False, {})
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> ConsumerGroupDescribeRequest:
+        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        check_version(versions, API_KEY_CONSUMER_GROUP_DESCRIBE, 0)
+        return self
+
+
+async def count_members(admin: Any, group: str) -> int:
+    """Count the members of a group; 0 where there is no such group, or it has none.
+
+    A group of the new consumer protocol (KIP-848) is unknown to the classic request, and to brokers before Kafka 4.
+
+    Args:
+        admin: a connected aiokafka admin client.
+
+    Raises:
+        LedgerUnusableError: it is of a kind that cannot be described.
+        KafkaError: no broker answers, or a right is missing.
+    """
+    (response,) = await admin.describe_consumer_groups([group])
+    ((code, _, state, _, _, members, *_),) = response.groups
+    if code and code != GROUP_ID_NOT_FOUND:
+        raise errors.for_code(code)(group)
+    if not code and state != UNDESCRIBED:
+        return len(members)
+    coordinator = await admin.find_coordinator(group)
+    try:
+        answer = await admin._client.send(coordinator, ConsumerGroupDescribeRequest(group))
+    except LedgerUnusableError:
+        return 0  # the broker is older than such groups
+    ((code, message, _, _, _, _, _, members, *_),) = answer.groups
+    if code == GROUP_ID_NOT_FOUND:
+        kinds = {kind for name, kind, *_ in await admin.list_consumer_groups() if name == group}
+        if kinds - {""}:
+            raise LedgerUnusableError(
+                f"group {group} is of type {', '.join(sorted(kinds))}, and its members cannot be seen",
+                hint="use another name for one of them: an app's id is the name of its consumer group",
+            )
+        return 0
+    if code:
+        raise errors.for_code(code)(message or group)
+    return len(members)
 
 
 async def list_groups(admin: Any) -> list[ConsumerGroup]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, errors
 
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
-from snapkafka.wire import headers
+from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
 from .admin import REPLICAS_MAX, KafkaTopicAdmin
@@ -67,13 +68,19 @@ class KafkaLedger:
     Args:
         connection: the cluster.
         namespace: the systems that are snapshotted together share one.
+        keys: that sign what is appended and check what is read; None: those of the environment.
+
+    Raises:
+        BadInputError: the environment has keys that cannot be used.
     """
 
-    def __init__(self, connection: Connection, namespace: str) -> None:
+    def __init__(self, connection: Connection, namespace: str, keys: signature.Keys | None = None) -> None:
         self.connection = connection
+        self.keys = signature.Keys.from_environment(os.environ) if keys is None else keys
         self.topic = topic_name(namespace)
         self._tp = TopicPartition(self.topic, 0)
         self.garbage = 0
+        self.refused = 0  # for their signature
         self._admin = KafkaTopicAdmin(connection)
         self._topic_id = ""
         self._seen_end = 0
@@ -220,30 +227,40 @@ class KafkaLedger:
                 f" (at most {RECORD_BYTES_MAX:,})",
                 hint="spread the app over more workers: each reports its own partitions only",
             )
-        seen_end = (
-            self._seen_end
-        )  # before it leaves: a reader of ours may meet the record before its acknowledgement
-        with translated(self.connection, f"append to ledger {self.topic}"):
-            try:
-                async with asyncio.timeout(APPEND_TIMEOUT_S):
-                    offset = await self._send(type(record).__name__.encode(), value)
-            except (TimeoutError, errors.KafkaError):
-                await self._drop_producer()
-                raise
-        if offset < seen_end:
-            self._replaced.set()
-            raise LedgerRecreatedError(self.topic)
-        self._seen_end = max(self._seen_end, offset + 1)
-        return offset
+        while True:
+            # before it leaves: a reader of ours may meet the record before its acknowledgement
+            seen_end = self._seen_end
+            if self.keys and not seen_end:
+                seen_end = await self.end()
+            signed = self.keys.sign(self._place, seen_end, value)
+            with translated(self.connection, f"append to ledger {self.topic}"):
+                try:
+                    async with asyncio.timeout(APPEND_TIMEOUT_S):
+                        offset = await self._send(type(record).__name__.encode(), value, signed)
+                except (TimeoutError, errors.KafkaError):
+                    await self._drop_producer()
+                    raise
+            if offset < seen_end:
+                self._replaced.set()
+                raise LedgerRecreatedError(self.topic)
+            self._seen_end = max(self._seen_end, offset + 1)
+            if signed is None or self.keys.accepts(self._place, offset, value, signed):
+                return offset
+            # so much was appended meanwhile that its signature is stale: nobody counts it
+
+    @property
+    def _place(self) -> signature.Place:
+        return signature.Place(self.topic, self._topic_id)
 
     def append_soon(self, record: LedgerRecord) -> asyncio.Task[int]:
         """`append` in the background; in the order of the calls."""
         return asyncio.ensure_future(self.append(record))
 
-    async def _send(self, key: bytes, value: bytes) -> int:
+    async def _send(self, key: bytes, value: bytes, signed: bytes | None) -> int:
+        carried = [] if signed is None else [(signature.HEADER, signed)]
         async with self._sending:
             producer = await self._connected_producer()
-            acknowledged = await producer.send(self.topic, value, key, partition=0)
+            acknowledged = await producer.send(self.topic, value, key, partition=0, headers=carried)
         return int((await acknowledged).offset)
 
     async def _connected_producer(self) -> Any:
@@ -283,12 +300,25 @@ class KafkaLedger:
         """
         assert self._topic_id, "open() comes first"
         async for entry in read_entries(
-            self.connection, self.topic, start, until=until, same=self._is_same, suspect=self._replaced
+            self.connection,
+            self.topic,
+            start,
+            until=until,
+            same=self._is_same,
+            suspect=self._replaced,
+            accepts=self._accepts,
         ):
-            if entry.record is None and entry.timestamp_ms != HOLE:
+            self.refused += entry.refused
+            if entry.record is None and entry.timestamp_ms != HOLE and not entry.refused:
                 self.garbage += 1
             self._seen_end = max(self._seen_end, entry.offset + 1)
             yield entry
+
+    def _accepts(self, offset: int, value: bytes, headers: Iterable[tuple[str, bytes]]) -> bool:
+        signed = [found for name, found in headers if name == signature.HEADER]
+        if len(signed) > 1:
+            return not self.keys
+        return self.keys.accepts(self._place, offset, value, signed[0] if signed else None)
 
     async def start(self) -> int:
         """The first offset that is still there: what stood below it has been trimmed."""

@@ -30,6 +30,7 @@ __all__ = [
     "check_version",
     "descriptions",
     "may_describe_cluster",
+    "uuid_type",
 ]
 
 API_KEY_METADATA: Final = 3
@@ -88,6 +89,9 @@ class _Uuid:
     @staticmethod
     def repr(value: bytes) -> str:
         return value.hex()
+
+
+uuid_type: Final = _Uuid
 
 
 class _Exact(Schema):  # type: ignore[misc]  # aiokafka is not looked into

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, errors
@@ -35,6 +35,10 @@ AT_HAND_S: Final = 0.005
 WATCH_S: Final = 3.0
 
 
+#: May a record count: its offset, its value, its headers.
+Accepts = Callable[[int, bytes, Iterable[tuple[str, bytes]]], bool]
+
+
 class LedgerRecreatedError(LedgerUnusableError):
     """The ledger was deleted, or deleted and made again: its epochs and process ids mean nothing any more.
 
@@ -49,11 +53,13 @@ class LedgerRecreatedError(LedgerUnusableError):
 
 class Entry(NamedTuple):
     """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 where that
-    cannot be told, `HOLE` where there is no record at all: it only says that reading has got there."""
+    cannot be told, `HOLE` where there is no record at all: it only says that reading has got there. `refused`: it has
+    no signature that counts (`wire.signature`), and is garbage."""
 
     offset: int
     timestamp_ms: int
     record: LedgerRecord | None
+    refused: bool = False
 
 
 async def read_entries(
@@ -64,6 +70,7 @@ async def read_entries(
     until: int | None,
     same: Callable[[], Awaitable[bool]],
     suspect: asyncio.Event,
+    accepts: Accepts,
 ) -> AsyncIterator[Entry]:
     """The entries from `start` on, in order; ends at `until`, or never.
 
@@ -71,6 +78,7 @@ async def read_entries(
         until: stop before this offset; None reads live.
         same: is the topic still the one that was opened? Asked every `WATCH_S`, and where offsets say that it is not.
         suspect: set by who has seen elsewhere that it is not.
+        accepts: may the record count, by its offset, value and headers?
 
     Raises:
         LedgerRecreatedError: it is not.
@@ -79,7 +87,7 @@ async def read_entries(
     """
     if until is not None and start >= until:
         return
-    reader = _Reader(connection, topic, start, same, suspect)
+    reader = _Reader(connection, topic, start, same, suspect, accepts)
     try:
         await reader.open()
         watch = asyncio.ensure_future(reader.watch()) if until is None else None
@@ -131,8 +139,10 @@ class _Reader:
         start: int,
         same: Callable[[], Awaitable[bool]],
         suspect: asyncio.Event,
+        accepts: Accepts,
     ) -> None:
         self._connection = connection
+        self._accepts = accepts
         self._tp = KafkaPartition(topic, 0)
         self._same = same
         self._suspect = suspect
@@ -208,8 +218,9 @@ class _Reader:
         try:
             decoded = decode(record.value)
         except UndecodableError:
-            decoded = None
-        return Entry(record.offset, record.timestamp, decoded)
+            return Entry(record.offset, record.timestamp, None)
+        refused = not self._accepts(record.offset, record.value, record.headers)
+        return Entry(record.offset, record.timestamp, None if refused else decoded, refused)
 
     async def watch(self) -> None:
         """Returns never; raises where the topic is another one."""

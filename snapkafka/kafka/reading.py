@@ -41,13 +41,16 @@ __all__ = [
 @dataclass(slots=True)
 class LedgerReading:
     """The ledger up to `state.end`. `times_ms`: offset -> when the broker appended it. `garbage`: records that are
-    none of ours. `start`: where it begins. `entries`: all that was read, where somebody wants them."""
+    none of ours. `refused`: those of them that have no signature that counts.
+
+    `start`: where it begins. `entries`: all that was read, where somebody wants them."""
 
     topic: str
     start: int = 0
     state: LedgerState = field(init=False)
     times_ms: dict[int, int] = field(default_factory=dict)
     garbage: int = 0
+    refused: int = 0
     entries: list[Entry] | None = None
 
     def __post_init__(self) -> None:
@@ -58,6 +61,7 @@ class LedgerReading:
         self.state.apply(entry.offset, entry.record)
         self.times_ms[entry.offset] = entry.timestamp_ms
         self.garbage += entry.record is None
+        self.refused += entry.refused
         if isinstance(entry.record, Checkpoint):
             for kept in entry.record.kept:
                 self.times_ms.setdefault(kept.offset, kept.at_ms)

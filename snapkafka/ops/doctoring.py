@@ -33,11 +33,15 @@ LOOKED_INTO_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """All that was found, the worst first. `apps`: those that have joined, with how many processes run."""
+    """All that was found, the worst first. `apps`: those that have joined, with how many processes run. `ledger_keys`:
+    how many keys sign and check the records of the ledger here, 0: they are not signed; `ledger_refused`: how many
+    records were ignored for their signature."""
 
     namespace: str
     apps: Mapping[str, int]
     found: tuple[Advice, ...]
+    ledger_keys: int = 0
+    ledger_refused: int = 0
 
     @property
     def well(self) -> bool:
@@ -67,6 +71,8 @@ async def doctor(
         namespace=namespace,
         apps={view.hello.app: living[view.hello.app] for view in views},
         found=worst_first(found),
+        ledger_keys=len(work.ledger.keys),
+        ledger_refused=work.reading.refused,
     )
 
 
@@ -96,6 +102,15 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
         )
     if state.paused:
         yield Advice(code="paused", weight=Weight.PROBLEM, what="snapshots are paused", do="snapkafka resume")
+    for view in state.processes.values():
+        if state.goes_on_without(view):
+            yield Advice(
+                code="stood-down",
+                weight=Weight.PROBLEM,
+                what=f"{view.name} goes on without taking part in snapshots, because of a bug of snapkafka; every"
+                " snapshot with its app fails",
+                do="restart it, and report the error in its log; if it has ended, start the app or retire it",
+            )
     running = {view.hello.app for view in living}
     for view in views if living else ():
         if view.hello.app not in running and (view.hello.inputs or view.hello.tables):
@@ -186,13 +201,14 @@ async def _about_ledger(work: Opened) -> list[Advice]:
                 do="snapkafka checkpoint; from a scheduler, from time to time",
             )
         )
-    if work.reading.garbage:
+    found += _about_signatures(work)
+    if work.reading.garbage - work.reading.refused:
         found.append(
             Advice(
                 code="ledger-garbage",
                 weight=Weight.NOTE,
-                what=f"{work.reading.garbage} records in {topic} cannot be read here: of strangers, or of another"
-                " release",
+                what=f"{work.reading.garbage - work.reading.refused} records in {topic} cannot be read here: external"
+                " ones, or of another release",
                 do="see who may write to it; if processes of a later release run, upgrade the command",
             )
         )
@@ -237,6 +253,19 @@ async def _about_ledger(work: Opened) -> list[Advice]:
             )
         )
     return found
+
+
+def _about_signatures(work: Opened) -> Iterator[Advice]:
+    """What was ignored for its signature."""
+    topic = work.reading.topic
+    if work.reading.refused:
+        yield Advice(
+            code="ledger-refused",
+            weight=Weight.WARNING,
+            what=f"{work.reading.refused} records of {topic} are ignored: unsigned, signed with an unknown key, or"
+            " replayed",
+            do="if processes run without the key, restart them with it; else see who may write to it (docs/ledger.md)",
+        )
 
 
 async def _about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
@@ -350,6 +379,16 @@ def _about_stranger(
             weight=Weight.PROBLEM,
             what=f"group {group.name} has {len(group.members)} members, {joined} of them with snapkafka",
             do="install it in all of them: what the others do is in no snapshot",
+        )
+        return
+    known = any(view.hello.app == group.name and state.unretired(view) for view in state.processes.values())
+    if known and group.members:
+        yield Advice(
+            code="app-runs-without",
+            weight=Weight.PROBLEM,
+            what=f"app {group.name} runs without snapkafka: its group has {len(group.members)} members, and no process"
+            " of it takes part; every snapshot with it fails",
+            do=f"restart it with snapkafka; if it is to run without for good: snapkafka retire --app {group.name}",
         )
         return
     if group.topics is None:

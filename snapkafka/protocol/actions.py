@@ -63,7 +63,7 @@ class AskEnds:
 class AskStopped:
     """Ask the broker where an app that does not run stands: the committed offsets of its group, the ends of its
     changelogs and of its inputs. An input of which nothing is committed stands where `starts` says, else where its log
-    begins. It comes back as `StoppedSeen`."""
+    begins. It comes back as `StoppedSeen`. `again`: after everybody has closed: has it stood still since?"""
 
     epoch: int
     app: str
@@ -71,6 +71,7 @@ class AskStopped:
     inputs: tuple[TopicPartition, ...]
     tables: tuple[Table, ...]
     starts: tuple[LogEnd, ...] = ()
+    again: bool = False
 
 
 @value

@@ -86,6 +86,17 @@ class LedgerView:
             {hello.app for hello in stopped if hello.inputs or hello.tables} & self.open[epoch].apps.keys()
         )
 
+    def goes_on_without(self, view: ProcessView) -> bool:
+        """Does this process go on without taking part, as far as the ledger shows? Until somebody else was given its
+        inputs, or its app is retired."""
+        if not view.goes_on or not self.unretired(view):
+            return False
+        app, left = view.hello.app, view.left
+        assert left is not None, "who goes on has left"
+        if any((owner.process, a) == (view.process, app) for (a, _), owner in self.owners.items()):
+            return True
+        return not any(v.hello.app == app and v.process > left for v in self.processes.values())
+
     def youngest(self, app: str) -> ProcessView:
         """The youngest process of an app: what it said of its app stands where none lives (R10, R11)."""
         return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process)

@@ -182,6 +182,7 @@ def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:
         *(view.process for view in state.living()),
         *left[max(0, len(left) - KEEP_LEFT) :],
         *state.last_of_stopped(),
+        *(view.process for view in state.processes.values() if view.goes_on),
         *(process for process in owners if process in state.processes),
     }
     for view in (state.snapshots[epoch] for epoch in epochs):

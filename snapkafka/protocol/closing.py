@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from typing import assert_never
 
-from .actions import Action, AppendToLedger, SendMarkers
+from .actions import Action, AppendToLedger, AskStopped, SendMarkers
 from .colours import Colours, Torn
 from .cut import OpenCut
 from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent
@@ -71,10 +71,23 @@ class OpenCuts:
         self.cuts: dict[int, OpenCut] = {}
         self.supplements: list[OpenSupplement] = []
         self.aborted: set[int] = set()  # epochs this process has aborted and not yet read back
+        self.asked: dict[tuple[int, str], AskStopped] = {}  # by epoch and app that does not run
 
     def clear(self) -> None:
         self.cuts.clear()
         self.supplements.clear()
+        self.asked.clear()
+
+    def ask(self, asked: Iterable[AskStopped]) -> list[AskStopped]:
+        """R10: these are asked for, and once more later."""
+        new = {(action.epoch, action.app): action for action in asked}
+        self.asked |= new
+        return [*new.values()]
+
+    def of_stopped(self, epoch: int, app: str) -> OpenSupplement | None:
+        """The cut of an app that does not run, once it is made."""
+        made = (s for s in self.supplements if (s.report.epoch, s.report.app) == (epoch, app))
+        return next(made, None)
 
     def wants(self, cut: OpenCut | OpenSupplement, undecided: Set[int]) -> bool:
         """Is it worth closing: does it serve a snapshot that may still be captured?"""
@@ -86,6 +99,8 @@ class OpenCuts:
         for epoch, cut in list(self.cuts.items()):
             if not self.wants(cut, undecided):
                 del self.cuts[epoch]
+        if self.asked:
+            self.asked = {place: asked for place, asked in self.asked.items() if place[0] in undecided}
         if self.supplements:
             self.supplements = [item for item in self.supplements if self.wants(item, undecided)]
 

@@ -21,6 +21,7 @@ from . import bare, owners
 from .asking import LedgerView
 from .owners import Input
 from .records import (
+    APP_RUNS_WITHOUT,
     CONTAMINATING,
     NOBODY,
     Abort,
@@ -123,7 +124,7 @@ class LedgerState(LedgerView):
             case Dead():
                 self._leave(offset, record.dead, dead=True)
             case Bye():
-                self._leave(offset, record.process, dead=False)
+                self._bye(offset, record)
             case Retire():
                 self._retire(offset, record.app)
             case Verdict():
@@ -244,6 +245,9 @@ class LedgerState(LedgerView):
             reason = "snapshots are paused in this namespace"
             self._fail(offset, snapshot, Failure(code="paused", reason=reason))
             return
+        if without := [view for view in in_scope if self.goes_on_without(view)]:
+            self._fail(offset, snapshot, _runs_without(without[0]))
+            return
         self.highest_epoch = epoch
         self._epochs.add(epoch)
 
@@ -308,6 +312,20 @@ class LedgerState(LedgerView):
                         snapshot.expected.add((app, TopicPartition(sent.topic, sent.partition)))
             self._complete(offset, snapshot)
 
+    def _bye(self, offset: int, record: Bye) -> None:
+        """It leaves; or goes on without taking part (R15), and what nobody had captured before it may have mixed."""
+        view = self.processes.get(record.process)
+        if view is None or (record.goes_on and view.left is not None and not view.dead):
+            return  # whoever has left in order does not go on
+        view.goes_on = record.goes_on
+        if record.goes_on:
+            failure = _runs_without(view)
+            for snapshot in list(self.snapshots.values()):
+                if snapshot.captured_at is not None and snapshot.captured_at >= record.since:
+                    snapshot.contaminated = failure.reason
+                self._fail(offset, snapshot, failure)
+        self._leave(offset, record.process, dead=False)
+
     def _leave(self, offset: int, process: int, *, dead: bool) -> None:
         view = self.processes.get(process)
         if view is None or view.left is not None:
@@ -329,7 +347,7 @@ class LedgerState(LedgerView):
                 )
                 self._fail(offset, snapshot, failure)
         if not self._history:
-            stands = self.last_of_stopped()
+            stands = self.last_of_stopped() | {v.process for v in self.processes.values() if v.goes_on}
             left = [view.process for view in self.processes.values() if view.left is not None]
             for old in left[:-KEEP_LEFT]:
                 if old not in stands:
@@ -384,6 +402,14 @@ class LedgerState(LedgerView):
         for epoch in decided[:-KEEP_DECIDED]:
             trigger = self.snapshots.pop(epoch).trigger
             del self.by_id[trigger.id, trigger.attempt]
+
+
+def _runs_without(view: ProcessView) -> Failure:
+    return Failure(
+        code=APP_RUNS_WITHOUT,
+        reason=f"{view.name} goes on without taking part in snapshots: restart it, its log has the error",
+        culprit=f"app {view.hello.app}",
+    )
 
 
 _NO_REPORT = CutReport(process=NOBODY, n=0, epoch=0, previous=0, heard="ledger", assigned=-1, positions=())

@@ -21,6 +21,7 @@ __all__ = [
     "MarkerFailed",
     "MarkerMet",
     "MarkerSent",
+    "RanWithout",
     "RecordMet",
     "StopAsked",
     "StoppedSeen",
@@ -151,7 +152,11 @@ class EndsSeen:
 
 @value
 class StoppedSeen:
-    """Where an app that does not run stands: what its group committed, and the ends of its changelogs and inputs."""
+    """Where an app that does not run stands: what its group committed, and the ends of its changelogs and inputs.
+
+    `members`: of its group, before or after the rest was asked for; 0: it was seen to have none. `unseen`: why that
+    could not be seen; empty: it could.
+    """
 
     epoch: int
     app: str
@@ -159,6 +164,15 @@ class StoppedSeen:
     positions: tuple[Position, ...]
     changelogs: tuple[ChangelogEnd, ...]
     ends: tuple[LogEnd, ...]
+    members: int = 0
+    unseen: str = ""
+
+
+@value
+class RanWithout:
+    """This process has joined late: its app ran in it before, from when the ledger ended at `since` (R10)."""
+
+    since: int
 
 
 @value
@@ -206,6 +220,7 @@ Event = (
     | MarkerFailed
     | EndsSeen
     | StoppedSeen
+    | RanWithout
     | CutTimed
     | TimerExpired
     | WentAbsent

@@ -9,7 +9,9 @@ An input may change hands at any time. What keeps the cut whole:
   the white side of that, and none of the old reader's on the red side. A `CutReport` of its own says so, the
   supplement, and counts with a `Closed` of its own.
 * The inputs of an app that does not run stand still. The living process with the smallest id cuts them, by what the
-  group committed.
+  group committed. That it does not run has to be seen: its group has no member, when the cut is made, and once more
+  when everybody has closed, and nothing has moved in between. Who would run it meanwhile without snapkafka could take
+  in red and send it on, bare, to who is white still.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ __all__ = [
     "ask_stopped",
     "came_uncut",
     "red_before",
+    "runs",
+    "stood_still",
     "stopped",
     "supplement",
 ]
@@ -110,6 +114,17 @@ class OpenSupplement:
     changelogs: tuple[ChangelogEnd, ...]
     at: int | None = None  # ledger offset of the report, once it is read back
     ends: tuple[LogEnd, ...] | None = None
+    asked: AskStopped | None = None  # of an app that does not run; None: that is no matter, or was seen twice
+
+    def due(self, ledger: LedgerView) -> AskStopped | None:
+        """R10: everybody has closed, so it is time to look once more whether the app stood still; asked once."""
+        snapshot = ledger.open.get(self.report.epoch)
+        if self.asked is None or self.asked.again or self.at is None or snapshot is None:
+            return None
+        if not snapshot.required <= snapshot.closed.keys():
+            return None
+        self.asked = replace(self.asked, again=True)
+        return self.asked
 
     def serves(self, epoch: int) -> bool:
         return self.report.previous < epoch <= self.report.epoch
@@ -117,7 +132,7 @@ class OpenSupplement:
     @property
     def ready(self) -> bool:
         """Is all of it known?"""
-        return self.at is not None and self.ends is not None
+        return self.at is not None and self.ends is not None and self.asked is None
 
     def closed(self, n: int) -> Closed:
         """The record that makes it count."""
@@ -208,7 +223,25 @@ def _as_large_as_known(ledger: LedgerView, view: ProcessView, table: Table) -> T
     return replace(table, partitions=max(table.partitions, *known, 0))
 
 
-def stopped(event: StoppedSeen, *, process: int, n: int) -> OpenSupplement:
+def runs(event: StoppedSeen, ledger: LedgerView) -> str:
+    """R10: why the app cannot be taken for one that does not run; empty: it can. Processes that have joined since are
+    members, too, and known."""
+    if event.unseen:
+        return f"app {event.app} is not known to be stopped: {event.unseen}"
+    if event.members > sum(view.hello.app == event.app for view in ledger.living()):
+        return (
+            f"app {event.app} runs without snapkafka: its consumer group has {event.members} members, and no process of"
+            " it takes part; start its workers with snapkafka, or stop them"
+        )
+    return ""
+
+
+def stood_still(item: OpenSupplement, event: StoppedSeen) -> bool:
+    """Is what was asked for again what it was the first time? Others may have written to its inputs."""
+    return (event.positions, event.changelogs) == (item.report.positions, item.changelogs)
+
+
+def stopped(event: StoppedSeen, asked: AskStopped, *, process: int, n: int) -> OpenSupplement:
     """The cut of an app that does not run, by what the broker told of it."""
     item = supplement(
         process=process,
@@ -219,5 +252,5 @@ def stopped(event: StoppedSeen, *, process: int, n: int) -> OpenSupplement:
         changelogs=event.changelogs,
         app=event.app,
     )
-    item.ends = event.ends
+    item.ends, item.asked = event.ends, asked
     return item

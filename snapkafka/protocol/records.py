@@ -31,6 +31,7 @@ from .fields import (
 from .value import value
 
 __all__ = [
+    "APP_RUNS_WITHOUT",
     "CONTAMINATING",
     "NOBODY",
     "OUT_OF_ORDER",
@@ -71,8 +72,10 @@ __all__ = [
 OUT_OF_ORDER: Final = "out-of-order"
 #: The code of an `Abort`: a record left without our header, because a limit had no room for it (R15).
 SENT_BARE: Final = "sent-bare"
+#: The code of an `Abort`: an app ran without taking part, or is not known to be stopped (R10).
+APP_RUNS_WITHOUT: Final = "app-runs-without"
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
-CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE})
+CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT})
 
 
 @value
@@ -210,10 +213,17 @@ class Dead:
 
 @value
 class Bye:
-    """A process leaves of its own accord; all that it sent is acknowledged."""
+    """A process leaves of its own accord; all that it sent is acknowledged.
+
+    `goes_on`: its app goes on in it without taking part, because of a bug of ours (R15): what it does then is in no
+    snapshot. `since`: ledger offset below which it had read everything then; what was captured later it may have
+    mixed. A second `Bye` without `goes_on` ends that.
+    """
 
     process: int
     n: int
+    goes_on: bool = False
+    since: int = 0
 
 
 @value

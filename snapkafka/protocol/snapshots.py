@@ -77,6 +77,7 @@ class ProcessView:
     inputs: tuple[TopicPartition, ...] = ()
     left: int | None = None  # ledger offset of its Bye or Dead
     dead: bool = False
+    goes_on: bool = False  # without taking part, since it left
 
     @property
     def name(self) -> str:

@@ -71,6 +71,7 @@ from .events import (
     MarkerFailed,
     MarkerMet,
     MarkerSent,
+    RanWithout,
     RecordMet,
     StopAsked,
     StoppedSeen,
@@ -78,7 +79,18 @@ from .events import (
     TriggerAppended,
     WentAbsent,
 )
-from .records import NOBODY, Assigned, Bye, CutReport, Dead, Heard, Hello, TopicPartition, Trigger
+from .records import (
+    APP_RUNS_WITHOUT,
+    NOBODY,
+    Assigned,
+    Bye,
+    CutReport,
+    Dead,
+    Heard,
+    Hello,
+    TopicPartition,
+    Trigger,
+)
 from .work import Work
 
 __all__ = ["HEAR_ALL", "WorkerProtocol"]
@@ -102,6 +114,7 @@ class WorkerProtocol(Work):
         self.process: int | None = None
         self.absent = False
         self.inputs = moves.Inputs()
+        self.stood_down: int | None = None  # the id that it had
         self._hello_n: int | None = None
         self._own_triggers: set[int] = set()
         self._n = 0
@@ -140,12 +153,11 @@ class WorkerProtocol(Work):
             case Joined():
                 self._hello_n = event.hello.n
                 return []
+            case RanWithout():
+                return self._ran_without(event.since)
             case StopAsked():
-                return (
-                    []
-                    if self.process is None
-                    else [AppendToLedger(record=Bye(process=self._me, n=self._next_n()))]
-                )
+                me = self.stood_down if self.process is None else self.process
+                return [] if me is None else [AppendToLedger(record=Bye(process=me, n=self._next_n()))]
             case LedgerRecreated():
                 self._other_ledger()
                 return self._new_life(recreated=True)
@@ -194,7 +206,7 @@ class WorkerProtocol(Work):
         actions: list[Action] = []
         if own or "ledger" in self.hear:
             actions = self._cut(epoch, "trigger" if own else "ledger")
-        asked = moves.ask_stopped(self.ledger, epoch, self.process)
+        asked = self.open.ask(moves.ask_stopped(self.ledger, epoch, self.process))
         return [*actions, *asked, _timer(self.ledger.snapshots[epoch])]
 
     def _met(self, epoch: int, heard: Heard, *, may: bool) -> list[Action]:
@@ -249,7 +261,8 @@ class WorkerProtocol(Work):
         actions = self.open.advance(self.colours, process=self.process, next_n=self._next_n)
         if actions:
             self._rest()
-        return actions
+        again = (item.due(self.ledger) for item in self.open.supplements)
+        return [*actions, *(asked for asked in again if asked is not None)]
 
     def _drop_decided(self) -> None:
         """An aborted snapshot leaves no memory behind; the process simply stays red (R4)."""
@@ -312,9 +325,23 @@ class WorkerProtocol(Work):
 
     def _stopped_seen(self, event: StoppedSeen) -> list[Action]:
         """R10: so do the inputs of an app that does not run; somebody cuts them, if its snapshot is still open."""
-        if self.process is None or event.epoch not in self.ledger.open:
+        asked = self.open.asked.get((event.epoch, event.app))
+        if self.process is None or event.epoch not in self.ledger.open or asked is None:
             return []
-        item = moves.stopped(event, process=self.process, n=self._next_n())
+        why = moves.runs(event, self.ledger)
+        item = self.open.of_stopped(event.epoch, event.app)
+        joined = any(view.hello.app == event.app for view in self.ledger.living())
+        if not why and item is not None and not joined and not moves.stood_still(item, event):
+            why = f"app {event.app} ran while the snapshot was taken, and no process of it takes part"
+        if why:
+            culprit = f"app {event.app}"
+            return self._abort_open(event.epoch - 1, event.epoch, APP_RUNS_WITHOUT, why, culprit)
+        if item is not None:
+            item.asked = None
+            return self._advance()
+        if joined and event.members:
+            return []  # who has joined since cuts its inputs itself
+        item = moves.stopped(event, asked, process=self.process, n=self._next_n())
         self.open.supplements.append(item)
         return [AppendToLedger(record=item.report)]
 
@@ -363,6 +390,29 @@ class WorkerProtocol(Work):
     def _next_n(self) -> int:
         self._n += 1
         return self._n
+
+    def stand_down(self) -> list[Action]:
+        """R15: a bug of ours; the app goes on in it, and what it does is in no snapshot from here on."""
+        if self.process is None:
+            return []
+        self.stood_down, self.process = self.process, None
+        self.open.clear()
+        bye = Bye(process=self.stood_down, n=self._next_n(), goes_on=True, since=self.ledger.end)
+        return [AppendToLedger(record=bye)]
+
+    def _ran_without(self, since: int) -> list[Action]:
+        """R10: what was captured since, or is open, the app may have mixed before it joined."""
+        if self.process is None:
+            return []
+        what = f"{self._name} of app {self.ledger.app_of(self._me)} ran before its Hello was in the ledger"
+        mixed = [
+            epoch
+            for epoch, view in sorted(self.ledger.snapshots.items())
+            if view.open or (view.captured_at is not None and view.captured_at >= since)
+        ]
+        return self.open.abort(
+            mixed, APP_RUNS_WITHOUT, what, self._name, process=self._me, next_n=self._next_n
+        )
 
     # -- failing by name (R12, R15) ---------------------------------------------------------------------------
 

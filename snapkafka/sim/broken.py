@@ -30,8 +30,10 @@ __all__ = [
     "colour_of_the_process",
     "counts_all_the_same",
     "forget_the_left",
+    "goes_on_unnoticed",
     "inputs_do_not_matter",
     "last_wins",
+    "looks_once",
     "no_headers",
     "no_history",
     "nobody_came_back",
@@ -329,3 +331,19 @@ def nobody_came_back(record: Any) -> Any:
 
 def sees_nothing(check: Any) -> Any:
     return lambda cut, records: []
+
+
+def looks_once(right: Any) -> Any:
+    """The cut of a stopped app waits for no second look."""
+
+    def stopped(*args: Any, **options: Any) -> Any:
+        item = right(*args, **options)
+        item.asked = None
+        return item
+
+    return stopped
+
+
+def goes_on_unnoticed(right: Any) -> Any:
+    """A `Bye` of who goes on is like any other."""
+    return lambda self, offset, record: right(self, offset, replace(record, goes_on=False))

@@ -11,7 +11,7 @@ from typing import Final
 
 from snapkafka.checks.causal import Violation
 
-from .mutants import LIVENESS, MUTANTS, Mutant
+from .mutants import LIVENESS, MUTANTS, WITHOUT, Mutant
 from .plan import make_plan
 from .run import run
 
@@ -107,7 +107,7 @@ class Caught:
 def mutate(
     seeds: int,
     *,
-    mutants: Iterable[Mutant] = MUTANTS + LIVENESS,
+    mutants: Iterable[Mutant] = MUTANTS + WITHOUT + LIVENESS,
     tell: Callable[[Caught], None] = lambda caught: None,
 ) -> list[Caught]:
     """Look for a seed that catches each mutant: the one that did before, then those from 0 on."""
@@ -127,7 +127,7 @@ def mutate(
 def caught_by(mutant: Mutant, seed: int) -> Violation | None:
     """What the checker says of a mutant in one run; nothing, if it says so without the mutant too."""
     plan = mutant.plan(replace(make_plan(seed), retries=0))
-    wanted = CAUSAL if mutant in MUTANTS else CAUSAL | {"liveness"}
+    wanted = CAUSAL | {"liveness"} if mutant in LIVENESS else CAUSAL
     try:
         with mutant.patch():
             outcome = run(seed, plan)

@@ -61,6 +61,11 @@ def strike(world: World) -> bool:
         _absent(world, world.rng.choice(processes))
     elif world.chance("impatient"):
         return _go_on_unannounced(world, processes)
+    elif world.chance("stand-down"):
+        taking_part = [p for p in processes if p.joined]
+        if not taking_part:
+            return False
+        world.rng.choice(taking_part).stand_down()
     else:
         return False
     return True

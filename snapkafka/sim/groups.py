@@ -147,6 +147,7 @@ def stopped_app(world: World, action: AskStopped) -> StoppedSeen:
             LogEnd(topic=tp.topic, partition=tp.partition, end=len(world.broker.log(tp)))
             for tp in action.inputs
         ),
+        members=sum(p.app.name == action.app and p.connected for p in world.processes),
     )
 
 

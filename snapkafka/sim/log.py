@@ -48,6 +48,9 @@ class Broker:
     committed: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
     ledger: list[LedgerRecord] = field(default_factory=list)
     ledger_id: int = 0
+    without: set[tuple[TopicPartition, int]] = field(
+        default_factory=set
+    )  # written by workers without snapkafka
 
     def log(self, tp: TopicPartition) -> list[Stored]:
         return self.logs.setdefault(tp, [])

@@ -7,6 +7,9 @@ from dataclasses import replace
 
 from .plan import HARMLESS_TO_ASSIGNMENTS, Agent, Plan, plain
 
+#: By what a process hears of a snapshot, unless a plan is about that.
+HEARD = frozenset({"ledger", "markers", "headers"})
+
 __all__ = [
     "alone",
     "as_in_1985",
@@ -17,6 +20,7 @@ __all__ = [
     "sober",
     "unanswered",
     "untold",
+    "without",
 ]
 
 
@@ -82,6 +86,24 @@ def unanswered(plan: Plan) -> Plan:
     """The ledger does not always answer in time, nor the broker that is asked where inputs start, and nobody waits for
     them any longer (R15)."""
     return replace(plan, faults={**plan.faults, "silent-ledger": 0.3, "late-told": 0.3, "impatient": 0.1})
+
+
+def without(plan: Plan) -> Plan:
+    """Workers start without snapkafka, or say `Hello` late, or stand down; they stop in order.
+
+    Of one that is killed nobody can tell what it did since its last commit: nothing of it bears a header.
+    """
+    slow = {"ledger": 0.3, "ends": 0.3, "stopped": 0.3}
+    chances = {
+        "stop": 0.02,
+        "restart": 0.2,
+        "bare": 0.4,
+        "late_hello": 0.4,
+        "stand_down": 0.004,
+        "expire": 0.02,
+    }
+    lonely = alone(apps=3, workers=1, slow=slow, **chances)(plan)
+    return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
 
 
 def disordered(plan: Plan) -> Plan:

@@ -18,12 +18,12 @@ from snapkafka.protocol.colours import Colours
 
 from . import broken, run
 from .broken import Patch, both, patching
-from .mutant_plans import alone, as_in_1985, deaf, disordered, faults, in_transactions, sober, untold
+from .mutant_plans import alone, as_in_1985, deaf, disordered, faults, in_transactions, sober, untold, without
 from .plan import Plan
 from .process import Process
 from .sending import Sender
 
-__all__ = ["LIVENESS", "MUTANTS", "Mutant"]
+__all__ = ["LIVENESS", "MUTANTS", "WITHOUT", "Mutant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +228,35 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
 )
 
+#: Of workers that run without taking part. Caught by the causal checker in random worlds; the exhaustive search has no
+#: such workers.
+WITHOUT: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R10 seen",
+        "an app that has members is taken for a stopped one",
+        patching(moves, "runs", lambda _: lambda event, ledger: ""),
+        without,
+    ),
+    Mutant(
+        "R10 again",
+        "a stopped app is looked at only once",
+        patching(moves, "stopped", broken.looks_once),
+        without,
+    ),
+    Mutant(
+        "R10 down",
+        "who stands down is one that left",
+        patching(completion.LedgerState, "_bye", broken.goes_on_unnoticed),
+        without,
+    ),
+    Mutant(
+        "R10 late",
+        "who ran before its Hello has spoilt nothing",
+        patching(worker.WorkerProtocol, "_ran_without", lambda _: lambda self, since: []),
+        without,
+    ),
+)
+
 #: Rules that keep snapshots coming, not consistent: what they hold off is caught by the liveness phase.
 LIVENESS: Final[tuple[Mutant, ...]] = (
     Mutant(
@@ -261,6 +290,10 @@ SEEDS: Final = {
     "R9 stale": 19,
     "R9 passed": 379,
     "R10 uncut": 7,
+    "R10 seen": 0,
+    "R10 again": 0,
+    "R10 down": 0,
+    "R10 late": 0,
     "R11 last": 0,
     "R11 born": 6,
     "R12 dead": 6,

@@ -32,6 +32,7 @@ from snapkafka.protocol.events import (
     Joined,
     LedgerRead,
     MarkerMet,
+    RanWithout,
     RecordMet,
     TimerExpired,
     WentAbsent,
@@ -63,8 +64,11 @@ Choice = tuple[str, object]
 class Process(Runner):
     """A worker of an app, from start to end of one life of the program."""
 
-    def __init__(self, world: World, number: int, app: App) -> None:
+    def __init__(
+        self, world: World, number: int, app: App, *, without: bool = False, late: bool = False
+    ) -> None:
         super().__init__(world, number, app)
+        self.launched_at = len(world.broker.ledger)  # nothing of it ran before
         self.read = 0
         self.shared_at = 0
         self.replies_at = 0
@@ -81,7 +85,12 @@ class Process(Runner):
         self.connected = True
         self.reply_tp = TopicPartition(app.reply_topic, number)
         self.ticks = 0
-        self.say_hello()
+        self.late = late  # the ledger does not take its Hello yet, and it has not waited for that
+        self.bare = without or late
+        if late:
+            self.go_on()
+        if not self.bare:
+            self.say_hello()
 
     # -- the driver: feed, take actions, do them ---------------------------------------------------------------
 
@@ -162,7 +171,9 @@ class Process(Runner):
             r.execution is s.execution for r in self.running for s in self.transaction
         ):
             yield "commit-transaction", None
-        if self.machine.process is None:
+        if self.late:
+            yield "late", None
+        if self.machine.process is None and not self.bare:
             return
         if self.buffer:
             yield "stamp", None
@@ -171,7 +182,7 @@ class Process(Runner):
                 not running.awaits or running.answer is not None or world.healthy
             ):  # who asks gives up some day
                 yield "step", running
-        if not (self.joined or self.impatient):
+        if not (self.joined or self.impatient or self.bare):
             return
         broker, queues = world.broker, self.consumer.queues
         full = {tp for (_, tp), waiting in queues.items() if len(waiting) > 1}
@@ -207,7 +218,22 @@ class Process(Runner):
     def _ledger(self, _: object) -> None:
         self.read += 1
         self.feed(LedgerRead(offset=self.read - 1, record=self.world.broker.ledger[self.read - 1]))
+        if self.bare and self.machine.process is not None:
+            self.bare = False
+            self.world.count("late_hellos")
+            self.feed(RanWithout(since=self.launched_at))
         self.made_up_for()
+
+    def _late(self, _: object) -> None:
+        self.late = False
+        self.say_hello()
+
+    def stand_down(self) -> None:
+        """A bug of ours: it goes on without taking part."""
+        self.world.count("stood_down")
+        self.posts.clear()
+        self.act(self.machine.stand_down())
+        self.bare = True
 
     def made_up_for(self) -> None:
         """Has the machine heard what it had to go on without? Then it is asked again, for everything."""

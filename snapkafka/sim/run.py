@@ -83,6 +83,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         world.broker.records(),
         replays=verdict is Verdict.VERIFIED_WITH_REPLAYS,
         readers=world.readers,
+        without=world.broker.without,
     )
     return ([] if verdict is Verdict.UNVERIFIABLE else found), verdict
 

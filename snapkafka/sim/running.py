@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from snapkafka.checks.causal import Execution
+from snapkafka.checks.causal import WITHOUT, Execution
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
@@ -72,7 +72,7 @@ class Runner(Sender):
             self.world.count("out_of_order")
             queue.rotate(-1)
         offset, record = queue.popleft()
-        process = self.machine.process
+        process = WITHOUT if self.bare else self.machine.process
         assert process is not None
         execution = self.world.history.execution(process, self.app.name, agent, tp, offset)
         cause = Cause(agent, tp, offset, execution.number)

@@ -38,6 +38,7 @@ class Sending:
     epoch: int = 0
     execution: Execution | None = None
     offset: int = -1
+    bare: bool = False  # sent by a worker without snapkafka
 
 
 class Sender(ABC):
@@ -52,6 +53,7 @@ class Sender(ABC):
         self.unacked: dict[TopicPartition, deque[Sending]] = {}
         self.transaction: list[Sending] = []
         self.fenced: set[int] = set()  # executions of which nothing will be committed any more
+        self.bare = False  # a worker without snapkafka, or one that goes on without taking part
 
     @abstractmethod
     def feed(self, event: Event) -> list[Action]:
@@ -106,6 +108,12 @@ class Sender(ABC):
 
     def _leave(self, sending: Sending) -> None:
         assert sending.effect is not None
+        if self.bare:
+            self.machine.send_withdrawn(sending.effect)
+            sending.effect, sending.bare = None, True
+            sending.record.cause = None
+            self.outbox.setdefault(sending.tp, deque()).append(sending)
+            return
         if sending.effect.sent is not self.machine.colours.sent:
             self.machine.send_withdrawn(sending.effect)  # it entered in an earlier life
             sending.effect = self.machine.send_entered_again(sending.effect)
@@ -141,6 +149,9 @@ class Sender(ABC):
             sending.record.state = OPEN
             self.transaction.append(sending)
         sending.offset = world.broker.append(tp, sending.record)
+        if sending.bare:
+            world.count("bare_sends")
+            world.broker.without.add((tp, sending.offset))
         if sending.record.step >= 0:
             world.history.steps[sending.record.step].record = (tp, sending.offset)
         if sending.effect is not None and not transactional and world.chance("duplicate"):
@@ -171,6 +182,9 @@ class Sender(ABC):
     def _ack(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)
         sending = self.unacked[tp].popleft()
+        if sending.bare:
+            self._settled(sending)
+            return
         if sending.effect is None:
             self.feed(MarkerSent(epoch=sending.epoch, tp=tp, offset=sending.offset))
             return

@@ -106,6 +106,8 @@ class World:
         """Let one thing happen; False: nothing can."""
         if not self.healthy and strike(self):
             return True
+        if self.healthy and self._restart_bare():
+            return True
         if self.unbalanced and (self.healthy or self.rng.random() < 0.2):
             rebalance(self, min(self.unbalanced))
             return True
@@ -225,7 +227,10 @@ class World:
     # -- lives -------------------------------------------------------------------------------------------------
 
     def launch(self, app: str) -> None:
-        process = Process(self, len(self.processes_ever), self.apps[app])
+        without = self.chance("bare")
+        late = not without and self.chance("late-hello")
+        process = Process(self, len(self.processes_ever), self.apps[app], without=without, late=late)
+        self.count("bare_starts" if without else "starts")
         self.processes.append(process)
         self.processes_ever.append(process)
         self.unbalanced.add(app)
@@ -245,6 +250,14 @@ class World:
         self.processes.remove(process)
         self.unbalanced.add(process.app.name)
 
+    def _restart_bare(self) -> bool:
+        """Who runs without taking part is restarted with snapkafka, as soon as it has nothing under way."""
+        for process in [process for process in self.processes if process.bare]:
+            if self.stop(process):
+                self.launch(process.app.name)
+                return True
+        return False
+
     def stop(self, process: Process) -> bool:
         """It leaves of its own accord, if it has nothing under way: commits, says `Bye`."""
         busy = (
@@ -255,8 +268,12 @@ class World:
             process.transaction,
             process.ends,
         )
-        if any(busy) or any(process.outbox.values()) or any(process.unacked.values()) or not process.joined:
+        if any(busy) or any(process.outbox.values()) or any(process.unacked.values()):
             return False
+        if not (process.joined or process.bare):
+            return False
+        if process.bare and any(process.consumer.queues.values()):
+            return False  # another agent has run some of it: a replay later, which no header would show
         commit(self, process)
         process.feed(StopAsked())
         while process.posts:

@@ -45,6 +45,7 @@ ELSEWHERE: Final = {
     events.InputsTaken: "a rebalance",
     events.MarkerFailed: "aborts",
     events.StoppedSeen: "for an app that does not run",
+    events.RanWithout: "joining late",
     events.TimerExpired: "aborts",
     events.WentAbsent: "absent",
     events.CameBack: "absent",

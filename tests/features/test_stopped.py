@@ -15,7 +15,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
-from .replaying import Counting, capture, counting
+from .replaying import MODULE, Counting, capture, counting, take
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -136,3 +136,38 @@ def test_r10_an_app_that_reads_from_the_latest_record_is_cut_there(kafka: Broker
         cuts = {cut.partition: cut for cut in captured.inputs if cut.app == run.app}
         assert {partition: cut.position for partition, cut in cuts.items()} == skipped
         assert run.verdict(captured) == (Verdict.VERIFIED, {})
+
+
+def test_r10_an_app_that_runs_without_snapkafka_is_no_stopped_one(kafka: Broker, tmp_path: Path) -> None:
+    """R10: an app is stopped only if its group is seen to be empty. Started with SNAPKAFKA=off beside another one that
+    takes part, it runs events of which its group has committed nothing yet: the snapshot fails by name. Stopped in
+    order it is cut where it stopped, and no event would run twice."""
+    with counting(kafka, tmp_path, {"FEATURES_SLEEP": "0"}) as run:
+        observer = run.observer
+        worker = run.start(commit="600")
+        start_another_app(run)
+        observer.wait_for_workers(run.system)
+        (mine,) = {view.process for view in observer.state.living() if view.hello.app == run.app}
+        run.system.interrupt(worker)
+        run.wait_until("its Bye", lambda: observer.state.processes[mine].left is not None)
+        without = run.system.start_worker(
+            run.app, run.env | {"FEATURES_COMMIT": "600", "SNAPKAFKA": "off"}, module=MODULE
+        )
+        effects = run.produce(COUNT)
+        run.wait_for_effects(COUNT)
+        assert run.committed == 0, "or nothing would be wrong with what is committed"
+
+        failure = take(observer, "while it runs").failure
+        assert failure is not None
+        assert (failure.code, failure.culprit) == ("app-runs-without", f"app {run.app}")
+        assert f"app {run.app} runs without snapkafka: its consumer group has 1 members" in failure.reason
+
+        run.system.interrupt(without)
+        run.wait_until(
+            "its group to be empty", lambda: observer.call(observer.admin.members(run.app)) == 0, timeout_s=30
+        )
+        captured = capture(observer, "after it was stopped")
+        cuts = {cut.partition: cut for cut in captured.inputs if cut.app == run.app}
+        assert {partition: cut.position for partition, cut in cuts.items()} == effects
+        assert sum(cut.end for cut in captured.changelogs if cut.app == run.app) == COUNT
+        assert run.verdict(captured)[0] is Verdict.VERIFIED

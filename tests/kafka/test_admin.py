@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.admin import KafkaTopicAdmin
@@ -205,3 +206,30 @@ async def test_when_records_were_written(admin: KafkaTopicAdmin, topic_prefix: s
     found = await admin.record_times(dict(zip(tps, (0, 2, 2, 0), strict=True)))
     assert found == {tps[0]: 1_000, tps[1]: 1_002}, "behind the transaction stands its marker, and no record"
     assert asyncio.get_running_loop().time() - began < 5
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_members_of_a_group_are_counted_whatever_its_protocol(
+    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str, protocol: str
+) -> None:
+    """A group of the new protocol (KIP-848) is unknown to the classic request, which says that it is dead."""
+    group, topic = f"{topic_prefix}group", f"{topic_prefix}a"
+    create_topics(kafka.bootstrap, topic)
+    assert await admin.members(group) == 0
+    consumer = Consumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": group, "group.protocol": protocol, "log_level": 0}
+    )
+    consumer.subscribe([topic])
+
+    async def has_joined() -> bool:
+        await asyncio.to_thread(consumer.poll, 0.2)
+        return bool(consumer.assignment())
+
+    await until(has_joined)
+    assert await admin.members(group) == 1
+    await asyncio.to_thread(consumer.close)
+
+    async def has_left() -> bool:
+        return await admin.members(group) == 0
+
+    await until(has_left)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from snapkafka.protocol import owners
@@ -119,16 +121,22 @@ def test_r10_inputs_of_a_stopped_app_are_cut_by_the_smallest_id(world: World) ->
     assert not any(isinstance(action, AskStopped) for action in r.asked)
     assert (asked.app, asked.inputs, asked.epoch) == ("p", (A,), epoch)
     assert asked.asked_at == epoch - 1, "as the ledger stood with the trigger"
-    q.feed(
-        StoppedSeen(
-            epoch=epoch,
-            app="p",
-            asked_at=asked.asked_at,
-            positions=(Position(agent="*", topic="a", partition=0, offset=1),),
-            changelogs=(ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=3),),
-            ends=(LogEnd(topic="a", partition=0, end=4),),
-        )
+    seen = StoppedSeen(
+        epoch=epoch,
+        app="p",
+        asked_at=asked.asked_at,
+        positions=(Position(agent="*", topic="a", partition=0, offset=1),),
+        changelogs=(ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=3),),
+        ends=(LogEnd(topic="a", partition=0, end=4),),
     )
+    q.feed(seen)
+    settle(q, r)
+    assert [action for action in q.asked if isinstance(action, AskStopped)] == [
+        asked,
+        replace(asked, again=True),
+    ]
+    assert world.snapshot(epoch).open, "it is looked at again when everybody has closed"
+    q.feed(replace(seen, ends=(LogEnd(topic="a", partition=0, end=5),)))  # others write to its input
     settle(q, r)
     assert world.snapshot(epoch).status is Status.CAPTURED
     captured = world.fold.captured(epoch)
@@ -475,12 +483,13 @@ def test_r10_inputs_of_an_app_that_never_had_any_given_are_cut_too(world: World)
     (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
     assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=1),)
     position = Position(agent="*", topic="a", partition=0, offset=3)
-    q.feed(
-        StoppedSeen(
-            epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
-        )
+    seen = StoppedSeen(
+        epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
     )
+    q.feed(seen)
     assert world.snapshot(epoch).open, "a supplement counts with its Closed"
+    settle(q)
+    q.feed(seen)
     settle(q)
     (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
     assert (cut.position, cut.noted, cut.log_end) == (3, 3, 3)

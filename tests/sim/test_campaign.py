@@ -10,10 +10,10 @@ from collections import Counter
 
 import pytest
 
-from snapkafka.protocol.records import OUT_OF_ORDER
+from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
 from snapkafka.sim.campaign import RULES, campaign, caught_by
-from snapkafka.sim.mutant_plans import disordered, unanswered
-from snapkafka.sim.mutants import MUTANTS, SEEDS, Mutant
+from snapkafka.sim.mutant_plans import disordered, unanswered, without
+from snapkafka.sim.mutants import MUTANTS, SEEDS, WITHOUT, Mutant
 from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import run
 
@@ -100,13 +100,40 @@ def test_what_goes_on_without_an_answer_of_the_ledger_spoils_no_snapshot_that_co
     assert counts["captured"] > UNANSWERED // 2
 
 
+def test_r10_workers_without_snapkafka_spoil_no_snapshot_that_counts() -> None:
+    """They start without it, say `Hello` late, or stand down: the snapshot fails, or nobody can prove it."""
+    _without(range(12))
+
+
+@pytest.mark.long
+def test_r10_workers_without_snapkafka_in_many_worlds() -> None:
+    _without(range(1_500))
+
+
+def _without(seeds: range) -> None:
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        outcome = run(seed, without(make_plan(seed)))
+        assert outcome.violations == [], (seed, outcome.violations)
+        counts += outcome.counts
+    for name in ("bare_sends", "bare_starts", "late_hellos", "stood_down", f"failed: {APP_RUNS_WITHOUT}"):
+        assert counts[name] > len(seeds) // 3, name
+    assert counts["VERIFIED"] > len(seeds) // 2
+
+
+@pytest.mark.parametrize("mutant", WITHOUT, ids=lambda mutant: mutant.name.replace(" ", "-"))
+@pytest.mark.long
+def test_r10_a_rule_about_workers_without_snapkafka_is_missed(mutant: Mutant) -> None:
+    assert caught_by(mutant, mutant.seed) is not None, mutant.seed
+
+
 @pytest.mark.parametrize("seed", PINNED, ids=str)
 def test_a_seed_that_once_showed_something(seed: int) -> None:
     assert run(seed).violations == []
 
 
 def test_every_rule_has_a_seed_that_misses_it() -> None:
-    assert {mutant.name for mutant in MUTANTS} == SEEDS.keys()
+    assert {mutant.name for mutant in MUTANTS + WITHOUT} == SEEDS.keys()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))

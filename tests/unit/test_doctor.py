@@ -12,7 +12,7 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.ops import doctoring
 from snapkafka.protocol.records import Bye, Hello, InputTopic, Pause, Retire, Table, TopicPartition
 from snapkafka.wire import headers as wire
-from tests.fakes import FakeAccess, FakeCluster, FakeGroup, FakeTopic, Worker
+from tests.fakes import FakeAccess, FakeCluster, FakeEntry, FakeGroup, FakeTopic, Worker
 
 STOCK = Table(name="stock", changelog="shop-stock-changelog", partitions=4, copartitioned=True)
 
@@ -285,3 +285,39 @@ async def test_a_header_of_somebody_else_that_has_our_name(cluster: FakeCluster)
     assert (
         "the latest record of orders[1] has a header _sk that is none" in (await codes(cluster))["own-header"]
     )
+
+
+async def test_it_says_whether_records_are_signed_and_how_many_are_ignored(cluster: FakeCluster) -> None:
+    joined(cluster)
+    found = await ops.doctor(cluster, "ns")
+    assert (found.ledger_keys, found.ledger_refused) == (0, 0)
+    ledger = cluster.the_ledger
+    ledger.keys = (b"k",)
+    ledger.entries.append(FakeEntry(len(ledger.entries), 0, None, refused=True))
+    found = await ops.doctor(cluster, "ns")
+    assert (found.ledger_keys, found.ledger_refused) == (1, 1)
+    (refused,) = found.found
+    assert (refused.code, refused.what) == (
+        "ledger-refused",
+        "1 records of _snapkafka.fake are ignored: unsigned, signed with an unknown key, or replayed",
+    )
+
+
+async def test_an_app_that_runs_without_snapkafka_is_named(cluster: FakeCluster) -> None:
+    """R10: it is no stopped one. Retired, it is a group like any other."""
+    joined(cluster, "other", inputs=(InputTopic(topic="parcels", partitions=1),), tables=())
+    cluster.the_ledger.put(Bye(process=joined(cluster), n=2))
+    cluster.the_admin.known_groups = [FakeGroup("shop", frozenset({"orders"}), ())]
+    assert "app-runs-without" not in await codes(cluster)
+    cluster.the_admin.known_groups = [FakeGroup("shop", frozenset({"orders"}), ("one",))]
+    assert "its group has 1 members" in (await codes(cluster))["app-runs-without"]
+    cluster.the_ledger.put(Retire(n=3, app="shop"))
+    assert "app-runs-without" not in await codes(cluster)
+
+
+async def test_a_process_that_stood_down_is_named(cluster: FakeCluster) -> None:
+    process = joined(cluster)
+    cluster.the_ledger.put(Bye(process=process, n=2, goes_on=True))
+    assert f"process {process} (shop" in (await codes(cluster))["stood-down"]
+    joined(cluster)
+    assert "stood-down" not in await codes(cluster)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from snapkafka.drivers.faust.stopped import stopped_app
+from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.records import LogEnd, TopicPartition
 from tests.fakes import FakeAdmin
@@ -29,3 +32,24 @@ async def test_r10_what_is_committed_goes_before_the_reset_policy_and_that_befor
     seen = await stopped_app(admin, asked)
     assert [position.offset for position in seen.positions] == [4, 7, 1]
     assert [end.end for end in seen.ends] == [9, 9, 9]
+    assert (seen.members, seen.unseen) == (0, "")
+
+
+def asked_of(app: str) -> AskStopped:
+    return AskStopped(epoch=1, app=app, asked_at=0, inputs=(DONE,), tables=())
+
+
+@pytest.mark.parametrize("counts", [[1, 0], [0, 1]])
+async def test_r10_its_group_is_looked_at_before_and_after(counts: list[int]) -> None:
+    admin: Any = FakeAdmin(ends={DONE: 9}, member_counts=list(counts))
+    seen = await stopped_app(admin, asked_of("shop"))
+    assert seen.members == 1
+    assert admin.asked_members == ["shop", "shop"]
+
+
+async def test_r10_a_group_that_cannot_be_seen_is_not_taken_for_an_empty_one() -> None:
+    admin: Any = FakeAdmin(
+        ends={DONE: 9}, member_failure=LedgerUnusableError("not allowed to describe group shop", hint="ask")
+    )
+    seen = await stopped_app(admin, asked_of("shop"))
+    assert seen.unseen == "not allowed to describe group shop (ask)"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from snapkafka.errors import TriggerRefusedError
+from snapkafka.errors import SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.logs import about
@@ -44,6 +44,7 @@ from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
 from snapkafka.protocol.exact import exact
 from snapkafka.protocol.records import (
     NOBODY,
+    Bye,
     Closed,
     CutReport,
     Hello,
@@ -206,8 +207,8 @@ class FaustDriver:
             logger.error("snapkafka: %s failed: %r", task.get_coro(), error, extra=self.about())
 
     def append(self, record: LedgerRecord) -> None:
-        """Append to the ledger in the background, in the order asked."""
-        if not self.absent:
+        """Append to the ledger in the background, in the order asked. Who stood down has but its `Bye` to write."""
+        if not self.absent or isinstance(record, Bye):
             self.scribe.append(record)
 
     # -- R15 --------------------------------------------------------------------------------------------------
@@ -230,11 +231,16 @@ class FaustDriver:
                 self.log_failed(what, error, then)
 
     def stand_down(self, what: str, error: Exception) -> None:
-        """What the machine knows may be wrong from here on: it is nobody from now on, says nothing more, and is waited
-        for in vain once. To be called while `error` is handled."""
+        """What the machine knows may be wrong from here on: it is nobody from now on, and its `Bye` says that the app
+        goes on without (R10). To be called while `error` is handled."""
         if not self.absent:
             self.log_failed(what, error)
             self.absent = f"failed {what} ({error!r})"
+            try:
+                if self.started:
+                    self.do(self.machine.stand_down())
+            except Exception as also:
+                self.log_failed("to record in the ledger that it stands down", also)
             self.machine.process = None
 
     def log_failed(self, what: str, error: Exception, then: str = GOES_ON) -> None:
@@ -286,7 +292,7 @@ class FaustDriver:
         """The app has stopped and flushed: say `Bye`, so that nobody waits for this process."""
         if not self.started:
             return
-        if self.machine.process is not None:
+        if self.machine.process is not None or self.machine.stood_down is not None:
             self.feed(StopAsked())
             try:
                 await asyncio.wait_for(self.scribe.written(), LEDGER_WAIT_S)
@@ -319,7 +325,12 @@ class FaustDriver:
         )
 
     async def _ask_stopped(self, action: AskStopped, answer: Callable[[Event], None]) -> None:
-        answer(await stopped_app(self.admin, action))
+        """Who has members may have joined since: a worker's `Hello` is in the ledger before it joins its group."""
+        seen = await stopped_app(self.admin, action)
+        if seen.members:
+            with contextlib.suppress(SnapkafkaError):
+                await self.waiting.read_to(await self.ledger.end())
+        answer(seen)
 
     @property
     def participating(self) -> bool:

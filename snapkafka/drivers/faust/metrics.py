@@ -55,6 +55,7 @@ class Metrics:
     foreign_headers: int = 0
     disbelieved: int = 0
     ledger_garbage: int = 0
+    ledger_refused: int = 0
     ledger_recreated: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)  # "captured", or the code of the failure
     cut_s: Histogram = field(default_factory=lambda: Histogram(CUT_S))
@@ -109,6 +110,7 @@ def _families(metrics: Metrics, participating: bool, ledger_lag: int | None) -> 
         ("foreign-header", metrics.foreign_headers),
         ("no-such-trigger", metrics.disbelieved),
         ("ledger-garbage", metrics.ledger_garbage),
+        ("ledger-refused", metrics.ledger_refused),
     ):
         ignored.add_metric([reason], count)
     yield outcomes

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger import LedgerRecreatedError, RecordTooLargeError
 from snapkafka.ports import Entry
-from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated
-from snapkafka.protocol.records import LedgerRecord, Trigger
+from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated, RanWithout
+from snapkafka.protocol.records import Hello, LedgerRecord, Trigger
 
 if TYPE_CHECKING:
     from snapkafka.protocol.completion import SnapshotView
@@ -24,6 +25,8 @@ __all__ = ["RETRY_S", "Scribe"]
 
 logger = logging.getLogger("snapkafka")
 
+#: Of so many snapshots a worker that joins late remembers when they were captured: as many as its fold remembers.
+CAPTURED_MAX: Final = 64
 #: Between two attempts to reach a ledger that is not there.
 RETRY_S: Final = 1.0
 
@@ -34,6 +37,9 @@ class Scribe:
     def __init__(self, driver: FaustDriver) -> None:
         self._driver = driver
         self.quiet_since = float("-inf")  # no snapshot under way
+        self._without_since: float | None = None  # the app has gone on without an id
+        self._said_hello: float | None = None  # the latest Hello was acknowledged
+        self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
         self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
         self._opened: asyncio.Event
 
@@ -45,7 +51,14 @@ class Scribe:
 
     def append(self, record: LedgerRecord) -> None:
         """Append in the background, in the order asked."""
+        if isinstance(record, Hello):
+            self._said_hello = None
         self._outbox.put_nowait((self._driver.metrics.ledger_recreated, record))
+
+    def goes_on_without(self) -> None:
+        """The app goes on before this process has an id (R15)."""
+        if self._without_since is None:
+            self._without_since = self._driver.loop.time()
 
     async def written(self) -> None:
         """Until nothing is left to be written."""
@@ -72,6 +85,7 @@ class Scribe:
                     extra=self._driver.about(),
                 )
                 self._opened.clear()
+                self._captured.clear()
                 self._driver.metrics.recreated()
                 self._driver.feed(LedgerRecreated())
             except SnapkafkaError as error:
@@ -87,17 +101,34 @@ class Scribe:
         """The next record of the ledger; count what became of snapshots by it."""
         ledger = self._driver.machine.ledger
         before = list(ledger.open.values())
+        process = self._driver.machine.process
         self._driver.feed(LedgerRead(offset=read.offset, record=read.record))
+        if self._driver.machine.process not in (None, process):
+            self._joined(read)
         self._driver.metrics.ledger_garbage += read.record is None
+        self._driver.metrics.ledger_refused += read.refused
         if (view := ledger.snapshots.get(read.offset + 1)) is not None:
             self._driver.metrics.triggered(view, read.timestamp_ms)
             before.append(view)  # a pause fails it at once
         for view in before:
             if not view.open:
                 self._driver.metrics.decided(view, read.timestamp_ms)
+                if view.captured_at is not None:
+                    self._captured.append((read.timestamp_ms, view.captured_at))
                 self._log_decided(view)
         if before and not ledger.open:
             self.quiet_since = self._driver.loop.time()
+
+    def _joined(self, hello: Entry) -> None:
+        """If the app ran before its Hello was in the ledger, the machine is told since when, as an offset. The time
+        between the two is measured here, and taken off the broker's time of the Hello: no two clocks are compared."""
+        since, said = self._without_since, self._said_hello
+        self._without_since = self._said_hello = None
+        if since is None or (said is not None and said <= since):
+            return
+        late_ms = ((self._driver.loop.time() if said is None else said) - since) * 1_000
+        later = (at for ms, at in self._captured if ms >= hello.timestamp_ms - late_ms)
+        self._driver.feed(RanWithout(since=min(later, default=hello.offset)))
 
     def _log_decided(self, view: SnapshotView) -> None:
         if self._driver.machine.process is None:
@@ -125,6 +156,8 @@ class Scribe:
                 return
             try:
                 await self._driver.ledger.append(record)
+                if isinstance(record, Hello):
+                    self._said_hello = self._driver.loop.time()
             except SnapkafkaError as error:
                 lost = isinstance(record, Trigger) or isinstance(
                     error, RecordTooLargeError | LedgerRecreatedError

@@ -1,7 +1,11 @@
-"""Where an app that does not run stands (R10): what its group committed is where it will go on."""
+"""Where an app that does not run stands (R10): what its group committed is where it will go on.
+
+That it does not run is seen: its consumer group has no member, neither before nor after the rest is asked for.
+"""
 
 from __future__ import annotations
 
+from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.events import StoppedSeen
@@ -15,6 +19,7 @@ ANY_AGENT = "*"
 
 async def stopped_app(admin: KafkaTopicAdmin, action: AskStopped) -> StoppedSeen:
     """Ask the broker."""
+    before, unseen = await _members(admin, action.app)
     committed = {tp: offset for tp, (offset, _) in (await admin.committed(action.app)).items()}
     told = {TopicPartition(start.topic, start.partition): start.end for start in action.starts}
     begins = await admin.log_starts(action.inputs)
@@ -25,6 +30,7 @@ async def stopped_app(admin: KafkaTopicAdmin, action: AskStopped) -> StoppedSeen
         for partition in range(table.partitions)
     ]
     ends = await admin.log_ends([*action.inputs, *(tp for _, tp in changelogs)])
+    after, unseen_after = await _members(admin, action.app)
     return StoppedSeen(
         epoch=action.epoch,
         app=action.app,
@@ -43,4 +49,14 @@ async def stopped_app(admin: KafkaTopicAdmin, action: AskStopped) -> StoppedSeen
             for name, tp in changelogs
         ),
         ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=ends[tp]) for tp in action.inputs),
+        members=max(before, after),
+        unseen=unseen or unseen_after,
     )
+
+
+async def _members(admin: KafkaTopicAdmin, app: str) -> tuple[int, str]:
+    """How many members the group of an app has, and why that cannot be seen, if so."""
+    try:
+        return await admin.members(app), ""
+    except SnapkafkaError as error:
+        return 0, f"{error} ({error.advice})"

@@ -106,13 +106,20 @@ class Waiting:
             return True  # in another ledger an offset of this one stands for nothing
         return self._goal is not None and self._driver.machine.ledger.end >= self._goal
 
+    async def read_to(self, end: int) -> bool:
+        """Has the ledger been read up to `end`? Waits a little."""
+        return await self._within(LEDGER_WAIT_S, lambda: self._driver.machine.ledger.end >= end)
+
     async def for_identity(self) -> bool:
-        """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15)."""
+        """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15). Without one the app goes on."""
         if self._driver.absent or not self._driver.started:
             return False
-        if self._patience.worn(self._driver.loop.time()):
-            return self._driver.machine.process is not None
-        return await self._until(lambda: self._driver.machine.process is not None)
+        if not self._patience.worn(self._driver.loop.time()):
+            await self._until(lambda: self._driver.machine.process is not None)
+        if self._driver.machine.process is not None:
+            return True
+        self._driver.scribe.goes_on_without()
+        return False
 
     async def for_inputs(
         self, *, asked: Callable[[], bool] = lambda: True, moved_on: Callable[[], bool] = lambda: False
