@@ -66,6 +66,8 @@ def action(action: Action, stage: Stage) -> str:
             return f"must have read the ledger up to {offset} first"
         case AskEnds(tps=tps):
             return f"ask for the log ends of {listed(str(tp) for tp in tps)}"
+        case AskStopped(app=app, again=True):
+            return f"asks again whether app {app} has stood still, for everybody has closed"
         case AskStopped(app=app):
             return f"asks the broker where app {app} stands, which does not run"
         case SayHello(void=void):
