@@ -33,7 +33,6 @@ __all__ = [
     "goes_on_unnoticed",
     "inputs_do_not_matter",
     "last_wins",
-    "looks_once",
     "no_headers",
     "no_history",
     "nobody_came_back",
@@ -331,17 +330,6 @@ def nobody_came_back(record: Any) -> Any:
 
 def sees_nothing(check: Any) -> Any:
     return lambda cut, records: []
-
-
-def looks_once(right: Any) -> Any:
-    """The cut of a stopped app waits for no second look."""
-
-    def stopped(*args: Any, **options: Any) -> Any:
-        item = right(*args, **options)
-        item.asked = None
-        return item
-
-    return stopped
 
 
 def goes_on_unnoticed(right: Any) -> Any:
