@@ -14,7 +14,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from snapkafka.checks import WITNESSES_MAX, Finding, ReadRange
-from snapkafka.checks.state_checks import KeyFacts, StateFacts, doubtful, judge
+from snapkafka.checks.state_checks import (
+    KeyFacts,
+    Place,
+    StateFacts,
+    doubtful,
+    judge,
+    unordered,
+    unordered_tables,
+)
 from snapkafka.protocol.records import TopicPartition
 
 from .lookups import Lookups, local_frame
@@ -26,6 +34,7 @@ __all__ = ["StillThere", "findings", "key_facts"]
 
 #: Tells which of some records, one offset each, are in the log at this moment.
 StillThere = Callable[[Collection[ReadRange]], set[TopicPartition]]
+GLOBAL: Final = "topic string, partition int, state_end bigint, of_table int"
 ENDS: Final = "topic string, partition int, state_end bigint, first_later bigint"
 
 
@@ -53,7 +62,45 @@ def findings(
             found += of_keys
             counts.update(finding.kind for finding in of_keys)
             counts["state-overtaken"] += keys[tp].overtaken_found - len(keys[tp].overtaken) if of_keys else 0
+    of_tables, keys_asked = unordered_tables(view, seen)
+    found += of_tables
+    counts.update(finding.kind for finding in of_tables)
+    if keys_asked:
+        several, how_many = _unordered_keys(stamps, lookups, keys_asked)
+        found += several
+        counts["state-unordered"] += how_many
     return found, +counts
+
+
+def _unordered_keys(
+    stamps: DataFrame, lookups: Lookups, tables: list[tuple[TopicPartition, ...]]
+) -> tuple[list[Finding], int]:
+    """Keys of global tables that are in several partitions: the first findings, and how many there are.
+
+    Args:
+        tables: the changelog partitions of each.
+    """
+    view = lookups.view
+    rows: list[dict[str, Any]] = [
+        {"topic": tp.topic, "partition": tp.partition, "state_end": view.state_end(tp), "of_table": number}
+        for number, tps in enumerate(tables)
+        for tp in tps
+    ]
+    places = (
+        stamps.join(fn.broadcast(local_frame(lookups.spark, GLOBAL, rows)), list(TP))
+        .join(fn.broadcast(lookups.processes), "process", "left")
+        .where(~fn.col("marker") & (fn.col("offset") < fn.col("state_end")) & is_white(view.epoch))
+        .where(fn.col("key_hash").isNotNull())
+        .groupBy("of_table", "key_hash", *TP)
+        .agg(fn.max("offset").alias("offset"))
+        .groupBy("of_table", "key_hash")
+        .agg(fn.sort_array(fn.collect_list(fn.struct(*TP, "offset"))).alias("places"))
+        .where(fn.size("places") > 1)
+    )
+    with kept(places) as found:
+        first = found.orderBy(fn.col("places")[1]).limit(WITNESSES_MAX).collect()
+        how_many = found.count() if len(first) == WITNESSES_MAX else len(first)
+    return [unordered([Place(*place) for place in row.places]) for row in first], how_many
 
 
 def key_facts(

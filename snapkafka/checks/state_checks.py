@@ -24,6 +24,12 @@ another one stands there, the log was cut short and written on since (an electio
 disk that was set back), and rows of the parent are of records that never were. That it goes on from there without
 a gap, V1 sees: the last record of the parent is read with the delta, so seqs have to follow on it.
 
+A *global table* is a whole in every worker: who is given a partition of its changelog writes there, and takes in the
+others as they come (Faust's standbys). A key that was written in several partitions has the value that came last, and no
+order across partitions is in the log: seqs count per partition, and of one process alone. So it is named, and the state
+is unverifiable (`state-unordered`). Of tables of sets keys are operations, so that two partitions hold anything is
+enough; and where a parent stands for a part of the state, its keys are not read again, so it is, too.
+
 The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.state_checks` in Spark; what follows from
 them is decided here, once.
 """
@@ -31,7 +37,7 @@ them is decided here, once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
@@ -39,7 +45,18 @@ from snapkafka.protocol.records import TopicPartition
 from .view import CutView, LogRecord
 from .witness import Finding
 
-__all__ = ["KeyFacts", "StateFacts", "doubtful", "facts_of", "judge", "key_facts_of", "v3"]
+__all__ = [
+    "KeyFacts",
+    "Place",
+    "StateFacts",
+    "doubtful",
+    "facts_of",
+    "judge",
+    "key_facts_of",
+    "unordered",
+    "unordered_tables",
+    "v3",
+]
 
 #: Broker, services and whoever looks may disagree about the time by so much.
 CLOCKS_MS: Final = 60_000
@@ -69,6 +86,42 @@ class KeyFacts(NamedTuple):
     overtaken: tuple[int, ...] = ()
     overtaken_found: int = 0
     to_the_end: bool = True
+
+
+class Place(NamedTuple):
+    """The last white record of a key in one changelog partition."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def unordered_tables(
+    view: CutView, facts: Mapping[TopicPartition, StateFacts]
+) -> tuple[list[Finding], list[tuple[TopicPartition, ...]]]:
+    """Global tables written in several partitions: what is found without looking at keys, and the partitions of those
+    tables of which only the keys can tell."""
+    findings, asked = [], []
+    for tps in view.global_tables:
+        known = [(tp, facts.get(tp, StateFacts()).last_white) for tp in tps]
+        written = [
+            Place(*tp, last if last >= 0 else view.state_end(tp) - 1)
+            for tp, last in known
+            if last >= 0 or view.state_start(tp)
+        ]
+        if len(written) < 2 or not any(last >= view.state_start(tp) for tp, last in known):
+            continue
+        if any(view.state_start(tp) for tp in tps) or any(c.sets for tp in tps for c in view.changelogs[tp]):
+            findings.append(unordered(written))
+        else:
+            asked.append(tps)
+    return findings, asked
+
+
+def unordered(places: Sequence[Place]) -> Finding:
+    """The finding of a key that is in several partitions, in their order."""
+    first, second, *_ = places
+    return Finding("state-unordered", *second, a=first.partition, b=first.offset)
 
 
 def judge(
@@ -179,7 +232,21 @@ def v3(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     findings, asked = judge(view, facts)
     for tp in asked:
         findings += doubtful(view, tp, facts[tp], key_facts_of(view, log[tp]))
+    of_tables, keys_asked = unordered_tables(view, facts)
+    findings += of_tables
+    for tps in keys_asked:
+        findings += _unordered_keys(view, [record for tp in tps for record in log[tp]])
     return findings
+
+
+def _unordered_keys(view: CutView, lines: Iterable[LogRecord]) -> list[Finding]:
+    """Of the records of one global table."""
+    last: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    for record in lines:
+        if record.key_hash is not None and view.in_state(record):
+            last[record.key_hash][record.tp] = max(record.offset, last[record.key_hash].get(record.tp, -1))
+    several = ([Place(*tp, at) for tp, at in sorted(places.items())] for places in last.values())
+    return sorted((unordered(places) for places in several if len(places) > 1), key=lambda f: f.order)
 
 
 def facts_of(view: CutView, lines: list[LogRecord]) -> StateFacts:

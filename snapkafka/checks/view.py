@@ -139,6 +139,16 @@ class CutView:
         """The state of a changelog partition is the fold of its white records below this."""
         return max((changelog.end for changelog in self.changelogs.get(tp, ())), default=0)
 
+    @property
+    def global_tables(self) -> list[tuple[TopicPartition, ...]]:
+        """The changelog partitions of each global table that has several of them, in order."""
+        found: dict[tuple[str, str], set[TopicPartition]] = defaultdict(set)
+        for tp, cuts in self.changelogs.items():
+            for cut in cuts:
+                if cut.is_global:
+                    found[cut.app, cut.table].add(tp)
+        return [tuple(sorted(tps)) for _, tps in sorted(found.items()) if len(tps) > 1]
+
     def only_state_below(self, tp: TopicPartition) -> int:
         """Below this a partition is a changelog and no more, so what compaction took there is for V3 alone to judge: no
         reader has anything to start there, and nothing is red that one could have received (R1). 0: it is none."""

@@ -166,6 +166,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.UNVERIFIABLE,
         "{a} offsets below the cut ({offset}) are missing, and nothing shows that what took them stopped short of it",
     ),
+    "state-unordered": Kind(
+        "V3",
+        Weight.UNVERIFIABLE,
+        "a key of a global table was written here and in partition {a} of its changelog (offset {b}): the log has no order "
+        "of the two, so which value its workers have it does not show",
+    ),
     "state-gone": Kind(
         "V3",
         Weight.UNVERIFIABLE,

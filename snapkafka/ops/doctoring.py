@@ -61,6 +61,7 @@ async def doctor(
         state = work.reading.state
         views = latest_of_apps(state)
         found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
+        found += _about_global_tables(views)
         found += await _about_unread(work)
         found += await _about_ledger(work)
         found += await _about_topics(work, views, assembly_within_ms)
@@ -155,6 +156,21 @@ def _neighbours(releases: Iterable[str]) -> bool:
         numbers.append((int(found[1]), int(found[2])))
     (major, minor), (last_major, last_minor) = min(numbers), max(numbers)
     return major == last_major and last_minor - minor <= 1
+
+
+def _about_global_tables(views: list[ProcessView]) -> Iterator[Advice]:
+    """A key that is written in several partitions has no order that anybody could see."""
+    for view in views:
+        for table in view.hello.tables:
+            if table.is_global and table.partitions > 1:
+                yield Advice(
+                    code="global-partitions",
+                    weight=Weight.WARNING,
+                    what=f"global table {table.name} of app {view.hello.app} has {table.partitions} changelog partitions: a"
+                    " key that is written in several of them may differ between workers, and V3 is unverifiable",
+                    do="give it one (app.GlobalTable(..., partitions=1)) and a changelog that is made anew, or write each"
+                    " key in one partition only",
+                )
 
 
 def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:

@@ -104,7 +104,7 @@ class SenderEnd:
 class ChangelogCut:
     """The state of one table partition: the fold of the white records of `topic`[`partition`] below `end`.
 
-    `expires_ms`, `sets`, `windowed`: see `records.Table`.
+    `expires_ms`, `sets`, `windowed`, `is_global`: see `records.Table`.
     """
 
     app: str
@@ -119,6 +119,7 @@ class ChangelogCut:
     expires_ms: int = 0
     sets: bool = False
     windowed: bool = False
+    is_global: bool = False
 
 
 @value
@@ -386,4 +387,5 @@ def _changelog_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]
                 sets=table.sets,
                 # Releases before this field tell of windows only that they expire.
                 windowed=table.windowed or table.expires_ms > 0,
+                is_global=table.is_global,
             )

@@ -55,7 +55,18 @@ def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
     seed = random.randrange(10**9)
     tables = [changelog(random.Random(f"{seed} {n}"), n) for n in range(1, WORLDS + 1)]
     tables.append(with_a_key_after_the_cut(WORLDS + 1))
-    view = CutView(captured(tables), {table.tp: table.bounds for table in tables})
+    tables += global_tables(random.Random(f"{seed} global"), WORLDS + 2)
+    cut = captured(tables)
+    changelogs = tuple(
+        replace(
+            c,
+            table=c.topic,
+            is_global=c.topic.startswith(("global", "sets")),
+            sets=c.topic.startswith("sets"),
+        )
+        for c in cut.changelogs
+    )
+    view = CutView(replace(cut, changelogs=changelogs), {table.tp: table.bounds for table in tables})
     read = reading_ranges(view)
     upto = {item[:2]: item for item in read}
     records = [
@@ -78,11 +89,28 @@ def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
     found, counts = state_checks.findings(stamps, lookups, seen, read, _all_of)
     assert Counter(found) == expected, f"seed {seed}"
     assert counts == Counter(finding.kind for finding in expected.elements())
-    assert counts.keys() == {"state-last-missing", "state-overtaken", "state-unproven", "state-gone"}
+    assert counts.keys() == {
+        "state-last-missing",
+        "state-overtaken",
+        "state-unproven",
+        "state-gone",
+        "state-unordered",
+    }
 
     moved_on, _ = state_checks.findings(stamps, lookups, seen, read, lambda wanted: set())
     assert set(moved_on) > set(found), "what has gone since it was read shows nothing"
-    assert tables[-1].tp in {(finding.topic, finding.partition) for finding in {*moved_on} - {*found}}
+    assert tables[WORLDS].tp in {(finding.topic, finding.partition) for finding in {*moved_on} - {*found}}
+
+
+def global_tables(rng: random.Random, n: int) -> list[Changelog]:
+    """Tables of several partitions each, with few keys: some of them in several partitions, not too many to fetch."""
+    made = []
+    for kind in ("global0", "global1", "global2", "sets0"):
+        for partition in range(3):
+            made.append(Changelog(TopicPartition(kind, partition), n + len(made), keeping=None))
+            for _ in range(rng.randint(1, 4)):
+                made[-1].write(rng.randint(1, 6), "v", epoch=EPOCH if rng.random() < 0.2 else 0)
+    return made
 
 
 def with_a_key_after_the_cut(n: int) -> Changelog:

@@ -321,3 +321,12 @@ async def test_a_process_that_stood_down_is_named(cluster: FakeCluster) -> None:
     assert f"process {process} (shop" in (await codes(cluster))["stood-down"]
     joined(cluster)
     assert "stood-down" not in await codes(cluster)
+
+
+async def test_a_global_table_of_several_partitions_is_warned_of(cluster: FakeCluster) -> None:
+    hits = Table(name="hits", changelog="shop-hits-changelog", partitions=2, is_global=True)
+    cluster.the_admin.topics["shop-hits-changelog"] = FakeTopic(2)
+    joined(cluster, tables=(replace(hits, partitions=1),))
+    assert "global-partitions" not in await codes(cluster)
+    joined(cluster, tables=(hits,))
+    assert "has 2 changelog partitions" in (await codes(cluster))["global-partitions"]

@@ -305,3 +305,42 @@ def test_v3_a_deletion_that_may_be_gone_from_a_delta_leaves_its_key_in_the_state
         )
         assert v3(delta(table, 1), table.log) == expected
     assert v3(delta(table, 2), table.log) == [], "nothing is missing where the parent's state ends"
+
+
+# -- global tables -------------------------------------------------------------------------------------------
+
+
+def of_global(*partitions: list[tuple[int, int]], is_global: bool = True, **changes: Any) -> list[Finding]:
+    """What V3 finds of a table whose changelog partitions hold these records: hash of the key, epoch."""
+    logs = [Changelog(TopicPartition("table", n), process=1, keeping=None) for n in range(len(partitions))]
+    for log, records in zip(logs, partitions, strict=True):
+        for key, epoch in records:
+            log.write(key, "v", epoch=epoch)
+    cut = captured(logs)
+    cut = replace(cut, changelogs=tuple(replace(c, is_global=is_global, **changes) for c in cut.changelogs))
+    view = CutView(cut, {log.tp: log.bounds for log in logs})
+    return v3(view, [record for log in logs for record in log.log])
+
+
+def test_a_key_of_a_global_table_in_several_partitions_has_no_order_that_the_log_shows() -> None:
+    """Every worker has the value that came last; which one that was nobody can say. Red writes are not of the state."""
+    assert of_global([(7, 0), (7, 0)], [(8, 0), (7, 0)]) == [
+        Finding("state-unordered", "table", 1, 1, a=0, b=1)
+    ]
+    assert KINDS["state-unordered"].weight is Weight.UNVERIFIABLE
+    assert of_global([(7, 0)], [(8, 0), (7, EPOCH)]) == []
+    assert of_global([(7, 0)], []) == []
+
+
+def test_keys_of_a_global_table_that_are_in_one_partition_each_are_in_order() -> None:
+    assert of_global([(1, 0), (2, 0)], [(3, 0)], [(4, 0), (4, 0)]) == []
+
+
+def test_a_table_that_is_not_global_has_its_keys_where_they_are() -> None:
+    assert of_global([(7, 0)], [(7, 0)], is_global=False) == []
+
+
+def test_of_a_global_table_of_sets_two_partitions_are_enough() -> None:
+    """Its keys are operations: a member that is added in one and discarded in the other has two of them."""
+    assert of_global([(7, 0)], [(8, 0)], sets=True) == [Finding("state-unordered", "table", 1, 0, a=0, b=0)]
+    assert of_global([(7, 0), (8, 0)], [], sets=True) == []

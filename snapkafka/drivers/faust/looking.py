@@ -29,6 +29,7 @@ __all__ = [
     "codecs_of",
     "copartitioned",
     "expires_ms",
+    "is_global",
     "look",
     "look_at",
     "look_when_started",
@@ -187,9 +188,14 @@ def of_sets(table: Any) -> bool:
 def copartitioned(table: Any) -> bool:
     """Does a change go to the partition of the event that makes it? A partitioner chooses among whatever there are; and
     a global table is often written by another app, and only read in this one."""
+    return not (table.use_partitioner or is_global(table))
+
+
+def is_global(table: Any) -> bool:
+    """Has every worker all of it?"""
     from faust.types.tables import GlobalTableT
 
-    return not (table.use_partitioner or table.is_global or isinstance(table, GlobalTableT))
+    return bool(table.is_global) or isinstance(table, GlobalTableT)
 
 
 def codec_name(codec: Any) -> str:

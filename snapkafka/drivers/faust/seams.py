@@ -50,7 +50,7 @@ from .announcing import Announcing, internal_topics
 from .at_hand import keep_at_hand
 from .factories import wrap_factory
 from .incoming import Incoming
-from .looking import codec_name, codecs_of, copartitioned, expires_ms, of_sets, uncaptured
+from .looking import codec_name, codecs_of, copartitioned, expires_ms, is_global, of_sets, uncaptured
 from .outgoing import Outgoing
 from .recorder import Recorder, runs_no_agents
 from .resuming import Resuming
@@ -336,4 +336,5 @@ def _table(table: Any, described: Any) -> Table:
         sets=of_sets(table),
         windowed=table.window is not None,
         copartitioned=copartitioned(table),
+        is_global=is_global(table),
     )
