@@ -24,10 +24,10 @@ another one stands there, the log was cut short and written on since (an electio
 disk that was set back), and rows of the parent are of records that never were. That it goes on from there without
 a gap, V1 sees: the last record of the parent is read with the delta, so seqs have to follow on it.
 
-A *global table* is a whole in every worker: who is given a partition of its changelog writes there, and takes in the
-others as they come (Faust's standbys). A key that was written in several partitions has the value that came last, and no
-order across partitions is in the log: seqs count per partition, and of one process alone. So it is named, and the state
-is unverifiable (`state-unordered`). Of tables of sets keys are operations, so that two partitions hold anything is
+A *global table* is a whole in every worker: a worker writes to the changelog partitions that it was given, and takes in
+the others as they come (Faust's standbys). A key that was written in several partitions has the value that came last,
+and no order across partitions is in the log: seqs count per partition, and of one process alone. So it is named, and the
+state is unverifiable (`state-unordered`). Of tables of sets keys are operations, so that two partitions hold anything is
 enough; and where a parent stands for a part of the state, its keys are not read again, so it is, too.
 
 The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.state_checks` in Spark; what follows from

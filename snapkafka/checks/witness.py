@@ -169,8 +169,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "state-unordered": Kind(
         "V3",
         Weight.UNVERIFIABLE,
-        "a key of a global table was written here and in partition {a} of its changelog (offset {b}): the log has no order "
-        "of the two, so which value its workers have it does not show",
+        "a key of a global table was written here and in partition {a} of its changelog (offset {b}): the log has no "
+        "order of the two, so which value its workers have it does not show",
     ),
     "state-gone": Kind(
         "V3",

@@ -166,10 +166,11 @@ def _about_global_tables(views: list[ProcessView]) -> Iterator[Advice]:
                 yield Advice(
                     code="global-partitions",
                     weight=Weight.WARNING,
-                    what=f"global table {table.name} of app {view.hello.app} has {table.partitions} changelog partitions: a"
-                    " key that is written in several of them may differ between workers, and V3 is unverifiable",
-                    do="give it one (app.GlobalTable(..., partitions=1)) and a changelog that is made anew, or write each"
-                    " key in one partition only",
+                    what=f"global table {table.name} of app {view.hello.app} has {table.partitions} changelog"
+                    " partitions: a key that is written in several of them may differ between workers, and makes V3"
+                    " unverifiable",
+                    do="give it one (app.GlobalTable(..., partitions=1)) and recreate its changelog, or write each key"
+                    " in one partition only",
                 )
 
 

@@ -65,8 +65,8 @@ class Table:
     `expires_ms`: how long its windows live, 0 where it has none or they live for ever. `sets`: its values are sets, so
     every record of the changelog counts, not only the last of a key. `windowed`: its keys are pairs of a key and a
     window. `copartitioned`: a change goes to the partition of the event that makes it, so the changelog has to have as
-    many as the input; False also where that is not told. `is_global`: every worker has all of it, whatever partitions it
-    was given.
+    many as the input; False also where that is not told. `is_global`: every worker has all of it, whichever
+    partitions it was given.
     """
 
     name: str
