@@ -26,9 +26,9 @@ a gap, V1 sees: the last record of the parent is read with the delta, so seqs ha
 
 A *global table* is a whole in every worker: a worker writes to the changelog partitions that it was given, and takes in
 the others as they come (Faust's standbys). A key that was written in several partitions has the value that came last,
-and no order across partitions is in the log: seqs count per partition, and of one process alone. So it is named, and the
-state is unverifiable (`state-unordered`). Of tables of sets keys are operations, so that two partitions hold anything is
-enough; and where a parent stands for a part of the state, its keys are not read again, so it is, too.
+and no order across partitions is in the log: seqs count per partition, and of one process alone. So it is named, and
+the state is unverifiable (`state-unordered`). Of tables of sets keys are operations, so that two partitions hold
+anything is enough; and where a parent stands for a part of the state, its keys are not read again, so it is, too.
 
 The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.state_checks` in Spark; what follows from
 them is decided here, once.
