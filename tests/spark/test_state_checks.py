@@ -104,7 +104,7 @@ def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
 
 def global_tables(rng: random.Random, n: int) -> list[Changelog]:
     """Tables of several partitions each, with few keys: some of them in several partitions, not too many to fetch."""
-    made = []
+    made: list[Changelog] = []
     for kind in ("global0", "global1", "global2", "sets0"):
         for partition in range(3):
             made.append(Changelog(TopicPartition(kind, partition), n + len(made), keeping=None))
