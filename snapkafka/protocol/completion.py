@@ -315,8 +315,9 @@ class LedgerState(LedgerView):
     def _bye(self, offset: int, record: Bye) -> None:
         """It leaves; or goes on without taking part (R15), and what nobody had captured before it may have mixed."""
         view = self.processes.get(record.process)
-        if view is None or (record.goes_on and view.left is not None and not view.dead):
-            return  # whoever has left in order does not go on
+        left_in_order = view is not None and view.left is not None and not (view.dead or view.goes_on)
+        if view is None or (record.goes_on and left_in_order):
+            return  # a copy of what it said before it left
         view.goes_on = record.goes_on
         if record.goes_on:
             failure = _runs_without(view)
