@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
@@ -42,7 +44,8 @@ def answered(log: Path) -> int:
     return log.read_text(errors="replace").count("answered")
 
 
-@pytest.mark.parametrize("kind", ["client", pytest.param("producer", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["client", "producer"])
 def test_411_a_client_beside_a_worker_holds_no_snapshot_up(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str
 ) -> None:
@@ -84,3 +87,47 @@ def test_411_a_client_beside_a_worker_holds_no_snapshot_up(
             assert view.failure is None, view.failure
     finally:
         system.stop()
+
+
+@pytest.mark.long
+def test_a_crashed_worker_that_left_its_group_and_hangs_holds_no_snapshot_up(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """It still reads the ledger and reports inputs that somebody else was given before the trigger."""
+    app = f"{namespace}-clients"
+    create_topics(kafka.bootstrap, f"{app}-asked", partitions=2)
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    env = {"FEATURES_ID": app}
+    try:
+        crashing = system.start_worker(app, env | {"FEATURES_CRASHES": "1"}, module=MODULE)
+        with observing(kafka.bootstrap, namespace) as observer:
+            state = observer.state
+            observer.wait_for_workers(system)
+            system.start_worker(app, env, module=MODULE)
+            observer.wait_for_workers(system)
+            wait_until(
+                "each worker to have an input",
+                lambda: sorted(len(view.inputs) for view in state.living()) == [1, 1],
+                timeout_s=60,
+                system=system,
+            )
+            asyncio.run(ask_every_partition(kafka.bootstrap, f"{app}-asked", -1))
+            heir = next(view for view in state.living() if view.hello.pid != crashing.pid)
+            wait_until(
+                "the other one to have both", lambda: len(heir.inputs) == 2, timeout_s=90, system=system
+            )
+            for n in range(5):
+                view = take(observer, f"while it hangs {n}", ttl_ms=6_000)
+                assert view.failure is None, view.failure
+                (lost,) = [v for v in state.living() if v.hello.pid == crashing.pid]
+                assert lost.process in view.closed, "it may have sent"
+            assert crashing.process.poll() is None, "it hangs"
+    finally:
+        for worker in list(system.workers):
+            system.kill(worker)
+
+
+async def ask_every_partition(bootstrap: str, topic: str, number: int) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        for partition in range(2):
+            await producer.send_and_wait(topic, str(number).encode(), key=b"k", partition=partition)

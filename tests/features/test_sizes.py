@@ -64,16 +64,8 @@ def decided(pair: Pair) -> SnapshotView:
     return take(pair.observer, uuid.uuid4().hex, ttl_ms=20_000)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "plain",
-        *(
-            pytest.param(kind, marks=pytest.mark.long)
-            for kind in ("on_commit", "exactly_once", "threaded", "classic")
-        ),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["plain", "on_commit", "exactly_once", "threaded", "classic"])
 def test_r15_a_record_that_fits_without_our_header_arrives_on_every_way_out(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str
 ) -> None:
