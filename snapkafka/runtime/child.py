@@ -22,13 +22,13 @@ from typing import IO, Final, Self
 
 __all__ = ["GRACE_S", "Child", "ending_with", "run_child"]
 
-#: A child has so long to put things away, and its group so long after that; both are over within 5 s.
-GRACE_S: Final = 2.5
-GROUP_GRACE_S: Final = 1.0
+#: A child has so long to put things away, and its group so long after that. A busy machine needs the rest of 5 s.
+GRACE_S: Final = 2.0
+GROUP_GRACE_S: Final = 0.7
 #: Where it ended by itself: a JVM may have gigabytes of temporary files to remove.
 LEAVING_S: Final = 30.0
 #: A process that was killed is gone within this time, and what it wrote is read.
-GONE_S: Final = 0.5
+GONE_S: Final = 0.3
 PERIOD_S: Final = 0.03
 PARENT_PERIOD_S: Final = 0.25
 
