@@ -42,6 +42,7 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "R9 stale": ("moves", 18),
     "R9 passed": ("passed", 29),
     "R10 uncut": ("uncut", 1),
+    "R11 gone": ("moves", 18),
     "R11 last": ("red-input", 2),
     "R11 born": ("late-large", 8),
     "R12 back": ("zombie", 169),

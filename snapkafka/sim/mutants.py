@@ -163,6 +163,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         faults(rebalance=0.02),
     ),
     Mutant(
+        "R11 gone",
+        "whatever an author has lost since is taken for lost before the trigger",
+        patching(owners, "gone", lambda _: lambda owner, report, *, before: True),
+        untold,
+    ),
+    Mutant(
         "R11 last",
         "the last report of an input wins",
         both(
@@ -280,6 +286,7 @@ SEEDS: Final = {
     "R10 uncut": 7,
     "R10 seen": 163,
     "R10 down": 146,
+    "R11 gone": 254,
     "R11 last": 0,
     "R11 born": 6,
     "R12 dead": 6,
