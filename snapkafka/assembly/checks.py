@@ -28,6 +28,7 @@ from snapkafka.checks import (
 from snapkafka.checks.state_checks import StateFacts
 from snapkafka.protocol.records import NOBODY, TopicPartition
 
+from . import lost as lost_sends
 from . import seqs, state_checks
 from .lookups import Lookups
 from .meter import step
@@ -68,7 +69,8 @@ def run(stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_
         suspicion, held, untold, external, seen = first_look(stamps, lookups)
     with step(lookups.spark, "V3: key by key"):
         of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
-    first, counts = first + of_state, counts + how_many
+    lost = lost_sends.findings(stamps, lookups)
+    first, counts = first + of_state + lost, counts + how_many + Counter(found.kind for found in lost)
     if any(suspicion):
         with step(lookups.spark, "V1, V2, V4, V5: what is wrong, and where"):
             rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
@@ -91,7 +93,7 @@ def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataF
         parts.append(late_of_left(stamps, lookups))
     if suspicion.out_of_turn:
         suspects = seqs.suspects(stamps, lookups)
-        late = seqs.late(stamps, suspects)
+        late = seqs.late(stamps, suspects, lookups)
         gaps = seqs.gaps(suspects, late)
         judged = seqs.with_only_state(gaps, stamps, lookups)
         parts += [out_of_order(late), missing_seqs(judged), missing_in_flight(gaps, lookups)]
@@ -138,48 +140,74 @@ def _finding(
     ]
 
 
-def _white(epoch: int) -> Column:
-    """Sent in white by a living process, as far as its header tells."""
-    return ~fn.col("left") & (fn.col("epoch") < epoch) & (fn.col("process") < epoch) & ~fn.col("marker")
-
-
 # --- The checks -----------------------------------------------------------------------------------------------------
 
 
 def white_after_end(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V1: white records of living processes at or past their white end."""
+    """V1: white records of living processes at or past their white end, copies, and what nobody acknowledged."""
+    white, end = seqs.white_stamped(lookups.view.epoch), fn.col("white_end")
+    unknown, past_end = seqs.is_unacknowledged(), fn.col("offset") >= end
+    kind = (
+        fn.when(seqs.is_copy(white), fn.lit("copy"))
+        .when(~fn.col("left") & ~past_end & unknown, fn.lit("landed"))
+        .when(white & past_end & unknown, fn.lit("white-unsettled"))
+        .when(white & past_end, fn.lit("white-after-end"))
+    )
+    told = fn.when(fn.col("kind").isin("white-unsettled", "white-after-end"), end).otherwise(fn.lit(-1))
     return (
         seqs.of_known(stamps, lookups)
-        .where(_white(lookups.view.epoch) & (fn.col("offset") >= fn.col("white_end")))
-        .select(*_finding("white-after-end", a=fn.col("white_end")))
+        .withColumn("kind", kind)
+        .where(fn.col("kind").isNotNull())
+        .select(*_finding(fn.col("kind"), a=told))
     )
 
 
 def late_of_left(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V1: records of processes that were taken for gone, past the ends that were seen."""
+    """V1: records of processes that were taken for gone, past the ends that were seen; what they had sent before is a
+    copy."""
+    of_left = (
+        seqs.of_known(stamps, lookups).join(fn.broadcast(lookups.places), list(TP)).where(fn.col("left"))
+    )
+    offset, end = fn.col("offset"), fn.col("left_end")
+    before = of_left.where(offset < end)
+    first = before.groupBy(*TP, "process").agg(fn.min_by("seq", "offset").alias("lowest"))
+    known = before.select(*TP, "process", "seq").distinct().withColumn("again", fn.lit(True))
+    copy = fn.coalesce("again", fn.lit(False)) | (fn.col("seq") < fn.coalesce("lowest", fn.lit(0)))
     return (
-        seqs.of_known(stamps, lookups)
-        .join(fn.broadcast(lookups.places), list(TP))
-        .where(fn.col("left") & ~fn.col("marker") & (fn.col("offset") >= fn.col("left_end")))
-        .select(*_finding("left-late", a=fn.col("left_end")))
+        of_left.where(~fn.col("marker") & (offset >= end))
+        .join(first, [*TP, "process"], "left")
+        .join(known, [*TP, "process", "seq"], "left")
+        .withColumn("copy", copy)
+        .select(
+            *_finding(
+                fn.when(fn.col("copy"), fn.lit("copy")).otherwise(fn.lit("left-late")),
+                a=fn.when(fn.col("copy"), fn.lit(-1)).otherwise(end),
+            )
+        )
     )
 
 
 def out_of_order(late: DataFrame) -> DataFrame:
-    """V1: records that come after a higher seq of their process; a repeat is only noted."""
-    kind = fn.when(fn.col("again"), fn.lit("duplicate")).otherwise(fn.lit("disorder"))
-    return late.select(*_finding(kind, a=fn.col("highest")))
+    """V1: records that come after a higher seq of their process; a repeat is only noted, and so is a copy of what lies
+    below all that is looked at. Of what nobody acknowledged the order is not known."""
+    kind = (
+        fn.when(fn.col("again"), fn.lit("duplicate"))
+        .when(fn.col("seq") < fn.col("lowest"), fn.lit("copy"))
+        .when(fn.col("left"), fn.lit("disorder-left"))
+        .otherwise(fn.lit("disorder"))
+    )
+    return late.where(~seqs.is_unacknowledged()).select(*_finding(kind, a=fn.col("highest")))
 
 
 def missing_seqs(gaps: DataFrame) -> DataFrame:
     """V1: seqs that are missing; in a changelog what compaction explains is for V3 to judge."""
     kind = (
-        fn.when(fn.col("all_failed"), fn.lit("gap-failed"))
+        fn.when(fn.col("reported") & fn.col("explained"), fn.lit("gap-failed"))
         .when(fn.col("explained"), fn.lit("gap-explained"))
         .when(fn.col("left"), fn.lit("gap-left"))
         .otherwise(fn.lit("gap"))
     )
-    judged = gaps.where(fn.col("all_failed") | ~(fn.col("explained") & fn.col("only_state")))
+    judged = gaps.where(fn.col("reported") | ~(fn.col("explained") & fn.col("only_state")))
     return judged.select(*_finding(kind, a=fn.col("highest") + 1, b=fn.col("seq") - 1))
 
 
@@ -191,9 +219,11 @@ def red_received(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     why = (
         fn.when(fn.col("process") >= epoch, fn.lit("red-birth"))
         .when(~fn.coalesce("left", fn.lit(False)) & (fn.col("epoch") >= epoch), fn.lit("red-header"))
-        .when(known & (offset >= late), fn.lit("red-late"))
+        .when(known & fn.col("left") & (offset >= late), fn.lit("red-late"))
+        .when(known & (offset >= late) & seqs.is_unacknowledged(), fn.lit("received-unsettled"))
+        .when(known & (offset >= late) & ~seqs.is_copy(fn.lit(True)), fn.lit("red-late"))
     )
-    number = fn.when(fn.col("kind") == "red-late", late).otherwise(fn.col("epoch"))
+    number = fn.when(fn.col("kind").isin("red-late", "received-unsettled"), late).otherwise(fn.col("epoch"))
     return (
         stamps.where(fn.col("process").isNotNull() & ~fn.col("marker"))
         .join(fn.broadcast(lookups.inputs), list(TP))
@@ -227,8 +257,7 @@ def missing_in_flight(gaps: DataFrame, lookups: Lookups) -> DataFrame:
     where = fn.when(
         fn.col("explained"), fn.greatest(fn.col("high_offset") + 1, fn.col("position"))
     ).otherwise(fn.col("at"))
-    told = fn.col("explained") | fn.col("all_failed")
-    kind = fn.when(told, fn.lit("hole")).otherwise(fn.lit("incomplete"))
+    kind = fn.when(fn.col("explained"), fn.lit("hole")).otherwise(fn.lit("incomplete"))
     return (
         gaps.where(~fn.col("left"))
         .join(fn.broadcast(inputs), list(TP))
@@ -244,10 +273,12 @@ def recorded_otherwise(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     offset = fn.col("offset")
     in_recorded = (offset >= fn.col("start")) & (offset < fn.col("end"))
     in_derived = (offset >= fn.col("position")) & (offset < fn.col("white_end"))
+    white = seqs.white_stamped(lookups.view.epoch)
     return (
         stamps.join(fn.broadcast(lookups.recorded), ["process", *TP])
+        .join(fn.broadcast(lookups.senders.drop("white_end")), ["process", *TP], "left")
         .withColumn("left", fn.lit(False))
-        .where(_white(lookups.view.epoch) & (in_recorded != in_derived))
+        .where(white & (in_recorded != in_derived) & ~seqs.is_copy(white) & ~seqs.is_unacknowledged())
         .select(*_finding("recorded-differs", app=fn.col("app"), a=fn.col("start"), b=fn.col("end")))
     )
 
@@ -256,7 +287,7 @@ def caused_by_later(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     """V5: white effects of inputs at or past the cut, without those of torn events: the snapshot lists them."""
     cause, process = fn.col("cause_offset"), fn.col("process")
     by_left = ~fn.col("marker") & (fn.col("offset") < fn.col("left_end"))
-    by_living = _white(lookups.view.epoch) & (fn.col("offset") < fn.col("white_end"))
+    by_living = seqs.white_stamped(lookups.view.epoch) & (fn.col("offset") < fn.col("white_end"))
     counts_white = fn.when(fn.col("left"), by_left).otherwise(by_living)
     before = (process != fn.col("reader")) & (
         fn.array_contains("earlier", process) | fn.array_contains("earlier", fn.lit(NOBODY))

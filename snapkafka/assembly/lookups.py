@@ -36,10 +36,11 @@ INPUTS: Final = (
     "done array<bigint>, log_end bigint, receiver bigint, key_codec string, value_codec string"
 )
 PROCESSES: Final = "process bigint, sender_app string, left boolean"
-#: Below `sent_end` lies what a process sent of the events that were running at its cut.
+#: Below `sent_end` lies what a process sent of the events that were running at its cut. `failed`: ranges of seqs that
+#: were not acknowledged. Up to `earlier_seq` all was appended below `earlier_end`.
 SENDERS: Final = (
     "process bigint, topic string, partition int, white_end bigint, last_seq bigint, sent_end bigint, "
-    "failed array<bigint>"
+    "failed array<struct<first: bigint, last: bigint>>, earlier_seq bigint, earlier_end bigint"
 )
 #: Inputs by what a cause in a header says of them: `reader` cut this one, and if it is `steady` runs nothing below it
 #: again; `earlier` read it before, and up to `until` effects of theirs may be replays. The others are as in `INPUTS`.
@@ -242,7 +243,11 @@ class Lookups:
                 "white_end": self.view.white_end(process, tp),
                 "last_seq": ends[process, tp].last_seq if (process, tp) in ends else -1,
                 "sent_end": self.view.sent_end(process, tp),
-                "failed": sorted(self.view.failed(process, tp)),
+                "failed": [
+                    {"first": item.first, "last": item.last} for item in self.view.unacknowledged(process, tp)
+                ],
+                "earlier_seq": ends[process, tp].earlier_seq if (process, tp) in ends else -1,
+                "earlier_end": ends[process, tp].earlier_end if (process, tp) in ends else 0,
             }
             for process, tp in sorted(ends.keys() | owners)
         ]
@@ -296,7 +301,7 @@ class Lookups:
                 "receiver_app": source.app,
                 "topic": tp.topic,
                 "partition": tp.partition,
-                "end": end.white_end,
+                "end": self.view.white_end(end.process, tp),
             }
             for tp, sources in self.view.inputs.items()
             for source in sources

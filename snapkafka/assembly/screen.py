@@ -27,7 +27,7 @@ from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.records import TopicPartition
 
 from .lookups import Lookups, cause_of, local_frame
-from .seqs import TP, with_highest
+from .seqs import TP, is_unacknowledged, with_highest
 from .tables import is_white, still_to_start
 
 __all__ = ["Look", "Suspicion", "effect_is_missing", "first_look"]
@@ -36,8 +36,9 @@ __all__ = ["Look", "Suspicion", "effect_is_missing", "first_look"]
 #: be there, and the offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and
 #: `[high_from, high_to)`.
 BY_SENDER: Final = (
-    "by bigint, white_end bigint, sent_end bigint, failed array<bigint>, due_offset bigint, due_seq bigint, "
-    "low_from bigint, low_to bigint, high_from bigint, high_to bigint"
+    "by bigint, white_end bigint, sent_end bigint, failed array<struct<first: bigint, last: bigint>>, "
+    "earlier_seq bigint, earlier_end bigint, due_offset bigint, due_seq bigint, low_from bigint, low_to bigint, "
+    "high_from bigint, high_to bigint"
 )
 
 
@@ -141,7 +142,9 @@ def _is_restless(view: CutView, tp: TopicPartition, runs: list[Row]) -> bool:
     runs = sorted(runs, key=lambda run: run.first)
     by_turns = any(one.last > other.first for one, other in pairwise(runs))
     ours = [run for run in runs if run.process is not None]
-    return by_turns or any(run.nearest != run.farthest or view.failed(run.process, tp) for run in ours)
+    return by_turns or any(
+        run.nearest != run.farthest or view.unacknowledged(run.process, tp) for run in ours
+    )
 
 
 def _facts(runs: list[Row]) -> StateFacts:
@@ -172,7 +175,8 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
     marker = fn.col("marker")
 
     white = known & ~left & (fn.col("epoch") < epoch) & ~marker
-    after_end = white & (offset >= white_end)
+    copied = (fn.col("seq") <= fn.col("earlier_seq")) & (offset >= fn.col("earlier_end"))
+    after_end = (white & ((offset >= white_end) | copied)) | (known & ~left & is_unacknowledged())
     started = (offset < fn.col("reach")) | fn.array_contains("above", offset)
     red = (
         (fn.col("process") >= epoch)
@@ -180,7 +184,9 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
         | (known & (offset >= fn.when(left, fn.col("log_end")).otherwise(white_end)))
     )
     differs = white & (_within(offset, "low_from", "low_to") | _within(offset, "high_from", "high_to"))
-    some_failed = fn.exists("failed", lambda it: (it > fn.col("highest")) & (it < fn.col("seq")))
+    some_failed = fn.exists(
+        "failed", lambda it: (it["last"] > fn.col("highest")) & (it["first"] < fn.col("seq"))
+    )
     out_of_turn = (
         known
         & (offset < fn.when(left, fn.col("closed_end")).otherwise(white_end))
@@ -259,7 +265,9 @@ def _by_sender(lookups: Lookups) -> DataFrame:
     view, rows = lookups.view, defaultdict[tuple[TopicPartition, int], dict[str, Any]](dict)
     for sender in lookups.sender_rows:
         row = rows[TopicPartition(sender["topic"], sender["partition"]), sender["process"]]
-        row |= {name: sender[name] for name in ("white_end", "sent_end", "failed")}
+        row |= {
+            name: sender[name] for name in ("white_end", "sent_end", "failed", "earlier_seq", "earlier_end")
+        }
     for tp, end, _ in view.last_in_flight():
         row = rows[tp, end.process]
         row |= {"due_offset": end.white_end - 1, "due_seq": end.last_seq}

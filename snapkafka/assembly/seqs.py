@@ -12,10 +12,25 @@ from snapkafka.checks import ReadRange
 
 from .lookups import Lookups
 
-__all__ = ["TP", "gaps", "late", "of_known", "stretch_of", "suspects", "with_highest", "with_only_state"]
+__all__ = [
+    "TP",
+    "gaps",
+    "is_copy",
+    "is_unacknowledged",
+    "late",
+    "of_known",
+    "stretch_of",
+    "suspects",
+    "white_stamped",
+    "with_highest",
+    "with_only_state",
+    "without_copies",
+]
 
 TP: Final = ("topic", "partition")
 EARLIER: Final = (Window.unboundedPreceding, -1)
+#: Ranges of seqs, as in `lookups.SENDERS`.
+RANGES: Final = "array<struct<first: bigint, last: bigint>>"
 #: More offsets of a partition than this no single task sorts.
 STRETCH: Final = 2_000_000
 
@@ -82,71 +97,136 @@ def _high() -> Column:
 
 
 def of_known(records: DataFrame, lookups: Lookups) -> DataFrame:
-    """Records of processes that the snapshot knows, with `left`, and the `white_end` of their sender (0: none) and the
-    seqs of its `failed` sends."""
+    """Records of processes that the snapshot knows, with `left`, and what their sender reported: the `white_end` (0:
+    none), `last_seq`, the seqs of `failed` sends, the `earlier` ones."""
     return (
         records.where(fn.col("process").isNotNull())
         .join(fn.broadcast(lookups.processes), "process")
-        .join(fn.broadcast(lookups.senders.drop("last_seq")), ["process", *TP], "left")
+        .join(fn.broadcast(lookups.senders), ["process", *TP], "left")
         .withColumn("white_end", fn.coalesce("white_end", fn.lit(0)))
-        .withColumn("failed", fn.coalesce("failed", fn.array().cast("array<bigint>")))
+        .withColumn("failed", fn.coalesce("failed", fn.array().cast(RANGES)))
+    )
+
+
+def is_unacknowledged() -> Column:
+    """Of a record with what its sender reported: does that not know of it? (`CutView.is_unacknowledged`)"""
+    seq = fn.col("seq")
+    found = fn.exists("failed", lambda it: (it["first"] <= seq) & (it["last"] >= seq))
+    return fn.coalesce(found, fn.lit(False))
+
+
+def is_copy(white: Column) -> Column:
+    """Of a record with what its sender reported: was it sent before? (`CutView.is_copy`)
+
+    Args:
+        white: it is white-stamped, of a living process.
+    """
+    offset, seq = fn.col("offset"), fn.col("seq")
+    past_end = (offset >= fn.col("white_end")) & (seq <= fn.col("last_seq"))
+    before = (offset >= fn.col("earlier_end")) & (seq <= fn.col("earlier_seq"))
+    return white & ~is_unacknowledged() & fn.coalesce(past_end | before, fn.lit(False))
+
+
+def white_stamped(epoch: int) -> Column:
+    """Sent in white by a living process, as far as its header tells."""
+    return ~fn.col("left") & (fn.col("epoch") < epoch) & (fn.col("process") < epoch) & ~fn.col("marker")
+
+
+def without_copies(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """The stamps, in which copies are external records: they say nothing of what their sender did in its order."""
+    copied = [row for row in lookups.sender_rows if row["earlier_seq"] >= 0]
+    if not copied:
+        return stamps
+    ends = fn.broadcast(lookups.senders.where(fn.col("earlier_seq") >= 0))
+    found = stamps.join(fn.broadcast(lookups.processes), "process", "left").join(
+        ends, ["process", *TP], "left"
+    )
+    copy = fn.coalesce(is_copy(white_stamped(lookups.view.epoch)), fn.lit(False))
+    return (
+        found.withColumn("copy", copy)
+        .withColumn("process", fn.when(~fn.col("copy"), fn.col("process")))
+        .withColumn("seq", fn.when(fn.col("copy"), fn.lit(-1)).otherwise(fn.col("seq")))
+        .select(*stamps.columns)
+    )
+
+
+def _overlap(item: Column, above: Column, below: Column) -> Column:
+    """How many seqs of a range lie between two others."""
+    return fn.greatest(
+        fn.lit(0), fn.least(item["last"], below - 1) - fn.greatest(item["first"], above + 1) + 1
     )
 
 
 def suspects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     """Records whose seq is not one more than the highest before it, below the end up to which seqs have to be whole.
 
-    Columns of the stamps, and `highest`, `high_offset`, `holes`, `left`, `failed` (the seqs of failed sends between the
-    two), `only_state_below` (see `Lookups.places`).
+    Columns of the stamps, and `highest`, `high_offset`, `holes`, `left`, `failed` (ranges of seqs that were not
+    acknowledged), `failures` (how many of those lie between the two), `only_state_below` (see `Lookups.places`).
     """
     judged_end = fn.when(fn.col("left"), fn.col("closed_end")).otherwise(fn.col("white_end"))
     seq, highest = fn.col("seq"), fn.col("highest")
-    failed = fn.filter("failed", lambda it: (it > highest) & (it < seq))
+    failures = fn.aggregate(
+        "failed", fn.lit(0).cast("bigint"), lambda total, it: total + _overlap(it, highest, seq)
+    )
     return (
-        of_known(with_highest(stamps, lookups.stretch), lookups)
+        of_known(with_highest(without_copies(stamps, lookups), lookups.stretch), lookups)
         .join(fn.broadcast(lookups.places), list(TP))
         .where((fn.col("offset") < judged_end) & (seq != highest + 1))
-        .withColumn("failed", failed)
+        .withColumn("failures", failures)
         # What compaction took from a changelog is for V3 to judge.
         .where(
             (fn.col("offset") > fn.col("only_state_below"))
             | (seq <= highest)
             | (fn.col("holes") < seq - highest - 1)
-            | (fn.size("failed") > 0)
+            | (fn.col("failures") > 0)
         )
-        .select(*stamps.columns, "highest", "high_offset", "holes", "left", "failed", "only_state_below")
+        .select(
+            *stamps.columns,
+            "highest",
+            "high_offset",
+            "holes",
+            "left",
+            "failed",
+            "failures",
+            "only_state_below",
+        )
     )
 
 
-def late(stamps: DataFrame, suspect: DataFrame) -> DataFrame:
-    """Suspects that come after a higher seq, with `again`: has the same seq come before?"""
-    earlier = stamps.select(*TP, "process", "seq", fn.col("offset").alias("earlier"))
+def late(stamps: DataFrame, suspect: DataFrame, lookups: Lookups) -> DataFrame:
+    """Suspects that come after a higher seq, with `again` (has the same seq come before?), and `lowest`: the seq of the
+    first record of their process that is looked at."""
+    known = without_copies(stamps, lookups)
+    earlier = known.select(*TP, "process", "seq", fn.col("offset").alias("earlier"))
     came_late = suspect.where(fn.col("seq") <= fn.col("highest"))
+    first = known.groupBy(*TP, "process").agg(fn.min_by("seq", "offset").alias("lowest"))
     return (
         came_late.join(earlier, [*TP, "process", "seq"], "left")
         .groupBy(*came_late.columns)
         .agg(fn.coalesce(fn.bool_or(fn.col("earlier") < fn.col("offset")), fn.lit(False)).alias("again"))
+        .join(first, [*TP, "process"])
     )
 
 
 def gaps(suspect: DataFrame, came_late: DataFrame) -> DataFrame:
-    """Suspects before which seqs are missing (not merely late), with `explained` by missing offsets, and `all_failed`:
-    their sender says of each of them that it could not be sent."""
+    """Suspects before which seqs are missing (not merely late): `reported`, where their sender says of some that they
+    were not acknowledged, and `explained`, where as many offsets are missing as there are others."""
     seq, highest, late_seq = fn.col("seq"), fn.col("highest"), fn.col("late_seq")
     out_of_order = came_late.where(~fn.col("again")).select(*TP, "process", seq.alias("late_seq"))
     jumps = suspect.where(seq > highest + 1)
     came = fn.when((late_seq > highest) & (late_seq < seq), 1)
-    came_failed = fn.when(fn.array_contains("failed", late_seq), 1)
+    failed = fn.exists("failed", lambda it: (it["first"] <= late_seq) & (it["last"] >= late_seq))
+    came_failed = fn.when((late_seq > highest) & (late_seq < seq) & failed, 1)
     return (
         jumps.join(out_of_order, [*TP, "process"], "left")
         .groupBy(*jumps.columns)
         .agg(
             (seq - highest - 1 - fn.count(came)).alias("missing"),
-            (fn.size("failed") - fn.count(came_failed)).alias("failures"),
+            (fn.col("failures") - fn.count(came_failed)).alias("unacknowledged"),
         )
         .where(fn.col("missing") > 0)
-        .withColumn("explained", fn.col("holes") >= fn.col("missing"))
-        .withColumn("all_failed", fn.col("failures") == fn.col("missing"))
+        .withColumn("reported", fn.col("unacknowledged") > 0)
+        .withColumn("explained", fn.col("holes") >= fn.col("missing") - fn.col("unacknowledged"))
     )
 
 

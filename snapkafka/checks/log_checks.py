@@ -9,35 +9,28 @@ What each proves, and what each finding means to a person, is told in docs/verif
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from snapkafka.protocol.captured import InputCut
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import SeqRange, TopicPartition
 
 from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received
 from .witness import Finding
 
-__all__ = ["left_late", "v1", "v2", "v4", "v5"]
+__all__ = ["Unseen", "left_late", "lost_sends", "unseen", "v1", "v2", "v4", "v5"]
 
 
 def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     """Colour: per (process, topic-partition) seq without gap, offsets and seq rise together, no white after the end."""
     log = _by_partition(view, records)
-    findings = [
-        Finding(
-            "white-after-end", *record[:3], record.process, record.seq, a=view.white_end(record.process, tp)
-        )
-        for tp, lines in log.items()
-        for record in lines
-        if view.white_stamped(record) and record.offset >= view.white_end(record.process, tp)
-    ]
+    findings = [found for tp, lines in log.items() for found in _white(view, tp, lines)]
     for tp, lines in log.items():
         findings += _late(view, tp, lines)
         only_state_below = view.only_state_below(tp)
         for gap in _gaps(view, tp, lines):
             kind: str | None
-            if gap.failed:
+            if gap.reported and gap.explained:
                 kind = "gap-failed"
             elif gap.explained:
                 # In a changelog older values of a key go by design: whether it is whole is for V3 to say.
@@ -49,17 +42,99 @@ def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
                 findings.append(
                     Finding(kind, *record[:3], record.process, record.seq, a=gap.first_seq, b=record.seq - 1)
                 )
-    return findings
+    return findings + _lost(view, log)
+
+
+def _white(view: CutView, tp: TopicPartition, lines: list[LogRecord]) -> Iterator[Finding]:
+    """What bears white of a living process, and is none of the records that it knows to have sent there in white."""
+    for record in lines:
+        end = view.white_end(record.process, tp)
+        at = (*record[:3], record.process, record.seq)
+        if view.is_copy(record):
+            yield Finding("copy", *at)
+        elif view.living(record.process) and record.offset < end and view.is_unacknowledged(record):
+            yield Finding("landed", *at)
+        elif view.white_stamped(record) and record.offset >= end:
+            yield Finding(
+                "white-unsettled" if view.is_unacknowledged(record) else "white-after-end", *at, a=end
+            )
+
+
+class Unseen(NamedTuple):
+    """Seqs that their sender reports as unacknowledged, and that lie before or after all of its records in a log."""
+
+    tp: TopicPartition
+    process: int
+    first: int
+    last: int
+
+
+def unseen(view: CutView, seen: Mapping[tuple[TopicPartition, int], tuple[int, int]]) -> list[Unseen]:
+    """Where V1 has to look whether unacknowledged sends are there. (Those between two records are gaps.)
+
+    In a changelog each of them counts: a table may hold what was not written. In an input they count from what is still
+    to be read on: what failed before that, its readers are past.
+
+    Args:
+        seen: per partition and process the seq of its first record below its white end, and the highest seq.
+    """
+    found = []
+    for tp in sorted({*view.inputs, *view.changelogs} - view.recreated):
+        whole = tp in view.changelogs
+        for process, end in sorted(view.senders.get(tp, {}).items()):
+            for item in view.unacknowledged(process, tp):
+                if (tp, process) not in seen:
+                    first = item.first if whole else max(item.first, end.last_seq + 1)
+                    found.append(Unseen(tp, process, first, item.last))
+                    continue
+                lowest, highest = seen[tp, process]
+                found.append(Unseen(tp, process, max(item.first, highest + 1), item.last))
+                if whole or item.last >= lowest - 1:
+                    found.append(Unseen(tp, process, item.first, min(item.last, lowest - 1)))
+    return [part for part in found if part.first <= part.last]
+
+
+def lost_sends(view: CutView, held: Mapping[Unseen, int]) -> list[Finding]:
+    """V1 of sends that were refused, or have no result and are not in the log.
+
+    Args:
+        held: of each of `unseen`, how many of its seqs the log holds below the white end.
+    """
+    return [
+        Finding("send-failed", *part.tp, end, part.process, part.last, a=part.first, b=part.last)
+        for part, count in held.items()
+        for end in [view.white_end(part.process, part.tp)]
+        if count < part.last - part.first + 1
+    ]
+
+
+def _lost(view: CutView, log: Mapping[TopicPartition, list[LogRecord]]) -> list[Finding]:
+    judged = {(tp, p): of for tp, lines in log.items() for p, of in _judged(view, tp, lines).items()}
+    sent = {place: [record.seq for _, record in of] for place, of in judged.items()}
+    parts = unseen(view, {place: (seqs[0], max(seqs)) for place, seqs in sent.items()})
+    held = {part: len({s for s in sent.get(part[:2], ()) if part.first <= s <= part.last}) for part in parts}
+    return lost_sends(view, held)
 
 
 def left_late(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """V1 of who was taken for gone: it sent again past the ends that were seen."""
-    return [
-        Finding("left-late", *record[:3], record.process, record.seq, a=view.left_end(tp))
-        for tp, lines in _by_partition(view, records).items()
-        for record in lines
-        if view.left(record.process) and record.offset >= view.left_end(tp) and not record.marker
-    ]
+    """V1 of who was taken for gone: it sent again past the ends that were seen, or somebody copied what it had sent."""
+    findings = []
+    for tp, lines in _by_partition(view, records).items():
+        end = view.left_end(tp)
+        before: dict[int, set[int]] = defaultdict(set)
+        first: dict[int, int] = {}
+        for record in lines:
+            if not view.left(record.process):
+                continue
+            seqs = before[record.process]
+            if record.offset < end:
+                seqs.add(record.seq)
+                first.setdefault(record.process, record.seq)
+            elif not record.marker:
+                known = record.seq in seqs or record.seq < first.get(record.process, 0)
+                kind, a = ("copy", -1) if known else ("left-late", end)
+                findings.append(Finding(kind, *record[:3], record.process, record.seq, a=a))
+    return findings
 
 
 def v2(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
@@ -144,14 +219,15 @@ def _of_earlier(view: CutView, record: LogRecord, source: InputCut) -> str | Non
 class _Gap(NamedTuple):
     """`record` is the first after missing seqs, which begin with `first_seq`; `after` is the offset before it.
 
-    `explained`: as many offsets are missing as seqs. `failed`: their sender said that those sends failed.
+    `reported`: their sender reports that some of them were not acknowledged. `explained`: as many offsets are missing
+    as there are others.
     """
 
     record: LogRecord
     first_seq: int
     after: int
     explained: bool
-    failed: bool
+    reported: bool
 
 
 def _by_partition(view: CutView, records: Iterable[LogRecord]) -> dict[TopicPartition, list[LogRecord]]:
@@ -168,17 +244,23 @@ def _judged(
     """Per process, the records whose seqs have to be whole, each with its number in the partition."""
     sent: dict[int, list[tuple[int, LogRecord]]] = defaultdict(list)
     for nth, record in enumerate(lines):
-        if record.process != EXTERNAL and record.offset < view.judged_end(record.process, tp):
+        ours = record.process != EXTERNAL and record.offset < view.judged_end(record.process, tp)
+        if ours and not view.is_copy(record):
             sent[record.process].append((nth, record))
     return sent
 
 
 def _late(view: CutView, tp: TopicPartition, lines: list[LogRecord]) -> Iterator[Finding]:
     for sent in _judged(view, tp, lines).values():
-        highest, seen = -1, set[int]()
+        highest, seen, lowest = -1, set[int](), sent[0][1].seq
         for _, record in sent:
-            if record.seq <= highest:
-                kind = "duplicate" if record.seq in seen else "disorder"
+            if record.seq <= highest and not view.is_unacknowledged(record):
+                if record.seq in seen:
+                    kind = "duplicate"
+                elif record.seq < lowest:
+                    kind = "copy"  # of one below what is looked at
+                else:
+                    kind = "disorder-left" if view.left(record.process) else "disorder"
                 yield Finding(kind, *record[:3], record.process, record.seq, a=highest)
             highest = max(highest, record.seq)
             seen.add(record.seq)
@@ -190,13 +272,23 @@ def _gaps(view: CutView, tp: TopicPartition, lines: list[LogRecord]) -> Iterator
         before: tuple[int, LogRecord] | None = None  # the record with the highest seq so far
         for nth, record in sent:
             if before is not None and record.seq > before[1].seq + 1:
-                missing = {*range(before[1].seq + 1, record.seq)} - seqs
+                between = range(before[1].seq + 1, record.seq)
+                missing = len(between) - sum(seq in between for seq in seqs)
                 holes = (record.offset - before[1].offset) - (nth - before[0])
                 if missing:
-                    failed = missing <= view.failed(record.process, tp)
-                    yield _Gap(record, before[1].seq + 1, before[1].offset, holes >= len(missing), failed)
+                    reported = sum(
+                        _overlap(item, between)
+                        - sum(item.first <= seq <= item.last for seq in seqs if seq in between)
+                        for item in view.unacknowledged(record.process, tp)
+                    )
+                    explained = holes >= missing - reported
+                    yield _Gap(record, between[0], before[1].offset, explained, reported > 0)
             if before is None or record.seq > before[1].seq:
                 before = (nth, record)
+
+
+def _overlap(item: SeqRange, seqs: range) -> int:
+    return max(0, min(item.last, seqs[-1]) - max(item.first, seqs[0]) + 1)
 
 
 def _lies_below(end: int, gap: _Gap, lines: list[LogRecord]) -> bool:
@@ -225,7 +317,7 @@ def _holes(view: CutView, log: dict[TopicPartition, list[LogRecord]]) -> Iterato
                     continue
                 where = max(gap.after + 1, source.position) if gap.explained else record.offset
                 yield Finding(
-                    "hole" if gap.explained or gap.failed else "incomplete",
+                    "hole" if gap.explained else "incomplete",
                     *tp,
                     where,
                     record.process,
@@ -243,6 +335,8 @@ def _recorded(view: CutView, log: dict[TopicPartition, list[LogRecord]]) -> Iter
         for record in log.get(tp, ()):
             in_recorded = item.start <= record.offset < item.end
             in_derived = source.noted <= record.offset < white_end
+            if view.is_copy(record) or view.is_unacknowledged(record):
+                continue
             if record.process == item.sender and view.white_stamped(record) and in_recorded != in_derived:
                 yield Finding(
                     "recorded-differs",

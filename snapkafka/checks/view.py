@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
-from snapkafka.protocol.records import NOBODY, TopicPartition
+from snapkafka.protocol.records import NOBODY, SeqRange, TopicPartition
 
 __all__ = ["EXTERNAL", "CutView", "Keeping", "LogBounds", "LogRecord", "in_flight", "read_before", "received"]
 
@@ -167,26 +167,51 @@ class CutView:
         return sum(self.state_end(tp) - self.state_start(tp) for tp in self.changelogs)
 
     def white_end(self, process: int, tp: TopicPartition) -> int:
-        """One past the last white record of a living sender; 0 if it closed none there."""
-        end = self.senders[tp].get(process) if tp in self.senders else None
-        return end.white_end if end is not None else 0
+        """Below this lies what a living sender sent in white, and what landed of sends whose result it does not know; 0
+        if it closed none there."""
+        end = self.sender(process, tp)
+        return max(end.white_end, end.landed_end) if end is not None else 0
+
+    def sender(self, process: int, tp: TopicPartition) -> SenderEnd | None:
+        """What a living process reported of a partition; None: it sent nothing there."""
+        return self.senders[tp].get(process) if tp in self.senders else None
 
     def sent_end(self, process: int, tp: TopicPartition) -> int:
         """What a living process sends of the events that were running at its cut lies below this, as far as is known:
         its marker follows it, and so does the end that it names of a changelog."""
-        end = self.senders[tp].get(process) if tp in self.senders else None
-        ends = [] if end is None else [end.white_end, end.marker]
+        end = self.sender(process, tp)
+        ends = [] if end is None else [self.white_end(process, tp), end.marker]
         ends += [changelog.end for changelog in self.changelogs.get(tp, ()) if changelog.process == process]
         return max(ends, default=0)
 
-    def failed(self, process: int, tp: TopicPartition) -> frozenset[int]:
-        """Seqs whose sends failed, as their sender says."""
-        end = self.senders[tp].get(process) if tp in self.senders else None
-        return frozenset(end.failed) if end is not None else frozenset()
+    def unacknowledged(self, process: int, tp: TopicPartition) -> tuple[SeqRange, ...]:
+        """Seqs whose sends were refused or have no result, as their sender reports; no two ranges meet."""
+        end = self.sender(process, tp)
+        found: list[SeqRange] = []
+        for item in end.unacknowledged if end is not None else ():
+            if found and item.first <= found[-1].last + 1:
+                found[-1] = SeqRange(first=found[-1].first, last=max(found[-1].last, item.last))
+            else:
+                found.append(SeqRange(first=item.first, last=item.last))
+        return tuple(found)
+
+    def is_unacknowledged(self, record: LogRecord) -> bool:
+        """Does its sender report that it does not know of this record?"""
+        end = self.sender(record.process, record.tp)
+        return end is not None and any(i.first <= record.seq <= i.last for i in end.unacknowledged)
+
+    def is_copy(self, record: LogRecord) -> bool:
+        """Was this record sent before, and appended once more, with its headers, by whoever queued it again? Its sender
+        knows where it had sent as much: there a record with a new seq would have to stand, or none."""
+        end = self.sender(record.process, record.tp)
+        if end is None or not self.white_stamped(record) or self.is_unacknowledged(record):
+            return False
+        past_end = record.offset >= self.white_end(record.process, record.tp) and record.seq <= end.last_seq
+        return past_end or (record.offset >= end.earlier_end and record.seq <= end.earlier_seq)
 
     def closed_end(self, tp: TopicPartition) -> int:
         """The highest end that the snapshot names for the partition: everything white lies below it."""
-        ends = [sender.white_end for sender in self.senders[tp].values()] if tp in self.senders else []
+        ends = [self.white_end(process, tp) for process in self.senders.get(tp, ())]
         ends += [max(source.position, source.log_end) for source in self.inputs.get(tp, ())]
         ends += [changelog.end for changelog in self.changelogs.get(tp, ())]
         return max(ends, default=0)
@@ -215,7 +240,10 @@ class CutView:
         ends = {source.app: source.log_end for source in self.inputs.get(tp, ())}
         if self._readers.get(tp.topic, set()) - ends.keys():
             return 0
-        written = (changelog.end for changelog in self.changelogs.get(tp, ()))
+        written = [changelog.end for changelog in self.changelogs.get(tp, ())]
+        landed = max((sender.landed_end for sender in self.senders.get(tp, {}).values()), default=0)
+        if landed and written and landed >= min(written):  # of others than its sender that end tells nothing
+            written = [max(sender.white_end for sender in self.senders[tp].values())]
         return min([*ends.values(), *written], default=0)
 
     # -- colours ----------------------------------------------------------------------------------------------
@@ -261,7 +289,10 @@ class CutView:
         if record.epoch >= self.epoch:
             return "red-header", record.epoch
         if self.living(record.process) and record.offset >= self.white_end(record.process, record.tp):
-            return "red-late", self.white_end(record.process, record.tp)
+            if self.is_copy(record):
+                return None
+            kind = "received-unsettled" if self.is_unacknowledged(record) else "red-late"
+            return kind, self.white_end(record.process, record.tp)
         return None
 
     # -- what must be there -----------------------------------------------------------------------------------

@@ -92,6 +92,18 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.FAILS,
         "of process {process}, seq {a} to {b} are missing before this record, and no missing offset explains it",
     ),
+    "white-unsettled": Kind(
+        "V1",
+        Weight.UNVERIFIABLE,
+        "process {process} got no result for this send (seq {seq}), and it landed past offset {a}, where its white "
+        "records here end: it counts as not sent",
+    ),
+    "disorder-left": Kind(
+        "V1",
+        Weight.UNVERIFIABLE,
+        "record of process {process}, which left before the snapshot, has seq {seq}, after a record of it with seq "
+        "{a}: a send that timed out, or a copy",
+    ),
     "gap-explained": Kind(
         "V1",
         Weight.UNVERIFIABLE,
@@ -101,7 +113,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "gap-failed": Kind(
         "V1",
         Weight.UNVERIFIABLE,
-        "of process {process}, seq {a} to {b} are missing before this record; it says that those sends failed",
+        "of process {process}, seq {a} to {b} are missing before this record; it reports sends among them that were "
+        "not acknowledged",
+    ),
+    "send-failed": Kind(
+        "V1",
+        Weight.UNVERIFIABLE,
+        "process {process} reports that its sends with seq {a} to {b} were refused, or that their result is unknown, "
+        "and they are not in the log below this offset: what they held is in no snapshot",
     ),
     "gap-left": Kind(
         "V1",
@@ -117,7 +136,17 @@ KINDS: Final[Mapping[str, Kind]] = {
     "duplicate": Kind(
         "V1",
         Weight.NOTE,
-        "record of process {process} with seq {seq} is in the log a second time (a producer's retry)",
+        "record of process {process} with seq {seq} is in the log a second time (a producer's retry, or a copy)",
+    ),
+    "copy": Kind(
+        "V1",
+        Weight.NOTE,
+        "copy of a record that process {process} had sent before (seq {seq}): queued again with its headers",
+    ),
+    "landed": Kind(
+        "V1",
+        Weight.NOTE,
+        "process {process} got no acknowledgement for this send (seq {seq}), and it is in the log: it counts as sent",
     ),
     "red-header": Kind(
         "V2",
@@ -136,6 +165,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.FAILS,
         "{app} has received this record of process {process} (seq {seq}), and it counts as red: what that process "
         "sent in white ends at offset {a}",
+    ),
+    "received-unsettled": Kind(
+        "V2",
+        Weight.UNVERIFIABLE,
+        "{app} has received this record (seq {seq}), which counts as not sent: process {process} got no result for it, "
+        "and what counts of such sends ends at offset {a}",
     ),
     "unread": Kind(
         "V2",

@@ -11,7 +11,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .records import NOBODY, Heard, Hello, InputTopic, Position, Retention, Running, TopicPartition, TornEvent
+from .records import (
+    NOBODY,
+    Heard,
+    Hello,
+    InputTopic,
+    Position,
+    Retention,
+    Running,
+    SeqRange,
+    TopicPartition,
+    TornEvent,
+)
 from .snapshots import Unread
 from .value import value
 
@@ -97,7 +108,10 @@ class SenderEnd:
     white_end: int
     last_seq: int
     marker: int = -1
-    failed: tuple[int, ...] = ()
+    unacknowledged: tuple[SeqRange, ...] = ()
+    landed_end: int = 0
+    earlier_seq: int = -1
+    earlier_end: int = 0
 
 
 @value
@@ -205,7 +219,10 @@ def gather(state: LedgerView, epoch: int) -> Captured:
                 white_end=sent.white_end,
                 last_seq=sent.last_seq,
                 marker=sent.marker,
-                failed=sent.failed,
+                unacknowledged=sent.unacknowledged,
+                landed_end=sent.landed_end,
+                earlier_seq=sent.earlier_seq,
+                earlier_end=sent.earlier_end,
             )
             for p, (_, closed) in sorted(snapshot.closed.items())
             for sent in closed.sent
@@ -364,7 +381,7 @@ def _changelog_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]
     white_ends: dict[TopicPartition, int] = {}
     for sent in (sent for _, closed in snapshot.closed.values() for sent in closed.sent):
         tp = TopicPartition(sent.topic, sent.partition)
-        white_ends[tp] = max(sent.white_end, white_ends.get(tp, 0))
+        white_ends[tp] = max(sent.white_end, sent.landed_end, white_ends.get(tp, 0))
     for part in parts:
         app = _app(state, part)
         hellos = [view.hello for view in state.processes.values() if view.hello.app == app]

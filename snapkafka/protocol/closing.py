@@ -50,6 +50,7 @@ def ready(cut: OpenCut, colours: Colours) -> bool:
 def closed(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Closed:
     """The record that makes the report count."""
     assert cut.report is not None and cut.ends is not None and cut.cut_us is not None
+    colours.ends_seen(cut.landed)
     return Closed(
         process=process,
         n=n,
@@ -161,7 +162,7 @@ class OpenCuts:
             case EndsSeen():
                 for cut in self.cuts.values():
                     if cut.report_n == event.report:
-                        cut.ends = event.ends
+                        cut.ends_seen(event.ends)
                 for item in self.supplements:
                     if item.report.n == event.report:
                         item.ends = event.ends

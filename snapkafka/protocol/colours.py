@@ -10,17 +10,20 @@ This is the hot path of a service: these methods run a few times per event, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from .records import ChangelogEnd, Running, SentEnd, TopicPartition
+from .exact import exact
+from .records import ChangelogEnd, Running, SentEnd, SeqRange, TopicPartition
 
 __all__ = ["Cause", "Colours", "Effect", "Sent", "Torn"]
 
 
-#: A process remembers so many failed sends per partition; it aborts the snapshots that they are white for anyway.
-FAILED_MAX: Final = 100
+#: A process remembers so many ranges of unacknowledged seqs per partition. Where there are more, the two that are
+#: closest together become one, with what lies between them: a verdict then doubts more than it has to, and accuses
+#: nobody. A `Closed` has to fit into one ledger record however many partitions it names.
+RANGES_MAX: Final = 16
 
 
 class Cause(NamedTuple):
@@ -75,22 +78,45 @@ _effect_of: Final = partial(tuple.__new__, Effect)
 class Sent:
     """What this process has sent to one partition: the next seq, and per colour the last seq and the end."""
 
-    __slots__ = ("bare_end", "by_colour", "failed", "next_seq")
+    __slots__ = ("bare_end", "before", "by_colour", "end_due", "landed_end", "next_seq", "unacknowledged")
 
     def __init__(self) -> None:
         self.next_seq = 0
-        self.failed: tuple[int, ...] = ()
         self.bare_end = 0  # one past the last record without a header
         self.by_colour: dict[int, tuple[int, int]] = {}  # colour -> (last seq, one past its offset)
+        self.before = (-1, 0)  # what the colour before the latest had when colours were last forgotten
+        self.unacknowledged: tuple[SeqRange, ...] = ()
+        #: A log end that was asked for after results had become unknown: what landed below it counts as sent.
+        self.landed_end = 0
+        self.end_due = False  # has a result become unknown since?
 
     def acked(self, epoch: int, seq: int, offset: int) -> None:
         last_seq, end = self.by_colour.get(epoch, (-1, 0))
         self.by_colour[epoch] = (max(last_seq, seq), max(end, offset + 1))
 
+    def failed(self, first: int, last: int, *, refused: bool) -> None:
+        """No acknowledgement will come for these seqs."""
+        self.end_due = self.end_due or not refused
+        added = SeqRange(first=first, last=last, refused=refused)
+        self.unacknowledged = _joined((*self.unacknowledged, added))
+
+    @property
+    def asks_end(self) -> bool:
+        """Must the end of the log be asked for, as sends with an unknown result may have landed past what is known?"""
+        acked = max((seq for seq, _ in self.by_colour.values()), default=-1)
+        return self.end_due or any(not item.refused and item.last > acked for item in self.unacknowledged)
+
     def white(self, epoch: int) -> tuple[int, int]:
         """(last seq, end) of what is white for `epoch`; (-1, 0) where nothing is."""
         whites = [ends for colour, ends in self.by_colour.items() if colour < epoch]
         return max(whites, key=lambda ends: ends[1], default=(-1, 0))
+
+    def earlier(self, epoch: int) -> tuple[int, int]:
+        """(seq, end) of a colour before the latest that is white for `epoch`; (-1, 0) where none is known."""
+        whites = sorted(
+            (ends for colour, ends in self.by_colour.items() if colour < epoch), key=lambda e: e[1]
+        )
+        return whites[-2] if len(whites) > 1 else self.before
 
     @property
     def end(self) -> int:
@@ -101,10 +127,32 @@ class Sent:
         """No snapshot <= `epoch` will ask again: keep one entry for all colours below it."""
         whites = [colour for colour in self.by_colour if colour < epoch]
         if len(whites) > 1:
-            merged = self.white(epoch)
+            merged, self.before = self.white(epoch), self.earlier(epoch)
             for colour in whites:
                 del self.by_colour[colour]
             self.by_colour[max(whites)] = merged
+
+
+def _joined(ranges: tuple[SeqRange, ...]) -> tuple[SeqRange, ...]:
+    """The same seqs in order, in as few ranges as can be, and in no more than `RANGES_MAX`."""
+    found: list[SeqRange] = []
+    for item in sorted(ranges, key=lambda item: item.first):
+        if found and item.first <= found[-1].last + 1 and item.refused == found[-1].refused:
+            found[-1] = _spanning(found[-1], item)
+        else:
+            found.append(item)
+    while len(found) > RANGES_MAX:
+        closest = min(range(1, len(found)), key=lambda n: found[n].first - found[n - 1].last)
+        found[closest - 1 : closest + 1] = [_spanning(found[closest - 1], found[closest])]
+    return tuple(found)
+
+
+def _spanning(one: SeqRange, other: SeqRange) -> SeqRange:
+    return SeqRange(
+        first=min(one.first, other.first),
+        last=max(one.last, other.last),
+        refused=one.refused and other.refused,
+    )
 
 
 class Colours:
@@ -264,10 +312,16 @@ class Colours:
         effect.sent[tp].acked(effect.epoch, seq, offset)
 
     @staticmethod
-    def fail(effect: Effect, tp: TopicPartition, seq: int, count: int = 1) -> None:
+    def fail(effect: Effect, tp: TopicPartition, seq: int, count: int = 1, *, refused: bool = True) -> None:
+        """Of `count` sends in a row, that seq is of the last one. `refused`: see `SeqRange`."""
         effect.tally.unacked -= count
-        sent = effect.sent[tp]
-        sent.failed = (*sent.failed, *range(seq - count + 1, seq + 1))[-FAILED_MAX:]
+        effect.sent[tp].failed(seq - count + 1, seq, refused=refused)
+
+    def marker_failed(self, tp: TopicPartition, seq: int) -> None:
+        """The seq of a marker that may not be in the log; -1: it had none."""
+        sent = self.sent.get(tp)
+        if sent is not None and 0 <= seq < sent.next_seq:
+            sent.failed(seq, seq, refused=False)
 
     def unused(self, tp: TopicPartition, first: int, last: int) -> None:
         """These seqs stand in no record. Where later ones were given out they are missing, as those of failed sends."""
@@ -275,7 +329,7 @@ class Colours:
         if sent.next_seq == last + 1:
             sent.next_seq = first
         else:
-            sent.failed = (*sent.failed, *range(first, last + 1))[-FAILED_MAX:]
+            sent.failed(first, last, refused=True)
 
     def bare(self, effect: Effect, tp: TopicPartition, end: int, count: int = 1) -> None:
         """So many sends are settled that have no seq; those that are in the log lie below `end`."""
@@ -304,17 +358,31 @@ class Colours:
     def white_unacked(self, epoch: int) -> bool:
         return any(tally.unacked for colour, tally in self._tallies.items() if colour < epoch)
 
+    def ask_ends(self) -> tuple[TopicPartition, ...]:
+        """Partitions whose log end has to be known before a cut can close: results of sends there are unknown."""
+        return exact(tp for tp, sent in sorted(self.sent.items()) if sent.unacknowledged and sent.asks_end)
+
+    def ends_seen(self, ends: Mapping[TopicPartition, int]) -> None:
+        """The ends that `ask_ends` asked for, while no white send was left whose result was still to come."""
+        for tp, end in ends.items():
+            sent = self.sent[tp]
+            sent.landed_end, sent.end_due = max(end, sent.landed_end), False
+
     def sent_ends(self, epoch: int, markers: dict[TopicPartition, int]) -> Iterator[SentEnd]:
         for tp, sent in sorted(self.sent.items()):
             last_seq, white_end = sent.white(epoch)
+            earlier_seq, earlier_end = sent.earlier(epoch)
             yield SentEnd(
                 topic=tp.topic,
                 partition=tp.partition,
                 white_end=white_end,
                 last_seq=last_seq,
                 marker=markers.get(tp, -1),
-                failed=sent.failed,
+                unacknowledged=sent.unacknowledged,
                 bare_end=sent.bare_end,
+                landed_end=_landed_end(sent, markers.get(tp, -1)),
+                earlier_seq=earlier_seq,
+                earlier_end=earlier_end,
             )
 
     def changelog_ends(self, epoch: int, recovered: tuple[ChangelogEnd, ...]) -> Iterator[ChangelogEnd]:
@@ -349,3 +417,11 @@ class Colours:
     def busy(self) -> bool:
         """Is anything of any colour running or on its way?"""
         return any(not tally.empty for tally in self._tallies.values())
+
+
+def _landed_end(sent: Sent, marker: int) -> int:
+    """Below which offset a record whose result is unknown counts as sent: below the marker, where there is one, for
+    that ends what receivers record; else below the log end that was asked for."""
+    if all(item.refused for item in sent.unacknowledged):
+        return 0
+    return marker if marker >= 0 else sent.landed_end

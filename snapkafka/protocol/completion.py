@@ -307,7 +307,7 @@ class LedgerState(LedgerView):
                 continue
             for sent in record.sent:
                 for app, topics in snapshot.apps.items():
-                    if sent.topic in topics and (sent.white_end or sent.bare_end):
+                    if sent.topic in topics and (sent.white_end or sent.landed_end or sent.bare_end):
                         # a partition that nobody had named: white lies in it, so somebody has to cut it
                         snapshot.expected.add((app, TopicPartition(sent.topic, sent.partition)))
             self._complete(offset, snapshot)

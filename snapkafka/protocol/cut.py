@@ -149,6 +149,7 @@ class OpenCut:
     previous: int
     report_n: int
     starts: dict[TopicPartition, int]  # least position per input
+    inputs: frozenset[TopicPartition] = frozenset()
     changelogs: tuple[ChangelogEnd, ...] = ()  # as recovered, at the cut
     marker_topics: frozenset[str] = frozenset()  # where markers may go
     report: int | None = None  # ledger offset of the report, once it is read back
@@ -156,6 +157,8 @@ class OpenCut:
     markers_due: set[TopicPartition] = field(default_factory=set)
     markers: dict[TopicPartition, int] = field(default_factory=dict)
     ends: tuple[LogEnd, ...] | None = None  # of the inputs, once they are told
+    unsettled: frozenset[TopicPartition] = frozenset()  # where sends have unknown results, and no marker goes
+    landed: dict[TopicPartition, int] = field(default_factory=dict)  # the log ends of those
     recorded: list[ChannelRange] = field(default_factory=list)
     torn: list[TornEvent] = field(default_factory=list)
     cut_us: int | None = None
@@ -163,6 +166,19 @@ class OpenCut:
     def serves(self, epoch: int) -> bool:
         """One cut serves all epochs in (previous, epoch] (R2)."""
         return self.previous < epoch <= self.epoch
+
+    def asks(self, inputs: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """The partitions whose log ends this cut waits for: its inputs, and where results of sends are unknown."""
+        asked = exact(sorted({*inputs, *self.unsettled}))
+        if asked:
+            self.ends = None
+        return asked
+
+    def ends_seen(self, ends: Iterable[LogEnd]) -> None:
+        """Take in the log ends that were asked for."""
+        by_tp = {TopicPartition(end.topic, end.partition): end for end in ends}
+        self.ends = exact(end for tp, end in by_tp.items() if tp in self.inputs)
+        self.landed = {tp: end.end for tp, end in by_tp.items() if tp in self.unsettled}
 
 
 def take_cut(
@@ -201,6 +217,7 @@ def take_cut(
         previous=report.previous,
         report_n=n,
         starts=starts,
+        inputs=frozenset(positions.inputs()),
         changelogs=changelogs,
         ends=None if positions.inputs() else (),
     )

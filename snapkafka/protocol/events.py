@@ -135,11 +135,12 @@ class MarkerSent:
 
 @value
 class MarkerFailed:
-    """The marker for `epoch` could not be sent to `tp`."""
+    """The marker for `epoch` could not be sent to `tp`. `seq`: the one it had been given; -1: none, or taken back."""
 
     epoch: int
     tp: TopicPartition
     reason: str
+    seq: int = -1
 
 
 @value

@@ -21,6 +21,7 @@ __all__ = [
     "Retention",
     "Running",
     "SentEnd",
+    "SeqRange",
     "Table",
     "TopicPartition",
     "TornEvent",
@@ -124,13 +125,32 @@ class TornEvent:
 
 
 @value
+class SeqRange:
+    """Seqs `first` to `last`, both included, of sends that were never acknowledged to their sender.
+
+    `refused`: the broker or the client refused them, so none of them was appended. False: the result is unknown (a
+    time-out, a lost connection), so each of them may lie in the log, or still get there.
+    """
+
+    first: int
+    last: int
+    refused: bool = False
+
+
+@value
 class SentEnd:
     """What a process sent to one partition before it closed an epoch.
 
-    `white_end`: one past its last white record there. `last_seq`: the `seq` of that record (-1: none).
-    `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers). `failed`: the latest
-    seqs that were given out and never acknowledged, for their sends failed. `bare_end`: one past the last record that
-    it sent there without a header, for a limit had no room for that (R15); 0: none.
+    `white_end`: one past its last acknowledged white record there. `last_seq`: the `seq` of that record (-1: none).
+    `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers).
+
+    `unacknowledged`: the seqs that were given out and never acknowledged, in order. There are only so many ranges:
+    what lies between two of them may be counted to both. `landed_end`: where the result of sends is unknown, what of
+    them lies below this offset counts as sent; 0: there is none. `earlier_seq`, `earlier_end`: every record up to this
+    seq was appended below this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
+
+    `bare_end`: one past the last record that it sent there without a header, for a limit had no room for that (R15); 0:
+    none.
     """
 
     topic: str
@@ -138,8 +158,11 @@ class SentEnd:
     white_end: int
     last_seq: int
     marker: int = -1
-    failed: tuple[int, ...] = ()
+    unacknowledged: tuple[SeqRange, ...] = ()
     bare_end: int = 0
+    landed_end: int = 0
+    earlier_seq: int = -1
+    earlier_end: int = 0
 
 
 @value

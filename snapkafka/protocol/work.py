@@ -191,16 +191,31 @@ class Work(ABC):
     def send_failed(
         self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
     ) -> Sequence[Action]:
-        """R7: a failed white send means no `Closed`, for every open cut that it is white for.
+        """R7: a white send that was refused means no `Closed`, for every open cut that it is white for.
 
         So have `count - 1` of its colour right before it, with the seqs before its own.
         """
         Colours.fail(effect, tp, seq, count)
+        return self._lost(effect, tp, "send-failed", f"a white send to {tp} was refused: {reason}")
+
+    def send_unsettled(
+        self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
+    ) -> Sequence[Action]:
+        """R7: the result of a send is unknown (a time-out, a lost connection): it may lie in the log, or still get
+        there. No open cut that it is white for closes; for later ones what landed before their ends counts as sent.
+
+        Of `count` sends, as in `send_failed`.
+        """
+        Colours.fail(effect, tp, seq, count, refused=False)
+        return self._lost(
+            effect, tp, "send-unsettled", f"the result of a white send to {tp} is unknown: {reason}"
+        )
+
+    def _lost(self, effect: Effect, tp: TopicPartition, code: str, what: str) -> Sequence[Action]:
         if not self.open.cuts:
             return _NOTHING
-        what = f"a white send to {tp} failed: {reason}"
         return [
-            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
+            *self._abort_open(effect.epoch, self.colours.epoch, code, what, str(tp)),
             *self._advance(),
         ]
 

@@ -138,6 +138,7 @@ class WorkerProtocol(Work):
                 self.open.take(event)
                 return self._advance()
             case MarkerFailed():
+                self.colours.marker_failed(event.tp, event.seq)
                 what = f"the marker for {event.tp} could not be sent: {event.reason}"
                 return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
             case TimerExpired():
@@ -248,7 +249,10 @@ class WorkerProtocol(Work):
         snapshot = self.ledger.snapshots.get(epoch)
         if snapshot is not None and self.marks:
             cut.marker_topics = snapshot.markers
-        tps = self.positions.inputs()
+        # A marker ends what counts of sends whose result is unknown; where none goes, the end of the log does.
+        unsettled = (tp for tp in self.colours.ask_ends() if tp.topic not in cut.marker_topics)
+        cut.unsettled = frozenset(unsettled)
+        tps = cut.asks(self.positions.inputs())
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
         return [turned, *closing.ask_markers(cut, self.colours), AppendToLedger(record=report), *asked]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import CameBack, LedgerRecreated, WentAbsent
 
 from .groups import revoke
-from .log import FORGER, Stored
+from .log import COMMITTED, FORGER, Stored
 
 if TYPE_CHECKING:
     from .process import Process
@@ -55,6 +56,10 @@ def strike(world: World) -> bool:
         _forge(world)
     elif world.chance("copy"):
         _copy(world)
+    elif world.chance("queue-again"):
+        return _queue_again(world)
+    elif world.chance("land-late"):
+        return world.land()
     elif world.chance("recreate"):
         _recreate_ledger(world)
     elif processes and world.chance("absent"):
@@ -110,6 +115,23 @@ def _copy(world: World) -> None:
     """A stranger writes a record with a header that it copied from elsewhere: it is external."""
     world.broker.append(world.any_input(), Stored())
     world.count("copied")
+
+
+def _queue_again(world: World) -> bool:
+    """A retry tool, or who empties a dead letter queue, writes a record again, with all its headers."""
+    written = [
+        (tp, record)
+        for tp, log in world.broker.logs.items()
+        if tp.topic in world.plan.externals
+        for record in log
+        if record.step >= 0 and record.state == COMMITTED
+    ]
+    if not written:
+        return False
+    tp, record = world.rng.choice(written)
+    world.broker.append(tp, replace(record, copied=True, hops=0))
+    world.count("queued_again")
+    return True
 
 
 def _absent(world: World, process: Process) -> None:

@@ -38,6 +38,7 @@ class Stored:
     reply_to: tuple[int, int] | None = None  # (process object, execution) that waits for an answer
     step: int = -1
     state: str = COMMITTED
+    copied: bool = False  # by somebody who queued it again, with all its headers
 
 
 @dataclass(slots=True)
@@ -89,7 +90,7 @@ class Broker:
                 if ours and ledger is not None:
                     ours = ledger.knows(record.process, record.epoch)
                 elif ours:
-                    ours = record.process != FORGER
+                    ours = record.process != FORGER and not record.copied
                 found.append(
                     LogRecord(
                         tp.topic,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
-from snapkafka.checks import CutView, LogRecord, Verdict, decide, outcome
+from snapkafka.checks import CutView, Finding, LogRecord, Verdict, decide, outcome
 from snapkafka.checks.causal import Violation, causal
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.protocol.completion import Status
@@ -14,10 +16,12 @@ from snapkafka.protocol.records import Dead
 from .plan import Plan, make_plan
 from .world import World
 
-__all__ = ["Outcome", "judge", "played", "run", "verdict_of"]
+__all__ = ["Outcome", "findings_of", "judge", "played", "run", "verdict_of"]
 
 #: The liveness phase: a snapshot triggered when nothing goes wrong any more is captured within so many steps.
 LIVENESS_STEPS = 20_000
+#: Doubts that come of what processes report of their own sends.
+REPORTED: Final = frozenset({"gap-failed", "send-failed", "hole"})
 
 
 @dataclass(slots=True)
@@ -74,23 +78,41 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     for record in records:
         if any(view.in_channel(record, source) for source in view.inputs.get(record.tp, ())):
             world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
-    verdict = verdict_of(view, records)
+    findings = findings_of(view, records)
+    verdict = verdict_of(view, findings)
     world.count(verdict.value)
+    world.counts.update(f"found: {finding.kind}" for finding in findings)
+    # Who was told that a send failed knows of it: for the rest the snapshot is to be as sound as any other.
+    otherwise = verdict_of(view, [finding for finding in findings if finding.kind not in REPORTED])
     found = causal(
         view,
         world.history.steps,
         world.history.executions,
         world.broker.records(),
-        replays=verdict is Verdict.VERIFIED_WITH_REPLAYS,
+        replays=otherwise is Verdict.VERIFIED_WITH_REPLAYS,
         readers=world.readers,
         without=world.broker.without,
     )
-    return ([] if verdict is Verdict.UNVERIFIABLE else found), verdict
+    found += [] if not verdict.good else list(_unreported(world, view))
+    return ([] if otherwise is Verdict.UNVERIFIABLE else found), verdict
 
 
-def verdict_of(view: CutView, records: list[LogRecord]) -> Verdict:
+def _unreported(world: World, view: CutView) -> Iterator[Violation]:
+    """What a process was told it could not write to its table is in no snapshot, and no verdict may pass that by."""
+    for ledger, process, tp, epoch, seq in sorted(world.lost):
+        of_tables = ledger == world.broker.ledger_id and tp in view.changelogs and view.living(process)
+        if of_tables and epoch < view.epoch:
+            what = f"process {process} was told that seq {seq} to {tp} failed, and the verdict is good"
+            yield Violation("lost", what)
+
+
+def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:
     """V1, V2, V4 and V5, as the Spark job runs them."""
-    findings = [finding for check in (v1, left_late, v2, v4, v5) for finding in check(view, records)]
+    return [finding for check in (v1, left_late, v2, v4, v5) for finding in check(view, records)]
+
+
+def verdict_of(view: CutView, findings: list[Finding]) -> Verdict:
+    """What the checks' findings come to."""
     counts = Counter(finding.kind for finding in findings)
     outcomes = [outcome(check, findings, counts) for check in ("V1", "V2", "V4", "V5")]
     captured = view.captured

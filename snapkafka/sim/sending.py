@@ -145,6 +145,9 @@ class Sender(ABC):
             self._lose(sending, "the broker said no")
             return
         transactional = world.plan.exactly_once and sending.execution is not None
+        if sending.effect is not None and not transactional and world.chance("time-out"):
+            self._time_out(sending)
+            return
         if transactional:
             sending.record.state = OPEN
             self.transaction.append(sending)
@@ -162,9 +165,26 @@ class Sender(ABC):
     def _lose(self, sending: Sending, why: str) -> None:
         """A send has failed, and whoever sent it is told."""
         assert sending.effect is not None
-        self.world.history.fail(sending.record.step)
+        record = sending.record
+        self.world.history.fail(record.step)
+        self.world.lost.add((record.ledger, record.process, sending.tp, record.epoch, record.seq))
         self._settled(sending)
         self.act(self.machine.send_failed(sending.effect, sending.tp, sending.record.seq, why))
+
+    def _time_out(self, sending: Sending) -> None:
+        """A send has no result: it may be in the log, get there later, or never."""
+        assert sending.effect is not None
+        world, record = self.world, sending.record
+        world.count("timed_out")
+        world.history.fail(record.step)
+        fate = world.rng.choice(("there", "later", "never"))
+        world.lost.add((record.ledger, record.process, sending.tp, record.epoch, record.seq))
+        if fate == "there":
+            world.append_late(sending.tp, record)
+        elif fate == "later":
+            world.in_queue.append((sending.tp, record))
+        self._settled(sending)
+        self.act(self.machine.send_unsettled(sending.effect, sending.tp, record.seq, "timed out"))
 
     def fence(self) -> None:
         """Its inputs are somebody else's, who has aborted what it left open; nothing of what still runs will count."""

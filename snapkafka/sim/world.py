@@ -76,6 +76,10 @@ class World:
             tuple[int, int], float
         ] = {}  # (ledger, epoch that failed) -> when it is asked for again
         self.ledgers: list[tuple[LedgerState, Broker]] = []
+        #: Sends that timed out for who sent them, and that the broker has still to serve.
+        self.in_queue: list[tuple[TopicPartition, Stored]] = []
+        #: Seqs that their sender was told of as failed, and that are in no log: (ledger, process, place, epoch).
+        self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
         for app in plan.apps:
             for _ in range(app.workers):
                 self.launch(app.name)
@@ -214,6 +218,19 @@ class World:
     def meets(self, process: Process, record: Stored, how: str) -> None:
         """A record is about to be taken in, by a consumer, a table, a reply (`how`)."""
         process.meet(record)
+
+    def land(self) -> bool:
+        """The broker serves what its sender has given up."""
+        if not self.in_queue:
+            return False
+        self.append_late(*self.in_queue.pop(self.rng.randrange(len(self.in_queue))))
+        self.count("landed_late")
+        return True
+
+    def append_late(self, tp: TopicPartition, record: Stored) -> None:
+        offset = self.broker.append(tp, record)
+        self.history.steps[record.step].record = (tp, offset)
+        self.lost.discard((record.ledger, record.process, tp, record.epoch, record.seq))
 
     def waits(self, process: Sender) -> None:
         """A send waits for a snapshot: only in classic mode, or for an identity."""

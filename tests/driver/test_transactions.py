@@ -9,8 +9,10 @@ from functools import partial
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaTimeoutError, ProducerFenced
 
 import snapkafka
+from snapkafka.drivers.faust.outcomes import Failure
 from snapkafka.drivers.faust.transactions import Transactions
 
 TID = "app-0-1"
@@ -65,8 +67,8 @@ class Sends:
         self.transactions.sent(TID, future, partial(self._settle, n))
         return future
 
-    def _settle(self, n: int, outcome: asyncio.Future[Any] | str) -> None:
-        self.settled.append((n, outcome if isinstance(outcome, str) else outcome.result()))
+    def _settle(self, n: int, outcome: asyncio.Future[Any] | Failure) -> None:
+        self.settled.append((n, outcome if isinstance(outcome, Failure) else outcome.result()))
 
     def acked(self) -> None:
         for n, future in enumerate(self.futures):
@@ -105,7 +107,8 @@ async def test_r7_of_a_transaction_that_is_not_committed_every_send_has_failed(
     sends = Sends()
     sends.acked()
     await end(sends.producer)
-    assert await sends.told() == [(0, why), (1, why)]
+    refused = Failure(why, refused=True)
+    assert await sends.told() == [(0, refused), (1, refused)]
 
 
 @pytest.mark.parametrize(
@@ -114,21 +117,22 @@ async def test_r7_of_a_transaction_that_is_not_committed_every_send_has_failed(
 async def test_r7_of_a_commit_that_fails_too_and_faust_is_told(
     step: Callable[[Any], Awaitable[None]],
 ) -> None:
-    sends = Sends()
-    sends.acked()
-    sends.producer.error = RuntimeError("fenced")
-    with pytest.raises(RuntimeError, match="fenced"):
-        await step(sends.producer)
-    why = "its transaction was not committed: RuntimeError('fenced')"
-    assert await sends.told() == [(0, why), (1, why)]
+    for error, refused in ((ProducerFenced("fenced"), True), (KafkaTimeoutError("late"), False)):
+        sends = Sends()
+        sends.acked()
+        sends.producer.error = error
+        with pytest.raises(type(error)):
+            await step(sends.producer)
+        failure = Failure(f"its transaction was not committed: {error!r}", refused=refused)
+        assert await sends.told() == [(0, failure), (1, failure)], "of a time-out nobody knows what came"
 
 
 async def test_r7_a_send_that_fails_takes_its_transaction_with_it() -> None:
     """A producer that is fenced may never try to commit."""
     sends = Sends()
-    sends.futures[0].set_exception(RuntimeError("fenced"))
-    why = "its transaction was not committed: RuntimeError('fenced')"
-    assert await sends.told() == [(0, why), (1, why)]
+    sends.futures[0].set_exception(ProducerFenced())
+    failure = Failure(f"its transaction was not committed: {ProducerFenced()!r}", refused=True)
+    assert await sends.told() == [(0, failure), (1, failure)]
 
 
 async def test_r7_a_send_that_its_caller_gives_up_is_told_with_the_others() -> None:
@@ -159,7 +163,7 @@ async def test_r7_what_a_rebalance_leaves_open_for_somebody_else_has_failed(
     sends.acked()
     sends.transactions.kept(Consumer())
     why = "its partition was taken away, and the transaction left open"
-    assert await sends.told() == [(n, why) for n in range(failed)]
+    assert await sends.told() == [(n, Failure(why, refused=True)) for n in range(failed)]
 
 
 async def test_what_is_in_no_transaction_is_left_alone() -> None:

@@ -23,6 +23,7 @@ from snapkafka.protocol.records import (
     Position,
     Running,
     SentEnd,
+    SeqRange,
     Table,
     TopicPartition,
     TornEvent,
@@ -79,7 +80,14 @@ CLOSED = Closed(
     epoch=4,
     report=4,
     sent=(
-        SentEnd(topic="a", partition=0, white_end=20, last_seq=6, marker=21, failed=(3,)),
+        SentEnd(
+            topic="a",
+            partition=0,
+            white_end=20,
+            last_seq=6,
+            marker=21,
+            unacknowledged=(SeqRange(first=3, last=3),),
+        ),
         SentEnd(topic="changelog", partition=0, white_end=8, last_seq=2),
     ),
     changelogs=(ChangelogEnd(table="t", topic="changelog", partition=0, end=5),),
@@ -197,7 +205,15 @@ def test_r6_a_torn_event_that_was_started_out_of_turn_counts_as_not_processed_to
 
 def test_r7_senders_with_their_white_ends(whole: Captured) -> None:
     assert whole.senders == (
-        SenderEnd(process=2, topic="a", partition=0, white_end=20, last_seq=6, marker=21, failed=(3,)),
+        SenderEnd(
+            process=2,
+            topic="a",
+            partition=0,
+            white_end=20,
+            last_seq=6,
+            marker=21,
+            unacknowledged=(SeqRange(first=3, last=3),),
+        ),
         SenderEnd(process=2, topic="changelog", partition=0, white_end=8, last_seq=2),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol.actions import AppendToLedger, SendMarkers, StartTimer, TurnedRed
-from snapkafka.protocol.colours import FAILED_MAX
+from snapkafka.protocol.colours import RANGES_MAX
 from snapkafka.protocol.completion import KEEP_DECIDED, Status
 from snapkafka.protocol.events import (
     ChannelEnded,
@@ -17,7 +17,17 @@ from snapkafka.protocol.events import (
     RecordMet,
     StopAsked,
 )
-from snapkafka.protocol.records import Abort, ChannelRange, Closed, CutReport, Dead, TopicPartition
+from snapkafka.protocol.records import (
+    NOBODY,
+    Abort,
+    ChannelRange,
+    Closed,
+    CutReport,
+    Dead,
+    SentEnd,
+    SeqRange,
+    TopicPartition,
+)
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .world import A, B, Process, Stored, World, records, settle
@@ -307,19 +317,132 @@ def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
     assert p.feed(MarkerFailed(epoch=epoch, tp=B, reason="late")) == []
 
 
-def test_r7_of_many_failed_sends_the_latest_are_told(world: World, pair: tuple[Process, Process]) -> None:
-    """`SentEnd.failed`: the latest seqs that were given out and never acknowledged."""
-    p, q = pair
-    for _ in range(FAILED_MAX + 5):
-        p.send(B, ack=False)
-        effect, tp, seq, _ = p.unacked.popleft()
-        p.do(p.machine.send_failed(effect, tp, seq, "full"))
-    p.send(B)
-    world.trigger()
+def fail(p: Process, *, refused: bool) -> int:
+    """A send that is not acknowledged; its seq."""
+    p.send(B, ack=False)
+    effect, tp, seq, _ = p.unacked.popleft()
+    told = p.machine.send_failed if refused else p.machine.send_unsettled
+    p.do(told(effect, tp, seq, "full"))
+    return seq
+
+
+def sent_in(world: World, p: Process, q: Process) -> SentEnd:
+    """What the next snapshot, without markers, is told of B."""
+    world.numbers += 1
+    epoch = world.trigger(f"s{world.numbers}", marker_topics=())
     settle(p, q)
+    assert world.snapshot(epoch).failure is None
     (sent,) = records(p, Closed)[-1].sent
-    assert sent.failed == tuple(range(5, FAILED_MAX + 5))
-    assert (sent.white_end, sent.last_seq) == (FAILED_MAX + 6, FAILED_MAX + 5)
+    return sent
+
+
+def test_r7_failed_sends_are_reported_however_many(world: World, pair: tuple[Process, Process]) -> None:
+    """`SentEnd.unacknowledged`: the seqs that were given out and never acknowledged. In a row they are one range."""
+    p, q = pair
+    for _ in range(1_000):
+        fail(p, refused=True)
+    p.send(B)
+    sent = sent_in(world, p, q)
+    assert sent.unacknowledged == (SeqRange(first=0, last=999, refused=True),)
+    assert (sent.white_end, sent.last_seq, sent.landed_end) == (1_001, 1_000, 0)
+
+
+def test_r15_a_memory_of_failed_sends_that_overflows_names_more_of_them_never_less(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """Design, section 11: bounded memories weaken a verdict when they overflow; they never accuse."""
+    p, q = pair
+    failed = set()
+    for n in range(5 * RANGES_MAX):
+        failed.add(fail(p, refused=n % 3 > 0))
+        for _ in range(1 + n % 4):
+            p.send(B)
+    sent = sent_in(world, p, q)
+    assert len(sent.unacknowledged) == RANGES_MAX
+    named = {seq for item in sent.unacknowledged for seq in range(item.first, item.last + 1)}
+    assert failed < named
+    assert max(named) <= sent.last_seq
+
+
+def test_r7_what_landed_of_unknown_results_counts_below_the_marker(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R7, R8 (section 11): where seqs above the last acknowledged one are unsettled, the white end is the marker's
+    offset."""
+    p, q = pair
+    p.send(B)
+    seq = fail(p, refused=False)
+    epoch = world.trigger(marker_topics=("b",))
+    settle(p, q)
+    assert world.snapshot(epoch).failure is None
+    (sent,) = records(p, Closed)[-1].sent
+    assert sent.unacknowledged == (SeqRange(first=seq, last=seq),)
+    assert (sent.white_end, sent.last_seq) == (1, 0)
+    assert sent.landed_end == sent.marker > sent.white_end
+
+
+def test_r7_what_landed_of_unknown_results_counts_below_a_log_end_asked_for_after_them(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R7, R8 (section 11): ... or a log end asked for after them: what landed before it was sent."""
+    p, q = pair
+    p.send(B)
+    fail(p, refused=False)
+    sent = sent_in(world, p, q)
+    landed = sent.landed_end
+    assert (sent.white_end, landed) == (1, len(world.log(B)))
+    assert B not in {TopicPartition(end.topic, end.partition) for end in records(p, Closed)[-1].input_ends}
+    world.log(B).append(Stored(NOBODY, 0, 0))
+    assert sent_in(world, p, q).landed_end == landed + 1, "they may have landed since"
+    p.send(B)
+    world.log(B).append(Stored(NOBODY, 0, 0))
+    assert sent_in(world, p, q).landed_end == landed + 1, (
+        "something of ours lies above them: nothing is asked"
+    )
+
+
+def test_r7_an_unknown_result_of_a_white_send_aborts(world: World, pair: tuple[Process, Process]) -> None:
+    """R7: no `Closed` for an open cut that it is white for; the reason says that it is unknown."""
+    p, q = pair
+    p.send(B, ack=False)
+    epoch = world.trigger()
+    settle(p, q)
+    effect, tp, seq, _ = p.unacked.popleft()
+    p.do(p.machine.send_unsettled(effect, tp, seq, "timed out"))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("send-unsettled", "b[0]")
+    assert "unknown: timed out" in failure.reason
+
+
+def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, pair: tuple[Process, Process]) -> None:
+    """Nobody could tell it from a record that was lost."""
+    p, q = pair
+    p.send(B)
+    seq = p.machine.marker_stamped(B)
+    p.feed(MarkerFailed(epoch=9_999, tp=B, reason="timed out", seq=seq))
+    p.send(B)
+    assert sent_in(world, p, q).unacknowledged == (SeqRange(first=seq, last=seq),)
+    for unknown in (
+        MarkerFailed(epoch=9_999, tp=B, reason="x"),
+        MarkerFailed(epoch=1, tp=A, reason="x", seq=0),
+    ):
+        p.feed(unknown)
+    assert sent_in(world, p, q).unacknowledged == (SeqRange(first=seq, last=seq),)
+
+
+def test_r8_an_earlier_end_tells_a_copy_from_what_was_sent_since(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """`SentEnd.earlier_seq`, `earlier_end`: every record up to this seq was appended below this offset."""
+    p, q = pair
+    p.send(B)
+    first = sent_in(world, p, q)
+    assert (first.earlier_seq, first.earlier_end) == (-1, 0)
+    p.send(B)
+    second = sent_in(world, p, q)
+    assert (second.earlier_seq, second.earlier_end) == (first.last_seq, first.white_end)
+    assert second.last_seq == first.last_seq + 1
 
 
 def test_classic_mode_a_partition_has_a_marker_before_its_first_red_record(world: World) -> None:

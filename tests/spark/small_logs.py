@@ -12,7 +12,7 @@ from typing import Any
 
 from snapkafka.checks import LogBounds, LogRecord, in_flight
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
-from snapkafka.protocol.records import NOBODY, Position, TopicPartition, TornEvent
+from snapkafka.protocol.records import NOBODY, Position, SeqRange, TopicPartition, TornEvent
 
 __all__ = ["EPOCH", "World", "captured", "damage", "history", "together"]
 
@@ -348,12 +348,70 @@ def _fail_a_send(rng: random.Random, world: World) -> None:
         del world.records[i]
     else:
         _lose(world, lost)
+    last = lost.seq + rng.choice((0, 0, 1, 4))
+    _report(world, lost, unacknowledged=(SeqRange(first=lost.seq, last=last, refused=rng.random() < 0.5),))
+
+
+def _report(world: World, of: LogRecord, **changes: Any) -> None:
+    """Something else that the sender of a record reports of its partition."""
     world.senders = [
-        replace(sender, failed=(lost.seq,))
-        if (sender.topic, sender.partition, sender.process) == (*lost[:2], lost.process)
+        replace(sender, **changes)
+        if (sender.topic, sender.partition, sender.process) == (*of[:2], of.process)
         else sender
         for sender in world.senders
     ]
+
+
+def _fail_at_the_edge(rng: random.Random, world: World) -> None:
+    """Seqs whose records never came, before all of its sender's records or after them."""
+    i = _pick(rng, world)
+    if i is None or world.records[i].seq < 0:
+        return
+    of = world.records[i]
+    seqs = [r.seq for r in world.records if r[:2] == of[:2] and r.process == of.process and r.epoch < EPOCH]
+    first = rng.choice((max(seqs, default=0) + 1, max(0, min(seqs, default=0) - 2)))
+    _report(world, of, unacknowledged=(SeqRange(first=first, last=first + 1),))
+
+
+def _time_out(rng: random.Random, world: World) -> None:
+    """A send without a result lands after all that is there: below the end that its sender asked for, or past it; some
+    have received it."""
+    i = _pick(rng, world)
+    if i is None or world.records[i].seq < 0:
+        return
+    of = world.records[i]
+    seq = of.seq if rng.random() < 0.3 else of.seq + rng.randint(1, 30)
+    end = world.bounds[of.tp].end
+    world.records.append(LogRecord(*of.tp, end, of.process, 0, seq))
+    world.bounds[of.tp] = replace(world.bounds[of.tp], end=end + 1)
+    reported = SeqRange(first=seq, last=seq + rng.choice((0, 0, 2)))
+    _report(world, of, unacknowledged=(reported,), landed_end=rng.choice((0, end, end + 1)))
+    if rng.random() < 0.3:
+        world.inputs = [
+            replace(
+                source,
+                position=end + 1,
+                noted=end + 1,
+                agents=tuple(replace(a, offset=end + 1) for a in source.agents),
+            )
+            if (source.topic, source.partition) == of.tp
+            else source
+            for source in world.inputs
+        ]
+
+
+def _queue_again(rng: random.Random, world: World) -> None:
+    """A record that its sender had sent long ago, where an external one lay."""
+    ours = [r for r in world.records if r.process >= 0 and r.epoch < EPOCH and not r.marker]
+    places = [i for i, r in enumerate(world.records) if r.process < 0]
+    if not ours or not places:
+        return
+    i, of = rng.choice(places), rng.choice(ours)
+    seq = rng.randint(0, 3)
+    world.records[i] = LogRecord(*world.records[i].tp, world.records[i].offset, of.process, 0, seq)
+    if rng.random() < 0.7:
+        earlier = {"earlier_seq": seq + rng.randint(0, 2), "earlier_end": world.records[i].offset}
+        _report(world, world.records[i], **earlier)
 
 
 def _cause_earlier(rng: random.Random, world: World) -> None:
@@ -410,6 +468,9 @@ DAMAGES = (
     _recreate,
     _lose_a_send,
     _fail_a_send,
+    _fail_at_the_edge,
+    _time_out,
+    _queue_again,
     _cause_later,
     _cause_earlier,
     _receive_what_was_late,

@@ -13,7 +13,7 @@ from snapkafka.checks import (
     LogRecord,
 )
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import SeqRange, TopicPartition
 
 EPOCH = 100
 TP, STATE, OUT = TopicPartition("in", 0), TopicPartition("table", 0), TopicPartition("out", 3)
@@ -50,6 +50,11 @@ def with_input(**changes: object) -> Captured:
 
 def with_sender(**changes: object) -> Captured:
     return replace(CAPTURED, senders=(replace(CAPTURED.senders[0], **changes), CAPTURED.senders[1]))  # type: ignore[arg-type]
+
+
+def seqs(first: int, last: int | None = None, *, refused: bool = True) -> tuple[SeqRange, ...]:
+    """One range of seqs that were not acknowledged."""
+    return (SeqRange(first=first, last=first if last is None else last, refused=refused),)
 
 
 def without(*offsets: int, of: list[LogRecord] = LOG) -> list[LogRecord]:

@@ -18,7 +18,7 @@ from aiokafka.structs import PartitionMetadata, TopicPartition
 from faust.exceptions import ProducerSendError
 
 from snapkafka.drivers.faust.batches import Batches
-from snapkafka.protocol.records import Abort
+from snapkafka.protocol.records import Abort, SeqRange
 from snapkafka.wire import headers as wire
 from tests.unit.test_outgoing import Driver
 
@@ -227,9 +227,9 @@ async def test_a_batch_that_fails_fails_all_its_records(log: Log) -> None:
     log.take(batch_fails=RuntimeError("too late"))
     await settle()
     assert [future.exception() is not None for future in futures] == [True] * 3
-    assert driver.machine.colours.sent[THERE].failed == (0, 1, 2)
+    assert driver.machine.colours.sent[THERE].unacknowledged == (SeqRange(first=0, last=2),)
     aborts = [record for record in driver.ledger if isinstance(record, Abort)]
-    assert [(abort.epoch, abort.code) for abort in aborts] == [(epoch, "send-failed")]
+    assert [(abort.epoch, abort.code) for abort in aborts] == [(epoch, "send-unsettled")]
     log.take()
     await settle()
     assert not driver.machine.colours.busy
@@ -253,7 +253,7 @@ async def test_a_broker_that_tells_no_offsets_is_a_failure(log: Log) -> None:
     await send(driver)
     log.client._message_accumulator._pop_batch(THERE).done_noack()
     await settle()
-    assert driver.machine.colours.sent[THERE].failed == (0,)
+    assert driver.machine.colours.sent[THERE].unacknowledged == (SeqRange(first=0, last=0),)
     assert not driver.machine.colours.busy
 
 

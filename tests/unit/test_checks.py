@@ -34,7 +34,7 @@ from snapkafka.checks.log_checks import left_late, v5
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol.captured import Captured, Recorded
 from snapkafka.protocol.records import Position, TopicPartition, TornEvent
-from tests.unit.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, shared_changelog
+from tests.unit.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, seqs, shared_changelog
 
 BOUNDS = {
     TP: LogBounds(start=0, end=7, topic_id="t1"),
@@ -201,7 +201,9 @@ def test_v1_what_one_that_left_sent_to_a_partition_that_a_reader_has_not_cut_lea
 def test_v1_a_gap_of_failed_sends_leaves_it_open() -> None:
     log = [record for record in LOG if record[:3] != ("in", 0, 1)]
     seq = next(record.seq for record in LOG if record[:3] == ("in", 0, 1))
-    senders = tuple(replace(end, failed=(seq,)) if end.topic == "in" else end for end in CAPTURED.senders)
+    senders = tuple(
+        replace(end, unacknowledged=seqs(seq)) if end.topic == "in" else end for end in CAPTURED.senders
+    )
     kinds = {kind for kind, _ in found(log, replace(CAPTURED, senders=senders))}
     assert kinds == {"gap-failed"}
 

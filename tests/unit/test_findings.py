@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from snapkafka.checks import (
 from snapkafka.checks.looked_at import in_words, on_list
 from snapkafka.checks.view import EXTERNAL, in_flight, received
 from snapkafka.protocol.captured import Captured, ChangelogCut, Recorded
-from snapkafka.protocol.records import Position, TopicPartition, TornEvent
+from snapkafka.protocol.records import Position, SeqRange, TopicPartition, TornEvent
 from tests.unit.little_log import (
     CAPTURED,
     EPOCH,
@@ -30,6 +31,7 @@ from tests.unit.little_log import (
     TABLE,
     TP,
     WHITE,
+    seqs,
     with_input,
     with_sender,
     without,
@@ -80,14 +82,14 @@ def test_v1_gaps_say_what_is_missing() -> None:
     assert log_checks.v1(CutView(CAPTURED), without(2, 3)) == [
         Finding("gap-explained", "in", 0, 4, 1, 4, a=2, b=3)
     ]
-    failed = with_sender(failed=(2, 3))
+    failed = with_sender(unacknowledged=seqs(2, 3))
     assert log_checks.v1(CutView(failed), without(2, 3)) == [
         Finding("gap-failed", "in", 0, 4, 1, 4, a=2, b=3)
     ]
-    partly = with_sender(failed=(2,))
+    partly = with_sender(unacknowledged=seqs(2))
     assert log_checks.v1(CutView(partly), without(2, 3)) == [
-        Finding("gap-explained", "in", 0, 4, 1, 4, a=2, b=3)
-    ]
+        Finding("gap-failed", "in", 0, 4, 1, 4, a=2, b=3)
+    ], "the offset of the other one is missing"
     squeezed = [record._replace(seq=record.seq + 2 * (record.offset >= 3)) for record in WHITE]
     assert log_checks.v1(CutView(with_sender(last_seq=6)), squeezed) == [
         Finding("gap", "in", 0, 3, 1, 5, a=3, b=4)
@@ -142,9 +144,132 @@ def test_v1_compaction_is_excused_in_a_changelog_only() -> None:
     assert log_checks.v1(view, [TABLE[0], TABLE[2]]) == [
         Finding("gap-explained", "table", 0, 2, 1, 2, a=1, b=1)
     ]
-    failed = replace(CAPTURED.senders[1], failed=(1,))
+    failed = replace(CAPTURED.senders[1], unacknowledged=seqs(1))
     view = CutView(replace(CAPTURED, senders=(CAPTURED.senders[0], failed)))
     assert log_checks.v1(view, [TABLE[0], TABLE[2]]) == [Finding("gap-failed", "table", 0, 2, 1, 2, a=1, b=1)]
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_v1_what_a_process_reports_as_lost_counts_wherever_it_stands(refused: bool) -> None:
+    """First, last or only; in inputs and in changelogs. Nothing that is missing between two records shows it."""
+
+    def lost(
+        place: int, unacknowledged: tuple[SeqRange, ...], log: list[LogRecord], **more: Any
+    ) -> list[Finding]:
+        senders = [*CAPTURED.senders]
+        senders[place] = replace(senders[place], unacknowledged=unacknowledged, **more)
+        return log_checks.v1(CutView(replace(CAPTURED, senders=tuple(senders))), log)
+
+    last = seqs(5, 7, refused=refused)
+    assert lost(0, last, LOG) == [Finding("send-failed", "in", 0, 5, 1, 7, a=5, b=7)]
+    assert lost(1, seqs(3, refused=refused), LOG) == [Finding("send-failed", "table", 0, 3, 1, 3, a=3, b=3)]
+    later = [record._replace(seq=record.seq + 2) for record in LOG]
+    first = [Finding("send-failed", *place, 1, 1, a=0, b=1) for place in (("in", 0, 5), ("table", 0, 3))]
+    assert lost(0, seqs(0, 1, refused=refused), later, last_seq=6) == first[:1]
+    assert lost(1, seqs(0, 1, refused=refused), later, last_seq=4) == first[1:]
+    for place, end in enumerate(CAPTURED.senders):
+        only = lost(place, seqs(0, 9, refused=refused), [], white_end=0, last_seq=-1)
+        assert only == [Finding("send-failed", end.topic, 0, 0, 1, 9, a=0, b=9)]
+
+
+def test_v1_what_failed_in_an_input_before_all_that_is_read_is_past() -> None:
+    """Of a changelog it counts for as long as the process lives: its table may hold what was not written."""
+    later = [record._replace(seq=record.seq + 10) for record in LOG]
+    senders = [replace(end, last_seq=end.last_seq + 10, unacknowledged=seqs(3)) for end in CAPTURED.senders]
+    view = CutView(replace(CAPTURED, senders=tuple(senders)))
+    assert log_checks.v1(view, later) == [Finding("send-failed", "table", 0, 3, 1, 3, a=3, b=3)]
+    behind = CutView(replace(CAPTURED, senders=(replace(CAPTURED.senders[0], unacknowledged=seqs(3)),)))
+    assert log_checks.v1(behind, []) == [], "the last one is acknowledged, and below what is read"
+
+
+def test_v1_what_landed_of_unknown_results_counts_as_sent() -> None:
+    """Below the end that was asked for; past it nobody accuses it, and it leaves the snapshot unproven."""
+    landed = [LogRecord("in", 0, 6, 1, 0, 5), LogRecord("in", 0, 7, 1, 0, 6), LogRecord("in", 0, 9, 1, 0, 7)]
+    unknown = with_sender(unacknowledged=seqs(5, 7, refused=False), landed_end=8, marker=-1)
+    view = CutView(replace(unknown, recorded=()))
+    assert log_checks.v1(view, [*WHITE, *landed]) == [
+        Finding("landed", "in", 0, 6, 1, 5),
+        Finding("landed", "in", 0, 7, 1, 6),
+        Finding("white-unsettled", "in", 0, 9, 1, 7, a=8),
+        Finding("send-failed", "in", 0, 8, 1, 7, a=7, b=7),
+    ]
+    assert [view.in_channel(record, INPUT) for record in landed] == [True, True, False]
+    assert log_checks.v1(view, [*WHITE, *landed[:2], LogRecord("in", 0, 9, 1, 0, 8)])[2] == Finding(
+        "white-after-end", "in", 0, 9, 1, 8, a=8
+    ), "nobody reports that one"
+
+
+def test_v1_what_landed_after_later_ones_is_no_disorder() -> None:
+    log = [*WHITE[:2], WHITE[2]._replace(seq=3), WHITE[3]._replace(seq=2), WHITE[4]]
+    assert [f.kind for f in log_checks.v1(CutView(CAPTURED), log)] == ["disorder"]
+    unknown = CutView(with_sender(unacknowledged=seqs(2, refused=False)))
+    assert log_checks.v1(unknown, log) == [Finding("landed", "in", 0, 3, 1, 2)]
+
+
+def test_v2_nobody_is_accused_of_what_landed_late() -> None:
+    unknown = with_sender(unacknowledged=seqs(5, refused=False), marker=-1)
+    view = CutView(replace(unknown, inputs=(replace(INPUT, position=9, noted=9),), recorded=()))
+    log = [*WHITE, LogRecord("in", 0, 6, 1, 0, 5)]
+    assert log_checks.v2(view, log) == [
+        Finding("received-unsettled", "in", 0, 6, 1, 5, app="app", a=5, b=EPOCH)
+    ]
+    assert [f.kind for f in log_checks.v2(view, [*WHITE, LogRecord("in", 0, 6, 1, 0, 6)])] == ["red-late"]
+
+
+def test_v1_a_copy_behind_the_white_end_is_a_note() -> None:
+    """Whoever queues a record again writes all of its headers: a seq up to the sender's last is a copy. A new one is
+    none."""
+    view = CutView(with_input(position=9, noted=9))
+    copies = [LogRecord("in", 0, 7, 1, 0, seq) for seq in (0, 4)]
+    for copy in copies:
+        assert log_checks.v1(view, [*LOG, copy]) == [Finding("copy", "in", 0, 7, 1, copy.seq)]
+        assert log_checks.v2(view, [*WHITE, copy]) == []
+    new = LogRecord("in", 0, 7, 1, 0, 5)
+    assert [f.kind for f in log_checks.v1(view, [*LOG, new])] == ["white-after-end"]
+    assert [f.kind for f in log_checks.v2(view, [*WHITE, new])] == ["red-late"]
+
+
+def test_v4_a_copy_before_the_marker_is_in_no_range() -> None:
+    view = CutView(with_sender(marker=7))
+    view = CutView(replace(view.captured, recorded=(replace(CAPTURED.recorded[0], end=7),)))
+    copy = LogRecord("in", 0, 6, 1, 0, 3)
+    assert log_checks.v4(view, [*WHITE, copy]) == []
+    assert [f.kind for f in log_checks.v4(view, [*WHITE, copy._replace(seq=5)])] == ["recorded-differs"]
+
+
+def test_v1_copies_of_what_is_not_read_are_no_gap_and_no_disorder() -> None:
+    """Of what was sent before an earlier cut the sender knows where it ended."""
+    end = with_sender(last_seq=104, earlier_seq=50, earlier_end=0)
+    sent = [record._replace(seq=record.seq + 99) for record in WHITE]
+    log = [sent[0]._replace(seq=9), sent[1]._replace(seq=7), *sent[2:]]
+    assert log_checks.v1(CutView(end), log) == [
+        Finding("copy", "in", 0, 0, 1, 9),
+        Finding("copy", "in", 0, 1, 1, 7),
+    ]
+    unknown = log_checks.v1(
+        CutView(with_sender(last_seq=104)), [*sent[:2], sent[2]._replace(seq=8), *sent[3:]]
+    )
+    assert {f.kind for f in unknown if f.offset == 2} == {"copy"}, "lower than the first that is read"
+
+
+def test_v1_a_copy_of_who_left_is_a_note() -> None:
+    log = [LogRecord("in", 0, 4, 2, 0, 3), LogRecord("in", 0, 5, 2, 0, 4)]
+    late = [LogRecord("in", 0, 8, 2, 0, seq) for seq in (4, 1, 5)]
+    found = [log_checks.left_late(CutView(CAPTURED), [*log, record])[0] for record in late]
+    assert [f.kind for f in found] == ["copy", "copy", "left-late"]
+    assert [f.kind for f in log_checks.left_late(CutView(CAPTURED), late[:1])] == ["left-late"]
+    disorder = [*log, LogRecord("in", 0, 0, 2, 0, 1), LogRecord("in", 0, 1, 2, 0, 5)]
+    assert {f.kind for f in log_checks.v1(CutView(CAPTURED), disorder)} == {"gap-left", "disorder-left"}
+
+
+def test_v1_compaction_and_failed_sends_together_accuse_nobody() -> None:
+    """Of two missing seqs one was refused, and of the other the offset is missing, too."""
+    log = [TABLE[0], TABLE[2]._replace(seq=3)]
+    table = replace(CAPTURED.senders[1], last_seq=3, unacknowledged=seqs(1))
+    view = CutView(replace(CAPTURED, senders=(CAPTURED.senders[0], table)))
+    assert log_checks.v1(view, log) == [Finding("gap-failed", "table", 0, 2, 1, 3, a=1, b=2)]
+    both_lost = [TABLE[0], LogRecord("table", 0, 1), TABLE[2]._replace(seq=3)]
+    assert [f.kind for f in log_checks.v1(view, both_lost)] == ["gap"]
 
 
 def test_v1_gaps_of_strangers_are_nobodys() -> None:
@@ -244,7 +369,7 @@ def test_v4_holes_in_flight() -> None:
     assert log_checks.v4(CutView(with_sender(last_seq=5)), squeezed) == [
         Finding("incomplete", "in", 0, 3, 1, 4, "app", 3, 3)
     ]
-    assert log_checks.v4(CutView(with_sender(last_seq=5, failed=(3,))), squeezed) == [
+    assert log_checks.v4(CutView(with_sender(last_seq=5, unacknowledged=seqs(3))), squeezed) == [
         Finding("hole", "in", 0, 3, 1, 4, "app", 3, 3)
     ]
 

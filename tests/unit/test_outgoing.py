@@ -19,7 +19,7 @@ from snapkafka.drivers.faust.stamps import Stamps
 from snapkafka.protocol.actions import Action, AppendToLedger, SendMarkers
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import CutTimed, EndsSeen, Event, Joined, LedgerRead
-from snapkafka.protocol.records import Closed, Dead, Hello, LedgerRecord, TopicPartition, Trigger
+from snapkafka.protocol.records import Closed, Dead, Hello, LedgerRecord, SeqRange, TopicPartition, Trigger
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.wire import headers as wire
 
@@ -257,7 +257,7 @@ async def test_acknowledgements_of_a_partition_count_in_its_order_however_they_c
     await driver.settle()
     assert unacked.unacked == 1
     (sent,) = colours.sent.values()
-    assert sent.failed == (2, 3)
+    assert sent.unacknowledged == (SeqRange(first=2, last=3),)
     answers[4].set_result(SimpleNamespace(offset=4))
     await driver.settle()
     assert not colours.busy

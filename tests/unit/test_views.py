@@ -20,7 +20,7 @@ from snapkafka.checks.ranges import TAIL_MAX, ReadRange, reading_ranges
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import SeqRange, TopicPartition
 from tests.unit.little_log import (
     CAPTURED,
     EPOCH,
@@ -88,8 +88,13 @@ def test_whose_seqs_are_judged_up_to_where() -> None:
     view = CutView(CAPTURED)
     assert [view.judged_end(process, TP) for process in (1, 2, 7)] == [5, 6, 0]
     assert [view.white_end(process, tp) for process, tp in ((1, TP), (2, TP), (1, OUT))] == [5, 0, 0]
-    assert [view.failed(process, tp) for process, tp in ((1, TP), (2, TP), (1, OUT))] == [frozenset()] * 3
-    assert CutView(with_sender(failed=(3, 1))).failed(1, TP) == {1, 3}
+    places = ((1, TP), (2, TP), (1, OUT))
+    assert [view.unacknowledged(process, tp) for process, tp in places] == [()] * 3
+    ranges = (SeqRange(first=1, last=2, refused=True), SeqRange(first=3, last=3), SeqRange(first=5, last=6))
+    assert CutView(with_sender(unacknowledged=ranges)).unacknowledged(1, TP) == (
+        SeqRange(first=1, last=3),
+        SeqRange(first=5, last=6),
+    )
     assert [view.living(process) for process in (1, 2, 7)] == [True, False, False]
     assert [view.left(process) for process in (1, 2, 7)] == [False, True, False]
     assert view.any_left

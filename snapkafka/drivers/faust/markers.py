@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.wire import headers as wire
 
+from .outcomes import outcome
+
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
     from snapkafka.protocol.events import Event
@@ -76,7 +78,7 @@ class Markers:
                     None,
                     [(wire.HEADER, body)],
                 )
-                future.add_done_callback(partial(_acked, self._driver.answering(), tp, action.epoch))
+                future.add_done_callback(partial(_acked, self._driver.answering(), tp, action.epoch, seq))
             except BaseException as error:
                 machine.marker_unstamped(tp, seq)
                 if not isinstance(error, Exception):
@@ -86,10 +88,14 @@ class Markers:
 
 
 def _acked(
-    answer: Callable[[Event], None], tp: TopicPartition, epoch: int, future: asyncio.Future[Any]
+    answer: Callable[[Event], None],
+    tp: TopicPartition,
+    epoch: int,
+    seq: int,
+    future: asyncio.Future[Any],
 ) -> None:
-    if future.cancelled() or future.exception() is not None:
-        reason = "cancelled" if future.cancelled() else repr(future.exception())
-        answer(MarkerFailed(epoch=epoch, tp=tp, reason=reason))
+    offset, failure = outcome(future)
+    if failure is not None:
+        answer(MarkerFailed(epoch=epoch, tp=tp, reason=failure.reason, seq=seq))
     else:
-        answer(MarkerSent(epoch=epoch, tp=tp, offset=future.result().offset))
+        answer(MarkerSent(epoch=epoch, tp=tp, offset=offset))

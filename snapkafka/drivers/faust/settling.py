@@ -11,6 +11,7 @@ from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 
 from .bare import BareRecords
+from .outcomes import Failure, outcome
 from .ways import Run, Way
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Settling:
     def batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
         if way.batch is batch:
             way.batch, way.runs = None, []
-        offset, failure = _outcome(future)
+        offset, failure = outcome(future)
         bare = future in self._bare
         for run in runs:
             last = run.count - 1
@@ -46,7 +47,8 @@ class Settling:
                     run.effect, way.tp, offset + batch.record_count, failure, run.count
                 )
             elif failure is not None:
-                actions = self._machine.send_failed(run.effect, way.tp, run.first + last, failure, run.count)
+                told = self._machine.send_failed if failure.refused else self._machine.send_unsettled
+                actions = told(run.effect, way.tp, run.first + last, failure.reason, run.count)
             else:
                 at = offset + run.place + last
                 actions = self._machine.send_acked(run.effect, way.tp, run.first + last, at, run.count)
@@ -71,38 +73,27 @@ class Settling:
         effect: Effect,
         tp: TopicPartition,
         seq: int | None,
-        future: asyncio.Future[Any] | str,
+        future: asyncio.Future[Any] | Failure,
     ) -> None:
         self._settled(effect, tp, None if sent in self._bare else seq, future)
 
     def _settled(
-        self, effect: Effect, tp: TopicPartition, seq: int | None, future: asyncio.Future[Any] | str
+        self, effect: Effect, tp: TopicPartition, seq: int | None, future: asyncio.Future[Any] | Failure
     ) -> None:
-        offset, failure = (-1, future) if isinstance(future, str) else _outcome(future)
-        if seq is None or (not isinstance(future, str) and future in self._bare):
+        offset, failure = (-1, future) if isinstance(future, Failure) else outcome(future)
+        if seq is None or (not isinstance(future, Failure) and future in self._bare):
             actions = self._bare_settled(effect, tp, offset + 1, failure)
         elif failure is not None:
-            actions = self._machine.send_failed(effect, tp, seq, failure)
+            told = self._machine.send_failed if failure.refused else self._machine.send_unsettled
+            actions = told(effect, tp, seq, failure.reason)
         else:
             actions = self._machine.send_acked(effect, tp, seq, offset)
         if actions:
             self._driver.do(actions)
 
     def _bare_settled(
-        self, effect: Effect, tp: TopicPartition, end: int, failure: str | None, count: int = 1
+        self, effect: Effect, tp: TopicPartition, end: int, failure: Failure | None, count: int = 1
     ) -> Sequence[Action]:
         if failure is not None:
-            return self._machine.bare_failed(effect, tp, failure, count)
+            return self._machine.bare_failed(effect, tp, failure.reason, count)
         return self._machine.bare_settled(effect, tp, end, count)
-
-
-def _outcome(future: asyncio.Future[Any]) -> tuple[int, str | None]:
-    """The offset of what was sent, or why there is none."""
-    if future.cancelled():
-        return -1, "cancelled"
-    if (error := future.exception()) is not None:
-        return -1, repr(error)
-    told = future.result()
-    if told is None or told.offset < 0:
-        return -1, "the broker told no offset (producer_acks=0?)"
-    return told.offset, None

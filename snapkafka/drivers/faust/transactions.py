@@ -5,7 +5,8 @@ Faust keeps one transaction open per number of a destination partition, and comm
 inputs whenever it commits: on its timer, and before partitions are given back. We wait for that and commit nothing by
 ourselves: a commit without positions would make a replay of what Faust would have undone. Until then the sends of a
 transaction count as under way, so no cut for which they are white is closed (R7). Of a transaction that is aborted,
-cannot be committed, or is left open by a producer that stops, every send has failed.
+cannot be committed, or is left open by a producer that stops, every send has failed; where the result of a commit is
+unknown, so is that of its sends.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from .outcomes import Failure, not_committed
+
 __all__ = ["Transactions", "in_transactions"]
 
 Future = asyncio.Future[Any]
 #: What became of a send: its future where it counts, or why it does not.
-Settle = Callable[[Future | str], None]
+Settle = Callable[[Future | Failure], None]
 
 
 def in_transactions(app: Any) -> bool:
@@ -49,12 +52,13 @@ class Transactions:
         may keep the producer. Who has them next aborts it."""
         ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment())
         for name in self._open.keys() - ours:
-            self._ended(name, "its partition was taken away, and the transaction left open")
+            why = "its partition was taken away, and the transaction left open"
+            self._ended(name, Failure(why, refused=True))
 
     def _sent(self, transactional_id: str, future: Future) -> None:
         """What did not get into the log takes its transaction with it: who is fenced may never commit again."""
         if not future.cancelled() and (error := future.exception()) is not None:
-            self._ended(transactional_id, _not_committed(error))
+            self._ended(transactional_id, not_committed(error))
 
     def _made(self, transactional_id: str | None = None) -> Any:
         made = self._make(transactional_id=transactional_id)
@@ -71,22 +75,23 @@ class Transactions:
             try:
                 await add_positions(*args)
             except BaseException as error:
-                self._ended(name, _not_committed(error))
+                self._ended(name, not_committed(error))
                 raise
 
         async def committed() -> None:
             await self._end(name, commit, None)
 
         async def aborted() -> None:
-            await self._end(name, abort, "its transaction was aborted")
+            await self._end(name, abort, Failure("its transaction was aborted", refused=True))
 
         async def stopped() -> None:
-            await self._end(name, stop, "its producer stopped and left the transaction open")
+            why = "its producer stopped and left the transaction open"
+            await self._end(name, stop, Failure(why, refused=True))
 
         producer.commit_transaction, producer.abort_transaction = committed, aborted
         producer.send_offsets_to_transaction, producer.stop = with_positions, stopped
 
-    async def _end(self, name: str, end: Callable[[], Awaitable[None]], failure: str | None) -> None:
+    async def _end(self, name: str, end: Callable[[], Awaitable[None]], failure: Failure | None) -> None:
         """End a transaction the way Faust wants it; Faust lets nothing into it meanwhile.
 
         Args:
@@ -96,26 +101,22 @@ class Transactions:
         try:
             await end()
         except BaseException as error:
-            failure = failure or _not_committed(error)
+            failure = failure or not_committed(error)
             raise
         finally:
             _soon(sent, failure)
 
-    def _ended(self, name: str, failure: str) -> None:
+    def _ended(self, name: str, failure: Failure) -> None:
         _soon(self._open.pop(name, []), failure)
 
 
-def _not_committed(error: BaseException) -> str:
-    return f"its transaction was not committed: {error!r}"
-
-
-def _soon(sent: list[tuple[Future, Settle]], failure: str | None) -> None:
+def _soon(sent: list[tuple[Future, Settle]], failure: Failure | None) -> None:
     """Not here and now: what goes wrong with us must not reach Faust's commit."""
     if sent:
         asyncio.get_running_loop().call_soon(_settle, sent, failure)
 
 
-def _settle(sent: list[tuple[Future, Settle]], failure: str | None) -> None:
+def _settle(sent: list[tuple[Future, Settle]], failure: Failure | None) -> None:
     for future, settle in sent:
         if failure is not None:
             settle(failure)
