@@ -28,7 +28,9 @@ __all__ = [
 #: An input, or a table partition: the app that has it, and where.
 Input = tuple[str, TopicPartition]
 
-#: Earlier readers of an input that are remembered: those whose work may still be found in front of a position.
+#: Earlier readers of an input that are remembered: those whose work may still be found in front of a position. Where
+#: there were more (a worker that crashes at one record again and again), the others are `UNKNOWN`, and any process may
+#: have been one of them.
 KEEP_EARLIER: Final = 64
 
 
@@ -72,7 +74,7 @@ def next_owner(
         generation,
         before=max(last.before, last.red),
         red=red,
-        earlier=known[-KEEP_EARLIER:],
+        earlier=known if len(known) <= KEEP_EARLIER else (UNKNOWN, *known[1 - KEEP_EARLIER :]),
     )
 
 

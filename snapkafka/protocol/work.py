@@ -196,7 +196,13 @@ class Work(ABC):
         So have `count - 1` of its colour right before it, with the seqs before its own.
         """
         Colours.fail(effect, tp, seq, count)
-        return self._lost(effect, tp, "send-failed", f"a white send to {tp} was refused: {reason}")
+        if not self.open.cuts:
+            return _NOTHING
+        what = f"a white send to {tp} was refused: {reason}"
+        return [
+            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
+            *self._advance(),
+        ]
 
     def send_unsettled(
         self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
@@ -207,15 +213,11 @@ class Work(ABC):
         Of `count` sends, as in `send_failed`.
         """
         Colours.fail(effect, tp, seq, count, refused=False)
-        return self._lost(
-            effect, tp, "send-unsettled", f"the result of a white send to {tp} is unknown: {reason}"
-        )
-
-    def _lost(self, effect: Effect, tp: TopicPartition, code: str, what: str) -> Sequence[Action]:
         if not self.open.cuts:
             return _NOTHING
+        what = f"the result of a white send to {tp} is unknown: {reason}"
         return [
-            *self._abort_open(effect.epoch, self.colours.epoch, code, what, str(tp)),
+            *self._abort_open(effect.epoch, self.colours.epoch, "send-unsettled", what, str(tp)),
             *self._advance(),
         ]
 

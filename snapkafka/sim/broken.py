@@ -30,6 +30,7 @@ __all__ = [
     "colour_of_the_process",
     "counts_all_the_same",
     "forget_the_left",
+    "forget_the_unacknowledged",
     "goes_on_unnoticed",
     "inputs_do_not_matter",
     "last_wins",
@@ -240,6 +241,17 @@ def shifted(ends: int = 0, positions: int = 0) -> Patch:
         return shifted
 
     return patching(captured, "gather", make)
+
+
+def forget_the_unacknowledged(gather: Any) -> Any:
+    """Nobody reports a send that it does not know the result of."""
+
+    def forgetful(state: Any, epoch: int) -> Any:
+        found = gather(state, epoch)
+        known = (replace(s, unacknowledged=(), landed_end=0) for s in found.senders)
+        return replace(found, senders=tuple(known))
+
+    return forgetful
 
 
 def forget_the_left(in_channel: Any) -> Any:

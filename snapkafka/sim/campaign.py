@@ -11,7 +11,7 @@ from typing import Final
 
 from snapkafka.checks.causal import Violation
 
-from .mutants import LIVENESS, MUTANTS, WITHOUT, Mutant
+from .mutants import LIVENESS, MUTANTS, VERDICTS, WITHOUT, Mutant
 from .plan import make_plan
 from .run import run
 
@@ -19,6 +19,9 @@ __all__ = ["CAUSAL", "RULES", "Caught", "Report", "campaign", "caught_by", "muta
 
 #: What the causal checker says; anything else (an assertion, a time-out) does not count as having caught a mutant.
 CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
+
+#: What is wrong with a verdict: a sound snapshot is accused, or what a process reports as lost is not in it.
+OF_VERDICTS: Final = frozenset({"accused", "lost"})
 
 #: What shows that a rule really had something to do.
 RULES: Final[dict[str, tuple[str, ...]]] = {
@@ -107,7 +110,7 @@ class Caught:
 def mutate(
     seeds: int,
     *,
-    mutants: Iterable[Mutant] = MUTANTS + WITHOUT + LIVENESS,
+    mutants: Iterable[Mutant] = MUTANTS + WITHOUT + LIVENESS + VERDICTS,
     tell: Callable[[Caught], None] = lambda caught: None,
 ) -> list[Caught]:
     """Look for a seed that catches each mutant: the one that did before, then those from 0 on."""
@@ -127,7 +130,7 @@ def mutate(
 def caught_by(mutant: Mutant, seed: int) -> Violation | None:
     """What the checker says of a mutant in one run; nothing, if it says so without the mutant too."""
     plan = mutant.plan(replace(make_plan(seed), retries=0))
-    wanted = CAUSAL | {"liveness"} if mutant in LIVENESS else CAUSAL
+    wanted = CAUSAL | {"liveness"} if mutant in LIVENESS else OF_VERDICTS if mutant in VERDICTS else CAUSAL
     try:
         with mutant.patch():
             outcome = run(seed, plan)

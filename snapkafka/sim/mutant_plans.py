@@ -19,6 +19,7 @@ __all__ = [
     "in_transactions",
     "sober",
     "unanswered",
+    "unsettled",
     "untold",
     "without",
 ]
@@ -104,6 +105,12 @@ def without(plan: Plan) -> Plan:
     }
     lonely = alone(apps=3, workers=1, slow=slow, **chances)(plan)
     return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+
+
+def unsettled(plan: Plan) -> Plan:
+    """Sends have no result, and land at once, later or never; records are queued again with all their headers."""
+    more = {"time-out": 0.05, "land-late": 0.03, "queue-again": 0.006}
+    return faults()(replace(plan, faults={**plan.faults, **more}))
 
 
 def disordered(plan: Plan) -> Plan:

@@ -3,7 +3,7 @@
 A mutant breaks one rule in the machine, in the fold, in a driver's duty or in a check. `mutate` runs seeds until the
 causal checker finds an inconsistent snapshot. A rule whose removal nobody notices would be not needed or not tested.
 
-Two rules are not there for consistency, and no causal checker can miss them: see `LIVENESS`.
+Some rules are not there for consistency, and no causal checker can miss them: see `LIVENESS` and `VERDICTS`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from snapkafka.checks import view
-from snapkafka.protocol import completion, moves, owners, work, worker
+from snapkafka.checks import log_checks, view
+from snapkafka.protocol import captured, colours, completion, moves, owners, work, worker
 from snapkafka.protocol.colours import Colours
 
 from . import broken, run
 from .broken import Patch, both, patching
-from .mutant_plans import alone, as_in_1985, deaf, disordered, faults, in_transactions, sober, untold, without
+from .mutant_plans import (
+    alone,
+    as_in_1985,
+    deaf,
+    disordered,
+    faults,
+    in_transactions,
+    sober,
+    unsettled,
+    untold,
+    without,
+)
 from .plan import Plan
 from .process import Process
 from .sending import Sender
 
-__all__ = ["LIVENESS", "MUTANTS", "WITHOUT", "Mutant"]
+__all__ = ["LIVENESS", "MUTANTS", "VERDICTS", "WITHOUT", "Mutant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +272,35 @@ LIVENESS: Final[tuple[Mutant, ...]] = (
     ),
 )
 
+#: Rules that keep a verdict right: without them a snapshot that is sound is accused, or one passes of which a process
+#: reports that something is lost.
+VERDICTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "V1 copy",
+        "a record that was queued again with its headers is held against who sent it first",
+        patching(view.CutView, "is_copy", lambda _: lambda self, record: False),
+        faults(queue_again=0.05),
+    ),
+    Mutant(
+        "V1 landed",
+        "a send that timed out counts as never sent, wherever it lies",
+        patching(captured, "gather", broken.forget_the_unacknowledged),
+        unsettled,
+    ),
+    Mutant(
+        "V1 many",
+        "of the sends that failed the earliest are forgotten",
+        patching(colours, "_joined", lambda _: lambda ranges: ranges[-1:]),
+        faults(fail_send=0.1),
+    ),
+    Mutant(
+        "V1 lost",
+        "a table write that was refused, with nothing after it, is in no verdict",
+        patching(log_checks, "lost_sends", lambda _: lambda cut, held: []),
+        faults(fail_send=0.05),
+    ),
+)
+
 #: A seed that is known to catch each. `mutate` tries it first, then others.
 SEEDS: Final = {
     "R2 agent": 5,
@@ -297,4 +337,8 @@ SEEDS: Final = {
     "hear markers": 3,
     "classic wait": 27,
     "classic first": 7,
+    "V1 copy": 4,
+    "V1 landed": 5,
+    "V1 many": 8,
+    "V1 lost": 18,
 }

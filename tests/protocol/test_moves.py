@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from snapkafka.checks.view import read_before
 from snapkafka.protocol import owners
 from snapkafka.protocol.actions import AppendToLedger, AskStopped
+from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.completion import Failure, Status
 from snapkafka.protocol.events import (
     CameBack,
@@ -19,8 +21,9 @@ from snapkafka.protocol.events import (
     StoppedSeen,
     WentAbsent,
 )
-from snapkafka.protocol.owners import Owner
+from snapkafka.protocol.owners import KEEP_EARLIER, Owner
 from snapkafka.protocol.records import (
+    NOBODY,
     Abort,
     Assigned,
     ChangelogEnd,
@@ -643,3 +646,30 @@ def test_r10_an_app_that_was_retired_and_ran_again_stands_still_like_any_other(w
     settle(q)
     (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
     assert (asked.app, asked.inputs, asked.epoch) == ("p", (A,), epoch)
+
+
+def test_r15_of_more_readers_than_are_remembered_anyone_may_have_read_an_input() -> None:
+    """Design, section 11: bounded memories never accuse. A worker that crashes at one record, and is started again and
+    again, leaves an effect of it each time."""
+    owner = None
+    for process in range(KEEP_EARLIER + 2):
+        owner = owners.next_owner(
+            owner, offset=1_000 + process, process=process, generation=process, red=0, unknown=False
+        )
+        assert owner is not None
+        assert (NOBODY in owners.earlier(owner, process)) == (process > KEEP_EARLIER)
+    assert owner is not None
+    assert len(owner.earlier) == KEEP_EARLIER
+    source = InputCut(
+        app="a",
+        topic="a",
+        topic_id="",
+        partition=0,
+        position=0,
+        noted=0,
+        low=0,
+        log_end=1,
+        receiver=owner.process,
+        earlier=owners.earlier(owner, owner.process),
+    )
+    assert read_before(source, 0), "the first one, whom nobody remembers"

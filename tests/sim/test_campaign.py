@@ -10,16 +10,19 @@ from collections import Counter
 
 import pytest
 
+from snapkafka.protocol import colours
 from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
 from snapkafka.sim.campaign import RULES, campaign, caught_by
-from snapkafka.sim.mutant_plans import disordered, unanswered, without
-from snapkafka.sim.mutants import MUTANTS, SEEDS, WITHOUT, Mutant
+from snapkafka.sim.mutant_plans import disordered, faults, unanswered, unsettled, without
+from snapkafka.sim.mutants import MUTANTS, SEEDS, VERDICTS, WITHOUT, Mutant
 from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import run
 
 CAMPAIGN = 2000
 #: Seeds of worlds in which the ledger does not always answer.
 UNANSWERED = 300
+#: Seeds of worlds in which sends have no result.
+UNSETTLED = 20
 #: Each showed something wrong once, in the protocol or in what judges it.
 PINNED = {
     31: "an input that came back was not known to be replayed",
@@ -67,6 +70,9 @@ def test_no_seed_breaks_it_and_every_rule_has_work_to_do() -> None:
         "forged",
         "copied",
         "absences",
+        "timed_out",
+        "landed_late",
+        "queued_again",
     ):
         assert counts[name] > 10, name
     assert counts["captured"] > CAMPAIGN
@@ -127,18 +133,45 @@ def test_r10_a_rule_about_workers_without_snapkafka_is_missed(mutant: Mutant) ->
     assert caught_by(mutant, mutant.seed) is not None, mutant.seed
 
 
+def test_sends_without_a_result_and_copies_with_headers_accuse_no_sound_snapshot() -> None:
+    """R7, R8, R15 (design, section 11): what landed counts as sent, a copy is a note, what is lost is in the verdict;
+    and so it is with a memory of failed sends that overflows at once."""
+    counts: Counter[str] = Counter()
+    for seed in range(UNSETTLED):
+        outcome = run(seed, unsettled(make_plan(seed)))
+        assert outcome.violations == [], (seed, outcome.violations)
+        counts += outcome.counts
+    for name in ("timed_out", "landed_late", "queued_again", "found: landed", "found: copy"):
+        assert counts[name] > UNSETTLED // 2, (name, counts)
+    for name in ("found: send-failed", "failed: send-unsettled", "VERIFIED"):
+        assert counts[name] > UNSETTLED // 5, (name, counts)
+
+
+@pytest.mark.parametrize("ranges", [1, 2])
+def test_r15_a_memory_of_failed_sends_that_overflows_accuses_nobody(
+    monkeypatch: pytest.MonkeyPatch, ranges: int
+) -> None:
+    monkeypatch.setattr(colours, "RANGES_MAX", ranges)
+    failed = 0
+    for seed in range(20):
+        outcome = run(seed, faults(fail_send=0.1)(make_plan(seed)))
+        assert outcome.violations == [], (seed, outcome.violations)
+        failed += outcome.counts["failed_sends"]
+    assert failed > 50
+
+
 @pytest.mark.parametrize("seed", PINNED, ids=str)
 def test_a_seed_that_once_showed_something(seed: int) -> None:
     assert run(seed).violations == []
 
 
 def test_every_rule_has_a_seed_that_misses_it() -> None:
-    assert {mutant.name for mutant in MUTANTS + WITHOUT} == SEEDS.keys()
+    assert {mutant.name for mutant in MUTANTS + WITHOUT + VERDICTS} == SEEDS.keys()
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+@pytest.mark.parametrize("mutant", MUTANTS + VERDICTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_rule_that_is_switched_off_is_missed(mutant: Mutant) -> None:
-    """By the causal checker, not by an assertion; and the same run of the protocol as it is breaks nothing."""
+    """By the causal checker, or by a verdict that is wrong, not by an assertion; and the same run of the protocol as it is breaks nothing."""
     violation = caught_by(mutant, mutant.seed)
     assert violation is not None, (
         f"seed {mutant.seed} does not catch it: python -m snapkafka.sim mutate finds one"
