@@ -332,6 +332,7 @@ def sent_in(world: World, p: Process, q: Process) -> SentEnd:
     epoch = world.trigger(f"s{world.numbers}", marker_topics=())
     settle(p, q)
     assert world.snapshot(epoch).failure is None
+    sent: SentEnd
     (sent,) = records(p, Closed)[-1].sent
     return sent
 

@@ -171,7 +171,8 @@ def test_every_rule_has_a_seed_that_misses_it() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS + VERDICTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_rule_that_is_switched_off_is_missed(mutant: Mutant) -> None:
-    """By the causal checker, or by a verdict that is wrong, not by an assertion; and the same run of the protocol as it is breaks nothing."""
+    """By the causal checker, or by a verdict that is wrong, and not by an assertion; the same run of the protocol as it
+    is breaks nothing."""
     violation = caught_by(mutant, mutant.seed)
     assert violation is not None, (
         f"seed {mutant.seed} does not catch it: python -m snapkafka.sim mutate finds one"
