@@ -14,7 +14,7 @@ from aiokafka import errors
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Failure", "not_committed", "outcome"]
+__all__ = ["Unacknowledged", "not_committed", "outcome"]
 
 #: The record itself is at fault, so no earlier try of the same batch can have been appended either. By name: releases
 #: of aiokafka have more or fewer of them. (A record without a key in a compacted topic is refused as well; aiokafka
@@ -39,22 +39,22 @@ FENCED: Final = tuple(
 )
 
 
-class Failure(NamedTuple):
+class Unacknowledged(NamedTuple):
     """Why a send was not acknowledged. `refused`: it was not appended; False: nobody knows."""
 
     reason: str
     refused: bool = False
 
 
-def outcome(future: asyncio.Future[Any]) -> tuple[int, Failure | None]:
+def outcome(future: asyncio.Future[Any]) -> tuple[int, Unacknowledged | None]:
     """The offset of what was sent, or why there is none."""
     if future.cancelled():
-        return -1, Failure("cancelled")
+        return -1, Unacknowledged("cancelled")
     if (error := future.exception()) is not None:
-        return -1, Failure(repr(error), refused=is_refusal(error))
+        return -1, Unacknowledged(repr(error), refused=is_refusal(error))
     told = future.result()
     if told is None or told.offset < 0:
-        return -1, Failure("the broker told no offset (producer_acks=0?)")
+        return -1, Unacknowledged("the broker told no offset (producer_acks=0?)")
     return told.offset, None
 
 
@@ -63,6 +63,6 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, REFUSED)
 
 
-def not_committed(error: BaseException) -> Failure:
+def not_committed(error: BaseException) -> Unacknowledged:
     """Of the sends of a transaction whose commit raised this: they are aborted, or nobody knows."""
-    return Failure(f"its transaction was not committed: {error!r}", refused=isinstance(error, FENCED))
+    return Unacknowledged(f"its transaction was not committed: {error!r}", refused=isinstance(error, FENCED))

@@ -11,7 +11,7 @@ from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 
 from .bare import BareRecords
-from .outcomes import Failure, outcome
+from .outcomes import Unacknowledged, outcome
 from .ways import Run, Way
 
 if TYPE_CHECKING:
@@ -73,15 +73,15 @@ class Settling:
         effect: Effect,
         tp: TopicPartition,
         seq: int | None,
-        future: asyncio.Future[Any] | Failure,
+        future: asyncio.Future[Any] | Unacknowledged,
     ) -> None:
         self._settled(effect, tp, None if sent in self._bare else seq, future)
 
     def _settled(
-        self, effect: Effect, tp: TopicPartition, seq: int | None, future: asyncio.Future[Any] | Failure
+        self, effect: Effect, tp: TopicPartition, seq: int | None, future: asyncio.Future[Any] | Unacknowledged
     ) -> None:
-        offset, failure = (-1, future) if isinstance(future, Failure) else outcome(future)
-        if seq is None or (not isinstance(future, Failure) and future in self._bare):
+        offset, failure = (-1, future) if isinstance(future, Unacknowledged) else outcome(future)
+        if seq is None or (not isinstance(future, Unacknowledged) and future in self._bare):
             actions = self._bare_settled(effect, tp, offset + 1, failure)
         elif failure is not None:
             told = self._machine.send_failed if failure.refused else self._machine.send_unsettled
@@ -92,7 +92,7 @@ class Settling:
             self._driver.do(actions)
 
     def _bare_settled(
-        self, effect: Effect, tp: TopicPartition, end: int, failure: Failure | None, count: int = 1
+        self, effect: Effect, tp: TopicPartition, end: int, failure: Unacknowledged | None, count: int = 1
     ) -> Sequence[Action]:
         if failure is not None:
             return self._machine.bare_failed(effect, tp, failure.reason, count)

@@ -16,13 +16,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from .outcomes import Failure, not_committed
+from .outcomes import Unacknowledged, not_committed
 
 __all__ = ["Transactions", "in_transactions"]
 
 Future = asyncio.Future[Any]
 #: What became of a send: its future where it counts, or why it does not.
-Settle = Callable[[Future | Failure], None]
+Settle = Callable[[Future | Unacknowledged], None]
 
 
 def in_transactions(app: Any) -> bool:
@@ -53,7 +53,7 @@ class Transactions:
         ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment())
         for name in self._open.keys() - ours:
             why = "its partition was taken away, and the transaction left open"
-            self._ended(name, Failure(why, refused=True))
+            self._ended(name, Unacknowledged(why, refused=True))
 
     def _sent(self, transactional_id: str, future: Future) -> None:
         """What did not get into the log takes its transaction with it: who is fenced may never commit again."""
@@ -82,16 +82,18 @@ class Transactions:
             await self._end(name, commit, None)
 
         async def aborted() -> None:
-            await self._end(name, abort, Failure("its transaction was aborted", refused=True))
+            await self._end(name, abort, Unacknowledged("its transaction was aborted", refused=True))
 
         async def stopped() -> None:
             why = "its producer stopped and left the transaction open"
-            await self._end(name, stop, Failure(why, refused=True))
+            await self._end(name, stop, Unacknowledged(why, refused=True))
 
         producer.commit_transaction, producer.abort_transaction = committed, aborted
         producer.send_offsets_to_transaction, producer.stop = with_positions, stopped
 
-    async def _end(self, name: str, end: Callable[[], Awaitable[None]], failure: Failure | None) -> None:
+    async def _end(
+        self, name: str, end: Callable[[], Awaitable[None]], failure: Unacknowledged | None
+    ) -> None:
         """End a transaction the way Faust wants it; Faust lets nothing into it meanwhile.
 
         Args:
@@ -106,17 +108,17 @@ class Transactions:
         finally:
             _soon(sent, failure)
 
-    def _ended(self, name: str, failure: Failure) -> None:
+    def _ended(self, name: str, failure: Unacknowledged) -> None:
         _soon(self._open.pop(name, []), failure)
 
 
-def _soon(sent: list[tuple[Future, Settle]], failure: Failure | None) -> None:
+def _soon(sent: list[tuple[Future, Settle]], failure: Unacknowledged | None) -> None:
     """Not here and now: what goes wrong with us must not reach Faust's commit."""
     if sent:
         asyncio.get_running_loop().call_soon(_settle, sent, failure)
 
 
-def _settle(sent: list[tuple[Future, Settle]], failure: Failure | None) -> None:
+def _settle(sent: list[tuple[Future, Settle]], failure: Unacknowledged | None) -> None:
     for future, settle in sent:
         if failure is not None:
             settle(failure)
