@@ -1,4 +1,4 @@
-"""What became of a send: acknowledged at an offset, refused, or unknown.
+"""What became of a send (R7): acknowledged at an offset, refused, or unknown.
 
 A producer's time-out does not say that the record is not there: the request may lie in the broker's queue, and be
 served after its sender has given it up. Only an error that says that the record itself cannot be appended, whenever it

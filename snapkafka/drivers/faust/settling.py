@@ -78,7 +78,11 @@ class Settling:
         self._settled(effect, tp, None if sent in self._bare else seq, future)
 
     def _settled(
-        self, effect: Effect, tp: TopicPartition, seq: int | None, future: asyncio.Future[Any] | Unacknowledged
+        self,
+        effect: Effect,
+        tp: TopicPartition,
+        seq: int | None,
+        future: asyncio.Future[Any] | Unacknowledged,
     ) -> None:
         offset, failure = (-1, future) if isinstance(future, Unacknowledged) else outcome(future)
         if seq is None or (not isinstance(future, Unacknowledged) and future in self._bare):
