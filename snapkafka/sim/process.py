@@ -68,7 +68,7 @@ class Process(Runner):
         self, world: World, number: int, app: App, *, without: bool = False, late: bool = False
     ) -> None:
         super().__init__(world, number, app)
-        self.launched_at = len(world.broker.ledger)  # nothing of it ran before
+        self.launched_at = len(world.broker.ledger) if late else 0  # nothing of it ran before
         self.read = 0
         self.shared_at = 0
         self.replies_at = 0
