@@ -9,7 +9,7 @@ import asyncio
 import os
 from typing import Any
 
-from tests.features.apps.common import ID, new_app, source, target
+from tests.features.apps.common import ID, new_app, source
 from tests.features.apps.sizes_limits import CLIENT_BYTES, TOPIC_BYTES
 
 KIND = os.environ.get("FEATURES_KIND", "plain")
@@ -27,13 +27,13 @@ app = new_app(
 
 
 def raw(name: str) -> Any:
-    return target(app, name, value_type=bytes, value_serializer="raw")
+    return app.topic(f"{ID}-{name}", key_type=str, value_type=bytes, value_serializer="raw")
 
 
 ways = {name: raw(f"{name}-out") for name in ("sent", "soon", "client", "pair")}
 relayed = raw("relayed-mid")
 relayed_out = raw("relayed-out")
-sized = app.Table("sized", key_type=str, value_type=bytes, value_serializer="raw")
+sized = app.Table("sized", key_type=str, value_type=str)
 
 
 def body(value: Any) -> bytes:
@@ -46,7 +46,7 @@ async def sends(stream: Any) -> None:
     async for key, value in stream.items():
         match value["way"]:
             case "table":
-                sized[key] = body(value)
+                sized[key] = body(value).decode()
             case "soon":
                 ways["soon"].send_soon(key=key, value=body(value))
             case "pair":  # two in one batch
