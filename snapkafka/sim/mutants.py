@@ -340,5 +340,5 @@ SEEDS: Final = {
     "V1 copy": 4,
     "V1 landed": 5,
     "V1 many": 8,
-    "V1 lost": 18,
+    "V1 lost": 46,
 }
