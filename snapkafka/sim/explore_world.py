@@ -204,6 +204,7 @@ class ExploredWorld(World):
         new.fold = cast(Fold, self.fold).shared()
         new.generation, new.unbalanced = self.generation.copy(), set(self.unbalanced)
         new.faults, new.shifts = self.faults.copy(), self.shifts.copy()
+        new.lost, new.in_queue = self.lost.copy(), self.in_queue.copy()
         new.processes_ever = list(self.processes_ever)
         memo: Memo = {}
         for number, process in enumerate(self.processes_ever):
@@ -359,6 +360,7 @@ class ExploredWorld(World):
             tuple(sorted(self.unbalanced)),
             tuple(self.faults.values()),
             tuple(sorted(self.shifts.items())),
+            tuple(sorted(self.lost)),
             self.triggers,
             self.waited,
             self._numbers,
