@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from .exact import exact
+from .held import Held, Key
 from .records import ChangelogEnd, Running, SentEnd, SeqRange, TopicPartition
 
 __all__ = ["Cause", "Colours", "Effect", "Sent", "Torn"]
@@ -170,6 +171,7 @@ class Colours:
         self._touched: dict[tuple[str, object], tuple[int, int]] = {}
         #: Table -> latest colour that read all of it, while it matters.
         self._read_whole: dict[str, int] = {}
+        self.held = Held()
 
     def turn(self, epoch: int) -> None:
         """Events that start from now on have the colour `epoch`."""
@@ -191,6 +193,8 @@ class Colours:
         epoch = self.running.pop(event, None)
         if epoch is not None:
             self._tallies[epoch].running -= 1
+            if self.held.by_event:
+                self.held.end(event)
             if self.tearing and epoch != self.epoch:
                 self._settle_tearing()
 
@@ -198,9 +202,10 @@ class Colours:
         for agent, tp, offset, _ in self.running:
             yield Running(agent=agent, topic=tp.topic, partition=tp.partition, offset=offset)
 
-    def touch(self, event: Cause | None, table: str, key: object, *, write: bool) -> Torn | None:
+    def touch(self, event: Cause | None, table: str, key: object, *, write: bool) -> list[Torn]:
         """R6: an event that takes in what a later colour wrote, or overwrites what one wrote or read, goes on in that:
-        the two do not commute, so no computation of white events before red ones could have had this outcome.
+        the two do not commute, so no computation of white events before red ones could have had this outcome. So does
+        one of an earlier colour that holds what is written here, for it sees it.
 
         Needs to be asked only while `tearing`: otherwise there is nobody whose colour could be crossed. `event` is None
         for what is written outside any event, in the colour of the process.
@@ -208,19 +213,21 @@ class Colours:
         epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
         written, read = self._touched.get((table, key), (-1, -1))
         by = max(written, read, self._read_whole.get(table, -1)) if write else written
-        torn = None
+        torn: list[Torn] = []
         if event is not None and by > epoch:
             torn = self.tear(event, by, table)
             epoch = by
         if self.tearing:
             self._touched[table, key] = (max(written, epoch), read) if write else (written, max(read, epoch))
+        if write and self.held.by_event:
+            torn += self._changed((table, key), epoch)
         return torn
 
-    def touch_whole(self, event: Cause | None, table: str) -> Torn | None:
+    def touch_whole(self, event: Cause | None, table: str) -> list[Torn]:
         """R6: likewise of an event that reads a table as a whole, and so takes in whatever was written to any key."""
         epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
         by = max((written for (name, _), (written, _) in self._touched.items() if name == table), default=-1)
-        torn = None
+        torn: list[Torn] = []
         if event is not None and by > epoch:
             torn = self.tear(event, by, table)
             epoch = by
@@ -228,22 +235,74 @@ class Colours:
             self._read_whole[table] = max(epoch, self._read_whole.get(table, -1))
         return torn
 
-    def received(self, table: str, key: object, epoch: int) -> None:
-        """A key was written by a record of another process (a global table): who touches it takes in that colour."""
-        if self.tearing:
-            written, read = self._touched.get((table, key), (-1, -1))
-            self._touched[table, key] = (max(written, epoch), read)
+    def hold(self, event: Cause, table: str, key: object, *, unrecorded: bool) -> list[Torn]:
+        """R6: an event looks up a value that can change in place, and may look at it until it ends.
 
-    def tear(self, event: Cause, by: int, table: str = "") -> Torn | None:
-        """R6: a running event takes in something of the later colour `by`, and goes on in that."""
-        epoch = self.running.get(event, by)
-        if epoch >= by:
-            return None
-        self.running[event] = by
-        self._tallies[epoch].running -= 1
-        self._tallies.setdefault(by, _Tally()).running += 1
-        self._settle_tearing()
-        return Torn(event, epoch, by, table)
+        Args:
+            unrecorded: it may change, too, with no record of it until it is set again: so whoever holds it counts as
+                writing it.
+        """
+        epoch = self.running.get(event)
+        if epoch is None:
+            return []
+        self.held.hold(event, (table, key), unrecorded=unrecorded)
+        if not self.tearing:
+            return []
+        torn = self.touch(event, table, key, write=False)
+        return torn + self._changed((table, key), self.running[event]) if unrecorded else torn
+
+    def iterate(self, event: Cause, table: str) -> list[Torn]:
+        """R6: an event begins to go over a table, and reads on until `stop`, or until it ends."""
+        if event not in self.running:
+            return []
+        self.held.iterate(event, table)
+        return self.touch_whole(event, table) if self.tearing else []
+
+    def stop(self, event: Cause, table: str) -> None:
+        """One of its iterators is at its end, or dropped."""
+        self.held.stop(event, table)
+
+    def received(self, table: str, key: object, epoch: int) -> list[Torn]:
+        """A key was written by a record of another process (a global table): who touches it takes in that colour, and
+        so does who holds it."""
+        return self._changed((table, key), epoch) if self.tearing else []
+
+    def _changed(self, key: Key, epoch: int) -> list[Torn]:
+        """A key was written in this colour, or may have been."""
+        if self.tearing:
+            written, read = self._touched.get(key, (-1, -1))
+            self._touched[key] = (max(written, epoch), read)
+        return [torn for event in self.held.who_sees(key) for torn in self.tear(event, epoch, key[0])]
+
+    def tear(self, event: Cause, by: int, table: str = "") -> list[Torn]:
+        """R6: a running event takes in something of the later colour `by`, and goes on in that. Whatever it may change
+        with no record of it then counts as written in that colour, and who holds that is torn with it."""
+        torn: list[Torn] = []
+        todo = [(event, table)]
+        for event, table in todo:
+            epoch = self.running.get(event, by)
+            if epoch >= by:
+                continue
+            self.running[event] = by
+            self._tallies[epoch].running -= 1
+            self._tallies.setdefault(by, _Tally()).running += 1
+            torn.append(Torn(event, epoch, by, table))
+            if event in self.held.by_event:
+                todo += [
+                    (other, key[0]) for key in self._held_in(event, by) for other in self.held.who_sees(key)
+                ]
+        if torn:
+            self._settle_tearing()
+        return torn
+
+    def _held_in(self, event: Cause, by: int) -> list[Key]:
+        """Whatever an event holds it may read in its new colour `by`, and some of it change: those keys."""
+        for table in self.held.iterated_by(event):
+            self._read_whole[table] = max(by, self._read_whole.get(table, -1))
+        for key, unrecorded in self.held.by_event[event].items():
+            written, read = self._touched.get(key, (-1, -1))
+            self._touched[key] = (max(written, by) if unrecorded else written, max(read, by))
+        return [key for key, unrecorded in self.held.by_event[event].items() if unrecorded]
 
     def _settle_tearing(self) -> None:
         if not any(t.running for colour, t in self._tallies.items() if colour != self.epoch):

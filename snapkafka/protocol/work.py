@@ -116,23 +116,41 @@ class Work(ABC):
         """A running event reads all of a table (iterates, counts); to be called only while `colours.tearing` (R6)."""
         return self._torn(self.colours.touch_whole(event, table))
 
-    def key_received(self, table: str, key: object, epoch: int) -> None:
+    def value_held(self, event: Cause, table: str, key: object, *, unrecorded: bool) -> Sequence[Action]:
+        """A running event has looked up a value that can change in place, at any time (R6).
+
+        It stands for `table_touched`, too. `unrecorded`: a change of it leaves no record until it is set again (a list
+        in memory); False where each change does (a table of sets).
+        """
+        return self._torn(self.colours.hold(event, table, key, unrecorded=unrecorded))
+
+    def table_iterated(self, event: Cause, table: str) -> Sequence[Action]:
+        """A running event has an iterator over a table, at any time; until `iterated`, or its end (R6).
+
+        It stands for `table_read`, too.
+        """
+        return self._torn(self.colours.iterate(event, table))
+
+    def iterated(self, event: Cause, table: str) -> None:
+        """One of its iterators is at its end, or dropped."""
+        self.colours.stop(event, table)
+
+    def key_received(self, table: str, key: object, epoch: int) -> Sequence[Action]:
         """A key changes by what another process wrote (a global table), in its colour; the record itself was met."""
-        self.colours.received(table, key, epoch)
+        return self._torn(self.colours.received(table, key, epoch))
 
     def reply_taken(self, event: Cause, epoch: int) -> Sequence[Action]:
         """A running event takes in a reply of this colour; the record itself was met (R6)."""
         return self._torn(self.colours.tear(event, epoch))
 
-    def _torn(self, torn: Torn | None) -> Sequence[Action]:
-        """R6: the event goes on in red, and all of its batch with it."""
-        if torn is None:
+    def _torn(self, torn: list[Torn]) -> Sequence[Action]:
+        """R6: these events go on in red, and each with all of its batch."""
+        if not torn:
             return _NOTHING
-        self.open.torn(torn)
-        for other in self._batches.get(torn.event, ()):
-            also = self.colours.tear(other, torn.by, torn.table)
-            if also is not None:
-                self.open.torn(also)
+        for found in torn:  # it grows
+            self.open.torn(found)
+            for other in self._batches.get(found.event, ()):
+                torn += self.colours.tear(other, found.by, found.table)
         return self._advance()
 
     # -- sends ------------------------------------------------------------------------------------------------

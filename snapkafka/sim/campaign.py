@@ -30,7 +30,7 @@ RULES: Final[dict[str, tuple[str, ...]]] = {
     "R3": ("CutReport",),
     "R4": ("lost_reports",),
     "R5": ("white_sends_while_red",),
-    "R6": ("torn",),
+    "R6": ("torn", "later_looks_over_a_cut"),
     "R7": ("Closed",),
     "R8": ("in_flight", "in_flight_of_left"),
     "R9": ("heard by assigned", "failed: input-moved"),

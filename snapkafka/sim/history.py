@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from snapkafka.checks.causal import Execution, Step
 from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["History", "Memory"]
+__all__ = ["Cell", "History", "Memory"]
 
 
 @dataclass(slots=True)
@@ -60,9 +60,19 @@ class History:
         return step
 
     def read(self, execution: Execution, memory: Memory, key: str) -> Step:
-        cell = memory.setdefault(key, Cell())
-        step = self.step(execution, f"read {key}", cell.written)
+        return self.look(execution, memory.setdefault(key, Cell()), f"read {key}")
+
+    def look(self, execution: Execution, cell: Cell, what: str) -> Step:
+        """A value is read, looked up or through what an event holds of it."""
+        step = self.step(execution, what, cell.written)
         cell.read.append(step.number)
+        return step
+
+    def change(self, execution: Execution, cell: Cell, what: str) -> Step:
+        """A value is changed in place: whoever reads it from here on depends on that. No record has it yet, so it comes
+        before whatever has read the value so far; what sets it does not."""
+        step = self.step(execution, what, cell.written)
+        cell.value = cell.written = step.number
         return step
 
     def write(self, execution: Execution | None, memory: Memory, key: str) -> Step:
@@ -76,5 +86,6 @@ class History:
         self.steps[step].failed = True
 
     def recovered(self, memory: Memory, key: str, value: int, step: int) -> None:
-        """A key as the changelog has it: who touches it depends on the step that wrote it."""
-        memory[key] = Cell(value, step)
+        """A key as the changelog has it: who touches it, or holds it, depends on the step that wrote it."""
+        cell = memory.setdefault(key, Cell())
+        cell.value, cell.written, cell.read = value, step, []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from .plan import HARMLESS_TO_ASSIGNMENTS, Agent, Plan, plain
+from .plan import HARMLESS_TO_ASSIGNMENTS, Agent, Plan, looking, plain
 
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})
@@ -17,6 +18,7 @@ __all__ = [
     "disordered",
     "faults",
     "in_transactions",
+    "looks",
     "sober",
     "unanswered",
     "unsettled",
@@ -133,6 +135,13 @@ def as_in_1985(plan: Plan) -> Plan:
         exactly_once=False,
         faults={fault: share for fault, share in plan.faults.items() if fault in HARMLESS_TO_ASSIGNMENTS},
     )
+
+
+def looks(plan: Plan) -> Plan:
+    """Agents look at their table over several steps, at once with others, and little else happens."""
+    one = alone(apps=1, workers=1)(plan)
+    apps = tuple(looking(random.Random(app.name), app, global_table=False) for app in one.apps)
+    return replace(one, apps=apps, classic=False, exactly_once=False)
 
 
 def sober(plan: Plan) -> Plan:

@@ -15,6 +15,7 @@ from typing import Final
 from snapkafka.checks import log_checks, view
 from snapkafka.protocol import captured, colours, completion, moves, owners, work, worker
 from snapkafka.protocol.colours import Colours
+from snapkafka.protocol.held import Held
 
 from . import broken, run
 from .broken import Patch, both, patching
@@ -25,6 +26,7 @@ from .mutant_plans import (
     disordered,
     faults,
     in_transactions,
+    looks,
     sober,
     unsettled,
     untold,
@@ -94,8 +96,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "R6 torn",
         "a torn event is not noticed",
         both(
-            patching(Colours, "touch", lambda _: lambda self, *a, **k: None),
-            patching(Colours, "tear", lambda _: lambda self, *a, **k: None),
+            patching(Colours, "touch", lambda _: lambda self, *a, **k: []),
+            patching(Colours, "tear", lambda _: lambda self, *a, **k: []),
         ),
         sober,
     ),
@@ -114,6 +116,30 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             ),
         ),
         sober,
+    ),
+    Mutant(
+        "R6 held",
+        "what changes in place is noticed where it is looked up only",
+        patching(Held, "hold", lambda _: lambda self, event, key, *, unrecorded: None),
+        looks,
+    ),
+    Mutant(
+        "R6 changed",
+        "a change in place counts from where it is set",
+        patching(
+            Colours,
+            "hold",
+            lambda hold: (
+                lambda self, event, table, key, *, unrecorded: hold(self, event, table, key, unrecorded=False)
+            ),
+        ),
+        looks,
+    ),
+    Mutant(
+        "R6 iterated",
+        "a table that is gone over is noticed at the first step only",
+        patching(Held, "iterate", lambda _: lambda self, event, table: None),
+        looks,
     ),
     Mutant("R7 event", "closes before the last white event", broken.closes_early(running=False), sober),
     Mutant(
@@ -311,6 +337,9 @@ SEEDS: Final = {
     "R5 colour": 1,
     "R6 torn": 5,
     "R6 overwritten": 15,
+    "R6 held": 2,
+    "R6 changed": 8,
+    "R6 iterated": 6,
     "R7 event": 5,
     "R7 ack": 1,
     "R7 transaction": 29,

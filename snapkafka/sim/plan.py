@@ -12,12 +12,15 @@ __all__ = [
     "App",
     "Op",
     "Plan",
+    "looking",
     "make_plan",
     "plain",
 ]
 
 #: What an event does, one step each: ("read" | "write", key), ("send", topic), ("buffer", topic) which leaves later,
-#: ("gread" | "gwrite", key) on the global table, ("ask", topic) and wait for the answer, ("pause",).
+#: ("gread" | "gwrite", key) on the global table, ("ask", topic) and wait for the answer, ("pause",). Of what changes in
+#: place: ("hold", key) looks a value up, ("look" | "change", key) reads or changes it later without the table;
+#: ("iterate",) begins to go over the table, each ("next",) goes on; ("ghold", ...) likewise of the global table.
 Op = tuple[str, ...]
 
 
@@ -102,6 +105,11 @@ UNSETTLED_SEEDS = frozenset({4, 8, 9, 14})
 #: life, after a crash or a rebalance, nobody can tell from a replay, so it goes with no other fault: `disordered`.
 
 
+#: The share of worlds in which agents look at tables over several steps. The name is so chosen that the seeds which are
+#: known by number (of mutants, and those that once showed something) are none of them.
+LOOKING = 0.25
+LOOKS = "looks 7618"
+
 HARMLESS_TO_ASSIGNMENTS = frozenset(
     {
         "expire",
@@ -153,6 +161,9 @@ def make_plan(seed: int) -> Plan:
         hear = frozenset({"headers"})
     elif style < 0.3:
         hear = frozenset({"ledger"})
+    looks = random.Random(f"{LOOKS} {seed}")
+    if looks.random() < LOOKING:
+        apps = [looking(looks, app, global_table and style >= 0.1) for app in apps]
     rough = 4.0 if rng.random() < 0.25 else 1.0
     unsettled = UNSETTLED if seed % 16 in UNSETTLED_SEEDS else {}
     return Plan(
@@ -174,6 +185,36 @@ def make_plan(seed: int) -> Plan:
         faults={fault: min(0.5, FAULTS[fault] * rng.choice((0.5, 1, 2)) * rough) for fault in chosen}
         | unsettled,
     )
+
+
+def looking(rng: random.Random, app: App, global_table: bool) -> App:
+    """The same app, with agents that look at the table over several steps."""
+    agents = tuple(
+        replace(agent, programs=tuple(_with_looks(rng, program, global_table) for program in agent.programs))
+        for agent in app.agents
+    )
+    return replace(app, agents=agents)
+
+
+def _with_looks(rng: random.Random, program: tuple[Op, ...], global_table: bool) -> tuple[Op, ...]:
+    """Steps put in between the others, in their order."""
+    shared = "g" if global_table and rng.random() < 0.3 else ""
+    key = rng.choice("uv" if shared else "xy")
+    hold, look, change, write = ((f"{shared}{kind}", key) for kind in ("hold", "look", "change", "write"))
+    following: tuple[Op, ...] = (("next",), ("next",), ("next",))
+    ops = rng.choice(
+        (
+            (hold, look, look),
+            (hold, change, write),
+            (hold, look, change, write),
+            ((f"{shared}iterate",), *following),
+        )
+    )
+    places = sorted(rng.randint(0, len(program)) for _ in ops)
+    mixed = list(program)
+    for place, op in reversed(list(zip(places, ops, strict=True))):
+        mixed.insert(place, op)
+    return tuple(mixed)
 
 
 def plain(programs: tuple[tuple[Op, ...], ...]) -> tuple[tuple[Op, ...], ...]:

@@ -327,7 +327,8 @@ class Process(Runner):
             return
         self.world.meets(self, record, "global")
         if record.process != self.machine.process:
-            self.machine.key_received("g", record.key, record.epoch)
+            key, epoch = record.key, record.epoch
+            self.torn(lambda: self.act(self.machine.key_received("g", key, epoch)))
             self.world.history.recovered(self.shared, record.key, record.value, record.step)
 
     def _reply(self, _: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from snapkafka.checks.causal import WITHOUT, Execution
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
-from .history import Memory
+from .history import Cell, Memory
 from .log import Stored
 from .plan import App, Op
 from .sending import Sender, Sending
@@ -49,6 +50,9 @@ class Running:
     awaits: bool = False
     unacked: int = 0
     answer: tuple[Stored, int] | None = None
+    held: dict[str, tuple[Cell, int]] = field(default_factory=dict)  # by table and key, with the epoch then
+    iterator: list[tuple[str, Cell]] | None = None  # what it has still to go over, last first
+    iterates: str = ""  # the table
 
 
 class Runner(Sender):
@@ -98,7 +102,7 @@ class Runner(Sender):
         if running.answer is not None:
             record, epoch = running.answer
             running.answer, running.awaits = None, False
-            self.torn(running, lambda: self.act(self.machine.reply_taken(running.cause, epoch)))
+            self.torn(lambda: self.act(self.machine.reply_taken(running.cause, epoch)))
             self.world.history.step(running.execution, "reply", record.step)
             return
         running.awaits = False
@@ -120,6 +124,14 @@ class Runner(Sender):
                     else TopicPartition(self.app.changelog, running.partition)
                 )
                 self.send(tp, step.number, running, key=key, buffered=True)
+            case ("hold" | "ghold" as kind, key):
+                self._hold(running, kind, key)
+            case ("look" | "glook" | "change" | "gchange" as kind, key):
+                self._look_again(running, kind, key)
+            case ("iterate" | "giterate" as kind,):
+                self._iterate(running, kind)
+            case ("next",) if running.iterator is not None:
+                self._next(running, running.iterator)
             case ("send" | "buffer" | "ask" as kind, topic) if running.hops > 0:
                 step = self.world.history.step(running.execution, f"{kind} {topic}")
                 tp = TopicPartition(topic, self.world.pick(self.world.partitions[topic], running.partition))
@@ -132,21 +144,64 @@ class Runner(Sender):
     def _table(self, running: Running, kind: str) -> Memory:
         return self.shared if kind.startswith("g") else running.memory
 
+    @staticmethod
+    def _name(running: Running, kind: str) -> str:
+        return "g" if kind.startswith("g") else f"t{running.partition}"
+
     def touch(self, running: Running, kind: str, key: str, *, write: bool) -> None:
         if self.machine.colours.tearing:
-            name = "g" if kind.startswith("g") else f"t{running.partition}"
-            self.torn(
-                running, lambda: self.act(self.machine.table_touched(running.cause, name, key, write=write))
-            )
+            name = self._name(running, kind)
+            self.torn(lambda: self.act(self.machine.table_touched(running.cause, name, key, write=write)))
 
-    def torn(self, running: Running, ask: object) -> None:
-        """Note where in the history an event was torn, if it was: only the checker's knowledge of the instant."""
-        before = self.machine.colours.running.get(running.cause, 0)
-        ask()  # type: ignore[operator]
-        after = self.machine.colours.running.get(running.cause, 0)
-        if after > before:
-            self.world.count("torn")
-            running.execution.torn_at[before, after] = len(running.execution.steps)
+    # -- what an event holds of a table: the machine hears of the first look only -------------------------------
+
+    def _hold(self, running: Running, kind: str, key: str) -> None:
+        """A value that changes in place is looked up."""
+        name, cause = self._name(running, kind), running.cause
+        self.torn(lambda: self.act(self.machine.value_held(cause, name, key, unrecorded=True)))
+        cell = self._table(running, kind).setdefault(key, Cell())
+        running.held[f"{name} {key}"] = cell, self.machine.colours.epoch
+        self.world.history.look(running.execution, cell, f"{kind} {key}")
+
+    def _look_again(self, running: Running, kind: str, key: str) -> None:
+        """It is read through what is held, or changed there."""
+        name = self._name(running, kind)
+        cell, epoch = running.held[f"{name} {key}"]
+        change = kind.endswith("change")
+        self.world.count("changes_in_place" if change else "later_looks")
+        if epoch != self.machine.colours.epoch:
+            self.world.count("later_looks_over_a_cut")
+        history = self.world.history
+        (history.change if change else history.look)(running.execution, cell, f"{kind} {key}")
+
+    def _iterate(self, running: Running, kind: str) -> None:
+        name, cause = self._name(running, kind), running.cause
+        self.torn(lambda: self.act(self.machine.table_iterated(cause, name)))
+        table = self._table(running, kind)
+        running.iterator, running.iterates = sorted(table.items(), reverse=True), name
+        self.world.history.step(running.execution, kind)
+
+    def _next(self, running: Running, iterator: list[tuple[str, Cell]]) -> None:
+        """One more of what is gone over."""
+        if iterator:
+            key, cell = iterator.pop()
+            self.world.count("iterated")
+            self.world.history.look(running.execution, cell, f"next {key}")
+        else:
+            running.iterator = None
+            self.machine.iterated(running.cause, running.iterates)
+            self.world.history.step(running.execution, "next")
+
+    def torn(self, ask: Callable[[], None]) -> None:
+        """Note where in the history events were torn, if any was: only the checker's knowledge of the instant."""
+        colours = self.machine.colours
+        before = [colours.running.get(running.cause, 0) for running in self.running]
+        ask()
+        for running, was in zip(self.running, before, strict=True):
+            now = colours.running.get(running.cause, 0)
+            if now > was:
+                self.world.count("torn")
+                running.execution.torn_at[was, now] = len(running.execution.steps)
 
     def _finish(self, running: Running) -> None:
         if running.reply_to is not None:

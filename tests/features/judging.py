@@ -16,7 +16,7 @@ from snapkafka.wire import headers as wire
 
 from .harness import Pair, Record, Side, is_marker
 
-__all__ = ["Judge", "Order", "Row"]
+__all__ = ["Inputs", "Judge", "Order", "Row"]
 
 #: What Faust promises: the order of a partition, that of a key only (several partitions meet), or none, also of places.
 Order = Literal["partition", "key", "none"]
@@ -102,6 +102,15 @@ class Judge:
     def _inner(self, row: Row) -> list[str]:
         return [name.replace("<input>", self.pair.input) for name in row.inner]
 
+    def messages(self, name: str) -> list[Record]:
+        """What our run wrote to a topic, without markers."""
+        return _messages(self.pair.ours, name)
+
+    def place(self, name: str, n: int) -> tuple[TopicPartition, int]:
+        """Where the record of that number lies that was sent to an input."""
+        partition, offset = self.pair.sent[name][n]
+        return TopicPartition(f"{self.pair.input}-{name}", partition), offset
+
     def half_way(self, topic: str) -> int:
         """In how many snapshots a partition of the topic was read in part only."""
         ends = {
@@ -151,7 +160,7 @@ class Judge:
         broken: dict[str, list[str]] = defaultdict(list)
         sources = list(self._sources())
         for captured in self.snapshots:
-            view, inputs = CutView(captured), _Inputs(captured)
+            view, inputs = CutView(captured), Inputs(captured)
             for record, agent, tp, offset in sources:
                 stamp = self.stamped[record.topic, record.partition, record.offset]
                 white = view.white_stamped(stamp)
@@ -190,7 +199,7 @@ class Judge:
                 yield record, agent, TopicPartition(f"{self.pair.input}-{agent}", number), place
 
 
-class _Inputs:
+class Inputs:
     """Which events are in a snapshot."""
 
     def __init__(self, captured: Captured) -> None:

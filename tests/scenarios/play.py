@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from snapkafka.protocol.colours import Cause
@@ -188,10 +189,39 @@ class Play:
         actor, cause = self.actor(command), Cause(AGENT, *place_of(command.next()))
         table, key, write = command.next(), command.next(), command.next() == "write"
         if actor.machine.colours.tearing:
-            actor.do(actor.machine.table_touched(cause, table, key, write=write))
+            with self._says_who_is_torn(actor):
+                actor.do(actor.machine.table_touched(cause, table, key, write=write))
         if write:
             changelog = next(t.changelog for t in actor.hello.tables if t.name == table)
             self._send(actor, TopicPartition(changelog, cause.tp.partition), key, cause)
+
+    def do_value(self, command: Words) -> None:
+        """value P1 A[0]@3 t KEY [unrecorded]: the running event looks up what changes in place, and holds it; a change
+        of that leaves no record until it is set"""
+        actor, cause = self.actor(command), Cause(AGENT, *place_of(command.next()))
+        table, key, unrecorded = command.next(), command.next(), command.flag("unrecorded")
+        with self._says_who_is_torn(actor):
+            actor.do(actor.machine.value_held(cause, table, key, unrecorded=unrecorded))
+
+    def do_iterate(self, command: Words) -> None:
+        """iterate P1 A[0]@3 t: the running event begins to go over a table"""
+        actor, cause = self.actor(command), Cause(AGENT, *place_of(command.next()))
+        with self._says_who_is_torn(actor):
+            actor.do(actor.machine.table_iterated(cause, command.next()))
+
+    def do_iterated(self, command: Words) -> None:
+        """iterated P1 A[0]@3 t: it has come to the end"""
+        actor, cause = self.actor(command), Cause(AGENT, *place_of(command.next()))
+        actor.machine.iterated(cause, command.next())
+
+    @contextmanager
+    def _says_who_is_torn(self, actor: Actor) -> Iterator[None]:
+        before = dict(actor.machine.colours.running)
+        yield
+        for cause, colour in actor.machine.colours.running.items():
+            if colour != before[cause]:
+                now = words.epoch(colour, self.stage)
+                self.say(f"{actor.name} tears {cause.tp}@{cause.offset}, which goes on {now}")
 
     def do_send(self, command: Words) -> None:
         """send P1 B[0] [NAME] [from=A[0]@3] [unacked]"""

@@ -73,6 +73,10 @@ def test_no_seed_breaks_it_and_every_rule_has_work_to_do() -> None:
         "timed_out",
         "landed_late",
         "queued_again",
+        "later_looks",
+        "later_looks_over_a_cut",
+        "changes_in_place",
+        "iterated",
     ):
         assert counts[name] > 10, name
     assert counts["captured"] > CAMPAIGN

@@ -53,7 +53,7 @@ def start(table: Table, folder: Path) -> Callable[[], Tables]:
     def start() -> Tables:
         app = SimpleNamespace(tables={"counts": table}, conf=SimpleNamespace(tabledir=folder))
         sensors = SimpleNamespace(hear_table=lambda table: None)
-        driver: Any = SimpleNamespace(app=app, sensors=sensors, machine=WorkerProtocol())
+        driver: Any = SimpleNamespace(app=app, sensors=sensors, looks=None, machine=WorkerProtocol())
         made = Tables(driver)
         made.attach()
         return made

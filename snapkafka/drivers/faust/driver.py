@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
@@ -55,6 +56,7 @@ from snapkafka.protocol.records import (
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .events import Events
+from .looks import Looks
 from .metrics import Metrics
 from .own_headers import OwnHeaders
 from .patience import LEDGER_WAIT_S
@@ -103,6 +105,7 @@ class FaustDriver:
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
         self.loop: Any = None  # until the app starts
+        self.thread: int | None = None  # the one that the loop runs in
         self.waiting = Waiting(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
@@ -115,6 +118,7 @@ class FaustDriver:
         self.events = Events(self)
         self.replies = Replies(self)
         self.tables = Tables(self)
+        self.looks = Looks(self)
         self.sensors = Sensors(self)
 
     # -- feed, take actions, do them --------------------------------------------------------------------------
@@ -260,7 +264,7 @@ class FaustDriver:
 
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
         """Called when the app starts, before anything is sent. Returns at once."""
-        self.loop = asyncio.get_running_loop()
+        self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
         self.started = True
         self.ledger, self.admin = ledger, admin
         self.scribe.start()

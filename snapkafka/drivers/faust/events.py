@@ -87,6 +87,11 @@ class Events:
             self._start_waiting(self._buffered[cause], upto=cause)
         return cause
 
+    @staticmethod
+    def cause_in_thread() -> Cause | None:
+        """The same in another thread, where one was told of it (`asyncio.to_thread`); nothing is started by that."""
+        return _cause.get()
+
     # -- one by one ---------------------------------------------------------------------------------------------
 
     def taken_in(self, reading: Reading, tp: Any, offset: int, event: Any) -> Cause:

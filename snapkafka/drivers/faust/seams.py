@@ -16,6 +16,7 @@
 | `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |
 | `app._reply_consumer.add` | who asked, for replies (`replies`) |
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables`) |
+| views, copies and iterators of tables | what is read later than at the first look (`looks`, `views`) |
 | `table.persisted_offset` | what a store holds and is not read again (`tables`) |
 | `consumer.ack` | the end of events that are acknowledged by hand |
 | `app.on_start`, `app.on_stop` | the ledger's life |
@@ -34,6 +35,7 @@ import asyncio
 import logging
 import os
 import socket
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -123,7 +125,7 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def start() -> None:
         await on_start()
-        driver.loop = asyncio.get_running_loop()
+        driver.loop, driver.thread = asyncio.get_running_loop(), threading.get_ident()
         if driver.absent:
             return
         with driver.failing_open("to start", for_good=True):
@@ -267,7 +269,10 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         driver,
         inputs=tuple(_input(app, topic, described[topic]) for topic in inputs if topic in described),
         tables=tuple(_table(table, described) for table in tables),
-        uncaptured=tuple(uncaptured(app, driver.recorder.agent)),
+        uncaptured=(
+            *uncaptured(app, driver.recorder.agent),
+            *map(driver.looks.of_thread, driver.looks.threads),
+        ),
         sources=driver.config.sources,
         retention=await _retention(driver, sorted(changelogs & described.keys())),
         reset=app.conf.consumer_auto_offset_reset,

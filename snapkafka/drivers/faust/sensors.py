@@ -7,8 +7,10 @@ one of its sensors, which stay the app's own: six of its methods are led through
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
+from .looks import FIXED
 from .streams import reading_of
 
 if TYPE_CHECKING:
@@ -37,11 +39,15 @@ class Sensors:
         self._driver = driver
         self._machine = driver.machine
         self._events = driver.events
+        self._told: dict[str, Told] = {}  # of Faust, about tables
 
     def attach(self, sensors: Any) -> None:
         """Lead `app.sensors` through here: streams and tables take its methods when they are made."""
-        for name in (*OF_STREAMS, *OF_TABLES):
+        self._told = {name: getattr(sensors, name) for name in OF_TABLES}
+        for name in OF_STREAMS:
             setattr(sensors, name, getattr(self, name)(getattr(sensors, name)))
+        for name in OF_TABLES:
+            setattr(sensors, name, self._on_late_table(self._told[name], write=name != "on_table_get"))
 
     @staticmethod
     def hear_stream(stream: Any) -> None:
@@ -49,11 +55,10 @@ class Sensors:
         for name in OF_STREAMS:
             setattr(stream, f"_{name}", getattr(stream.app.sensors, name))
 
-    @staticmethod
-    def hear_table(table: Any) -> None:
-        """One that may have been made before."""
+    def hear_table(self, table: Any) -> None:
+        """One that is attached (`tables`)."""
         for name, held in OF_TABLES.items():
-            setattr(table, held, getattr(table.app.sensors, name))
+            setattr(table, held, getattr(self, name)(self._told[name]))
 
     # -- what stands in for the methods of `app.sensors` ------------------------------------------------------
 
@@ -109,48 +114,47 @@ class Sensors:
 
         return message_out
 
+    def _on_late_table(self, tell: Told, *, write: bool) -> Told:
+        """A key of a table is read or written that was made after the others were attached."""
+        machine, looks = self._machine, self._driver.looks
+
+        def touched(table: Any, key: Any, *value: Any) -> None:
+            tell(table, key, *value)
+            if machine.colours.tearing:
+                looks.touched(table, key, write=write)
+
+        return touched
+
     def on_table_get(self, tell: Told) -> Told:
-        """A key is read."""
-        machine = self._machine
+        """A key is read. What is hardly ever so is asked here, too."""
+        machine, driver, looks = self._machine, self._driver, self._driver.looks
 
         def table_get(table: Any, key: Any) -> None:
             tell(table, key)
-            if machine.colours.tearing:  # asked here, too: it hardly ever is so
-                self.touched(table, key, write=False)
+            if table.in_place or machine.colours.tearing or get_ident() != driver.thread:
+                looks.looked_up(table, key)
 
         return table_get
 
     def on_table_set(self, tell: Told) -> Told:
         """A key is written."""
-        machine = self._machine
+        machine, driver, looks = self._machine, self._driver, self._driver.looks
 
         def table_set(table: Any, key: Any, value: Any) -> None:
             tell(table, key, value)
-            if machine.colours.tearing:
-                self.touched(table, key, write=True)
+            if machine.colours.tearing or get_ident() != driver.thread:
+                looks.touched(table, key, write=True)
+            if type(value) not in FIXED:
+                looks.wrote_object(table, key, value)
 
         return table_set
 
     def on_table_del(self, tell: Told) -> Told:
         """A key is deleted."""
+        looks = self._driver.looks
 
         def table_del(table: Any, key: Any) -> None:
             tell(table, key)
-            self.touched(table, key, write=True)
+            looks.touched(table, key, write=True)
 
         return table_del
-
-    # -- tables -----------------------------------------------------------------------------------------------
-
-    def touched(self, table: Any, key: Any, *, write: bool) -> None:
-        """What is running here reads or writes a key."""
-        if self._machine.colours.tearing:
-            with self._driver.failing_open("to note what an event reads", for_good=True):
-                touched = self._machine.table_touched(self._events.cause(), table.name, key, write=write)
-                self._driver.do(touched)
-
-    def read_whole(self, table: Any) -> None:
-        """What is running here iterates over a table, or counts its keys."""
-        if self._machine.colours.tearing:
-            with self._driver.failing_open("to note what an event reads", for_good=True):
-                self._driver.do(self._machine.table_read(self._events.cause(), table.name))

@@ -14,6 +14,8 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 from .disk import Disk, Place, store_of
+from .looks import is_fixed
+from .views import Items, Keys, Values
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
@@ -42,6 +44,8 @@ class Tables:
 
     def attach(self) -> None:
         """All tables are defined by now, and no store is open."""
+        from faust.stores.base import SerializedStore
+
         found = list(self._driver.app.tables.values())
         disk = None
         if any(store_of(table, 0) is not None for table in found):
@@ -53,7 +57,10 @@ class Tables:
             of_sets = hasattr(table.data, "send_changelog_event")
             if of_sets:
                 self._hear_sets(table)
-            table.told = self._driver.sensors
+            table.looks, table.of_sets = self._driver.looks, of_sets
+            #: Does it hand out the objects that it keeps, and has it any that can change?
+            table.keeps_objects = of_sets or not isinstance(table.data, SerializedStore)
+            table.in_place = of_sets
             self._driver.sensors.hear_table(table)
             table.__class__ = _telling(table.__class__, of_sets=of_sets)
         self._disk = disk
@@ -117,11 +124,14 @@ class Tables:
         heard = table.on_changelog_event
 
         async def on_changelog_event(event: Any) -> None:
+            if table.keeps_objects and not table.in_place and not is_fixed(event.value):
+                table.in_place = True
             if self._colours:
                 message = event.message
                 epoch = self._colours.pop((message.tp, message.offset), 0)
                 if epoch:
-                    self._driver.machine.key_received(table.name, _key(table, event.key), epoch)
+                    key = _key(table, event.key)
+                    self._driver.do(self._driver.machine.key_received(table.name, key, epoch))
             await heard(event)
 
         table.on_changelog_event = on_changelog_event
@@ -146,7 +156,7 @@ class Tables:
 
     def _hear_sets(self, table: Any) -> None:
         """A table of sets tells no sensor that a set was changed."""
-        touched = self._driver.sensors.touched
+        touched = self._driver.looks.touched
         send = table.data.send_changelog_event
 
         def send_changelog_event(key: Any, operation: int, value: Any) -> None:
@@ -164,33 +174,36 @@ def _telling(cls: Hashable, *, of_sets: bool) -> Any:
 
     class Telling(base):
         def __contains__(self, key: Any) -> bool:
-            self.told.touched(self, key, write=False)
+            self.looks.touched(self, key, write=False)
             return bool(super().__contains__(key))
 
         def __iter__(self) -> Any:
-            self.told.read_whole(self)
-            return super().__iter__()
+            return self.looks.iterating(self, super().__iter__(), of_values=False)
 
         def __len__(self) -> int:
-            self.told.read_whole(self)
+            self.looks.read_whole(self)
             return int(super().__len__())
 
+        def clone(self, **options: Any) -> Any:
+            return base(**{**self.info(), **options})  # nobody has attached that one
+
+        def copy(self) -> Any:
+            self.looks.copied(self)
+            return super().copy()
+
         def keys(self) -> Any:
-            self.told.read_whole(self)
-            return super().keys()
+            return Keys(super().keys(), self)
 
         def values(self) -> Any:
-            self.told.read_whole(self)
-            return super().values()
+            return Values(super().values(), self)
 
         def items(self) -> Any:
-            self.told.read_whole(self)
-            return super().items()
+            return Items(super().items(), self)
 
     if of_sets:
 
         def lookup(self: Any, key: Any) -> Any:
-            self.told.touched(self, key, write=False)
+            self.looks.looked_up(self, key)
             return base.__getitem__(self, key)
 
         Telling.__getitem__ = lookup  # type: ignore[method-assign, assignment, unused-ignore]

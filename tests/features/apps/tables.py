@@ -8,6 +8,7 @@ from typing import Any
 import faust
 
 from tests.features.apps.common import new_app, saw, source, target
+from tests.features.apps.looks import look_over_awaits
 
 app = new_app(table_cleanup_interval=1.0)
 
@@ -164,6 +165,8 @@ async def sums_up(stream: Any) -> None:
         known = sum(value for _, value in summed.items()) + len(summed) + ("k1" in summed)
         await summed_out.send(**saw("summed", event, known=known > 0))
 
+
+look_over_awaits(app)
 
 told_to_clean = asyncio.Event()
 

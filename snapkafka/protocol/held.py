@@ -1,0 +1,75 @@
+"""What running events hold of tables and may look at again: values that change in place, and iterators (R6).
+
+A value of a table that can change in place (a set, a list, a record in memory) is one object for all events that have
+looked it up. An event that holds it sees what others do to it later, and no further look-up reports that. An iterator
+that is not at its end reads the table when it is asked for more. So both are noted from the first look on, whatever the
+colour of the process, for the cut may come in between; an event that holds neither costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .colours import Cause
+
+__all__ = ["Held", "Key"]
+
+#: A table, and a key of it.
+Key = tuple[str, object]
+
+
+class Held:
+    """Who holds what. Everything is in the order in which it came, so that a run can be repeated."""
+
+    __slots__ = ("_holders", "_iterating", "by_event")
+
+    def __init__(self) -> None:
+        #: Running event -> the keys whose values it holds; True: it may change that one with no record of it. Also of
+        #: those that hold iterators only. Asked at the end of each event, so no more than a dictionary.
+        self.by_event: dict[Cause, dict[Key, bool]] = {}
+        self._holders: dict[Key, dict[Cause, None]] = {}
+        #: Table -> the events that go over it, and how many iterators each has.
+        self._iterating: dict[str, dict[Cause, int]] = {}
+
+    def hold(self, event: Cause, key: Key, *, unrecorded: bool) -> None:
+        """Note that an event has looked up a value that can change in place."""
+        keys = self.by_event.setdefault(event, {})
+        if key not in keys:
+            self._holders.setdefault(key, {})[event] = None
+        keys[key] = unrecorded or keys.get(key, False)
+
+    def iterate(self, event: Cause, table: str) -> None:
+        """Note that an event goes over a table."""
+        self.by_event.setdefault(event, {})
+        iterating = self._iterating.setdefault(table, {})
+        iterating[event] = iterating.get(event, 0) + 1
+
+    def stop(self, event: Cause, table: str) -> None:
+        """Note that it has come to the end, or has dropped the iterator."""
+        iterating = self._iterating.get(table, {})
+        left = iterating.pop(event, 0) - 1
+        if left > 0:
+            iterating[event] = left
+        elif not iterating:
+            self._iterating.pop(table, None)
+
+    def end(self, event: Cause) -> None:
+        """Note that an event is over: it looks at nothing any more."""
+        for key in self.by_event.pop(event, ()):
+            holders = self._holders[key]
+            del holders[event]
+            if not holders:
+                del self._holders[key]
+        for table in self.iterated_by(event):
+            del self._iterating[table][event]
+            if not self._iterating[table]:
+                del self._iterating[table]
+
+    def iterated_by(self, event: Cause) -> list[str]:
+        """List the tables that an event goes over."""
+        return [table for table, iterating in self._iterating.items() if event in iterating]
+
+    def who_sees(self, key: Key) -> list[Cause]:
+        """List the events that see a change of this key without looking it up."""
+        return [*self._holders.get(key, ()), *self._iterating.get(key[0], ())]
