@@ -47,6 +47,34 @@ SMALL: Final = (
         states=1_115,
     ),
     SmallWorld(
+        name="held",
+        what="R6: one event looks twice at what another one changes in place and sets later, over a cut",
+        plan=plan(
+            app(
+                "a",
+                "A",
+                (("hold", "x"), ("look", "x")),
+                (("hold", "x"), ("change", "x"), ("write", "x")),
+                at_once=2,
+            ),
+            markers="",
+        ),
+        inputs=(A, A),
+        slow=NEWS,
+        states=1_058,
+    ),
+    SmallWorld(
+        name="iterated",
+        what="R6: one event goes over a table that another one writes, over a cut",
+        plan=plan(
+            app("a", "A", (("write", "x"),), (("iterate",), ("next",)), (("write", "x"),), at_once=2),
+            markers="",
+        ),
+        inputs=(A, A, A),
+        slow=NEWS,
+        states=1_266,
+    ),
+    SmallWorld(
         name="left",
         what="R8, R10: a sender that left before the trigger, and inputs of an app that does not run",
         plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),

@@ -19,8 +19,8 @@ __all__ = [
 
 #: What an event does, one step each: ("read" | "write", key), ("send", topic), ("buffer", topic) which leaves later,
 #: ("gread" | "gwrite", key) on the global table, ("ask", topic) and wait for the answer, ("pause",). Of what changes in
-#: place: ("hold", key) looks a value up, ("look" | "change", key) reads or changes it later without the table;
-#: ("iterate",) begins to go over the table, each ("next",) goes on; ("ghold", ...) likewise of the global table.
+#: place: ("hold", key) looks a value up, ("look" | "change", key) reads or changes it later without the table; ("see", key)
+#: looks up one of which each change is recorded, as of a set; ("iterate",) begins to go over the table, each ("next",) goes on; ("ghold", ...) likewise of the global table.
 Op = tuple[str, ...]
 
 
@@ -200,11 +200,13 @@ def _with_looks(rng: random.Random, program: tuple[Op, ...], global_table: bool)
     """Steps put in between the others, in their order."""
     shared = "g" if global_table and rng.random() < 0.3 else ""
     key = rng.choice("uv" if shared else "xy")
-    hold, look, change, write = ((f"{shared}{kind}", key) for kind in ("hold", "look", "change", "write"))
+    kinds = ("hold", "see", "look", "change", "write")
+    hold, see, look, change, write = ((f"{shared}{kind}", key) for kind in kinds)
     following: tuple[Op, ...] = (("next",), ("next",), ("next",))
     ops = rng.choice(
         (
             (hold, look, look),
+            (see, look, look),
             (hold, change, write),
             (hold, look, change, write),
             ((f"{shared}iterate",), *following),

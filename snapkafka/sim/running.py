@@ -124,7 +124,7 @@ class Runner(Sender):
                     else TopicPartition(self.app.changelog, running.partition)
                 )
                 self.send(tp, step.number, running, key=key, buffered=True)
-            case ("hold" | "ghold" as kind, key):
+            case ("hold" | "ghold" | "see" | "gsee" as kind, key):
                 self._hold(running, kind, key)
             case ("look" | "glook" | "change" | "gchange" as kind, key):
                 self._look_again(running, kind, key)
@@ -158,7 +158,8 @@ class Runner(Sender):
     def _hold(self, running: Running, kind: str, key: str) -> None:
         """A value that changes in place is looked up."""
         name, cause = self._name(running, kind), running.cause
-        self.torn(lambda: self.act(self.machine.value_held(cause, name, key, unrecorded=True)))
+        unrecorded = kind.endswith("hold")
+        self.torn(lambda: self.act(self.machine.value_held(cause, name, key, unrecorded=unrecorded)))
         cell = self._table(running, kind).setdefault(key, Cell())
         running.held[f"{name} {key}"] = cell, self.machine.colours.epoch
         self.world.history.look(running.execution, cell, f"{kind} {key}")
