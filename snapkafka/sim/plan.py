@@ -19,8 +19,9 @@ __all__ = [
 
 #: What an event does, one step each: ("read" | "write", key), ("send", topic), ("buffer", topic) which leaves later,
 #: ("gread" | "gwrite", key) on the global table, ("ask", topic) and wait for the answer, ("pause",). Of what changes in
-#: place: ("hold", key) looks a value up, ("look" | "change", key) reads or changes it later without the table; ("see", key)
-#: looks up one of which each change is recorded, as of a set; ("iterate",) begins to go over the table, each ("next",) goes on; ("ghold", ...) likewise of the global table.
+#: place: ("hold", key) looks a value up, ("look" | "change", key) reads or changes it later without the table; ("see",
+#: key) looks up one of which each change is recorded, as of a set; ("iterate",) begins to go over the table, each
+#: ("next",) goes on; ("ghold", ...) likewise of the global table.
 Op = tuple[str, ...]
 
 
