@@ -149,10 +149,9 @@ def in_flight(pair: Pair) -> None:
     assert view.failure is not None
     assert view.failure.code == "sent-bare", view.failure
     assert "in flight" in view.failure.reason
-    done = sum(1 for _ in written(pair, pair.ours.id, "relayed-out"))
     wait_until(
         "the slow one to be through",
-        lambda: len(written(pair, pair.ours.id, "relayed-out")) > done,
+        lambda: len(written(pair, pair.ours.id, "relayed-out")) == before + 2,
         timeout_s=20,
         period_s=0.1,
     )
