@@ -113,5 +113,7 @@ def test_r15_seqs_that_bare_records_would_have_had_are_given_out_again_or_listed
     p.machine.seqs_unused(B, 1, 2)
     assert [p.send(B).seq for _ in range(2)] == stamped[1:]
     p.machine.seqs_unused(B, 0, 0)
-    assert p.machine.colours.sent[B].failed == (0,), "later ones were given out"
+    assert [(r.first, r.last) for r in p.machine.colours.sent[B].unacknowledged] == [(0, 0)], (
+        "later ones are out"
+    )
     q.feed(StopAsked())
