@@ -293,19 +293,43 @@ def caused_by_later(stamps: DataFrame, lookups: Lookups) -> DataFrame:
         fn.array_contains("earlier", process) | fn.array_contains("earlier", fn.lit(NOBODY))
     )
     replayed = before | ((process == fn.col("reader")) & (cause < fn.col("until")))
+    kind = (
+        fn.when(replayed & fn.col("cause_red"), fn.lit("effect-of-red"))
+        .when(replayed, fn.lit("replayed"))
+        .otherwise(fn.lit("effect-of-later"))
+    )
+    red = _red(stamps, lookups).select(*(fn.col(name).alias(f"cause_{name}") for name in (*TP, "offset")))
     return (
         _with_causes(stamps, lookups)
+        .join(
+            red.withColumn("cause_red", fn.lit(True)),
+            ["cause_topic", "cause_partition", "cause_offset"],
+            "left",
+        )
+        .withColumn("cause_red", fn.coalesce("cause_red", fn.lit(False)))
         .where(
             counts_white & still_to_start(cause, of="cause_") & (replayed | ~has_started(cause, of="cause_"))
         )
         .select(
             *_finding(
-                fn.when(replayed, fn.lit("replayed")).otherwise(fn.lit("effect-of-later")),
+                kind,
                 app=fn.col("sender_app"),
                 a=cause,
                 b=fn.col("cause_position"),
             )
         )
+    )
+
+
+def _red(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+    """Records that are red by their header, or by their sender's birth."""
+    epoch = lookups.view.epoch
+    by_header = ~fn.coalesce("left", fn.lit(False)) & (fn.col("epoch") >= epoch)
+    return (
+        stamps.where(fn.col("process").isNotNull() & ~fn.col("marker"))
+        .join(fn.broadcast(lookups.processes), "process", "left")
+        .where((fn.col("process") >= epoch) | by_header)
+        .dropDuplicates([*TP, "offset"])
     )
 
 

@@ -11,7 +11,7 @@ import random
 from collections import defaultdict
 from collections.abc import Collection
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from snapkafka.checks import CutView
 from snapkafka.errors import SnapkafkaError
@@ -28,6 +28,10 @@ from snapkafka.protocol.records import TopicPartition
 from .facts import look, look_for_strangers
 
 __all__ = ["Desk", "group_name"]
+
+
+#: The epoch of no snapshot: that of the first trigger is 1, the offset behind it.
+NO_EPOCH: Final = 0
 
 
 def group_name(namespace: str, app: str) -> str:
@@ -83,7 +87,15 @@ class Desk:
     def look(self, captured: Captured, isolation: str) -> CutView:
         """The snapshot with what its log holds now."""
         since_ms = self.ledger(captured).triggered_ms
-        return self._loop.run(look(self.connection, captured, isolation=isolation, triggered_ms=since_ms))
+        return self._loop.run(
+            look(
+                self.connection,
+                captured,
+                isolation=isolation,
+                triggered_ms=since_ms,
+                now_ms=self._loop.run(self._broker_ms()),
+            )
+        )
 
     def strangers(self, captured: Captured, sinks: Collection[str]) -> tuple[OpenEntry, ...]:
         """Groups without snapkafka that read outputs of the snapshot: see `kafka.strangers`."""
@@ -145,6 +157,17 @@ class Desk:
     async def _open(self) -> None:
         await self._ledger.open(create=False)
         self.reading = await read_to_end(self._ledger)
+
+    async def _broker_ms(self) -> int:
+        """What time it is by the clock that the ages of cuts are reckoned by: when the broker appends a record.
+
+        That is a verdict of no snapshot, which every reader skips.
+        """
+        offset = await self._ledger.append(
+            records.Verdict(n=random.getrandbits(63), epoch=NO_EPOCH, verdict="")
+        )
+        await self.reading.catch_up(self._ledger, offset + 1)
+        return self.reading.times_ms[offset]
 
     async def _restorable(self, captured: Captured) -> RestorableEntry:
         admin = KafkaTopicAdmin(self.connection)

@@ -49,12 +49,19 @@ def require_isolation(asked: str) -> None:
 
 
 async def look(
-    connection: Connection, captured: Captured, *, isolation: str, triggered_ms: int = 0
+    connection: Connection,
+    captured: Captured,
+    *,
+    isolation: str,
+    triggered_ms: int = 0,
+    now_ms: int | None = None,
 ) -> CutView:
     """The snapshot with what the log of its partitions holds now.
 
     Args:
         triggered_ms: when it was triggered, milliseconds since 1970; 0: that is not known.
+        now_ms: the same clock's time by now; None: by the clock of this machine. A cut that seems to lie in the future
+            has no age that is known, and settings vouch for nothing then.
         isolation: with "read_committed" waits until every end of the snapshot can be read: past the last stable offset
             Spark fails.
 
@@ -66,8 +73,9 @@ async def look(
     admin = KafkaTopicAdmin(connection)
     try:
         bounds = await log_bounds(admin, {*unbound.inputs, *unbound.changelogs})
-        changelogs = sorted({tp.topic for tp in bounds if tp in unbound.changelogs} if triggered_ms else ())
-        age_ms = max(0, wall_ms() - triggered_ms)
+        age_ms = (wall_ms() if now_ms is None else now_ms) - triggered_ms
+        known = triggered_ms > 0 and age_ms >= 0
+        changelogs = sorted({tp.topic for tp in bounds if tp in unbound.changelogs} if known else ())
         then = {promised.topic: promised for promised in captured.retention}
         told = await asyncio.gather(
             *(_keeping(admin, topic, then.get(topic), age_ms) for topic in changelogs)

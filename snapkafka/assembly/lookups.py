@@ -45,9 +45,9 @@ SENDERS: Final = (
 #: Inputs by what a cause in a header says of them: `reader` cut this one, and if it is `steady` runs nothing below it
 #: again; `earlier` read it before, and up to `until` effects of theirs may be replays. The others are as in `INPUTS`.
 CAUSES: Final = (
-    "sender_app string, cause_check bigint, cause_partition bigint, cause_position bigint, cause_reach bigint, "
-    "cause_above array<bigint>, cause_done array<bigint>, reader bigint, steady boolean, earlier array<bigint>, "
-    "until bigint"
+    "sender_app string, cause_topic string, cause_check bigint, cause_partition bigint, cause_position bigint, "
+    "cause_reach bigint, cause_above array<bigint>, cause_done array<bigint>, reader bigint, steady boolean, "
+    "earlier array<bigint>, until bigint"
 )
 #: What of these it takes to say whether an event counts as started, by one number (`cause_of`): to look something up by
 #: a number takes a fraction of the time.
@@ -194,6 +194,7 @@ class Lookups:
             rows += [
                 {
                     "sender_app": app,
+                    "cause_topic": source.topic,
                     "cause_check": known[source.topic],
                     "cause_partition": source.partition,
                     "reader": source.receiver,

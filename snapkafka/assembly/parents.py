@@ -102,7 +102,7 @@ def _since_parent(base: Base, tp: TopicPartition, now: LogBounds, triggered_ms: 
         return now
     since = Keeping(age_ms=keeping.age_ms)
     then = next((item for item in base.parent.captured.retention if item.topic == tp.topic), None)
-    if then is not None and triggered_ms and before_ms:
+    if then is not None and triggered_ms >= before_ms > 0:
         since = Keeping(
             age_ms=keeping.age_ms + triggered_ms - before_ms,
             uncompacted_ms=min(keeping.uncompacted_ms, then.uncompacted_ms),

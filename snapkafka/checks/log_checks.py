@@ -15,7 +15,7 @@ from typing import NamedTuple
 from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import SeqRange, TopicPartition
 
-from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received
+from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received, red_by_itself
 from .witness import Finding
 
 __all__ = ["Unseen", "left_late", "lost_sends", "unseen", "v1", "v2", "v4", "v5"]
@@ -168,8 +168,10 @@ def v4(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     """Cause: no white effect of an input at or past the cut, no red effect of one below it.
 
-    Torn events and replays are listed, not hidden.
+    Torn events and replays are listed, not hidden; no replay is what has a red cause.
     """
+    records = list(records)
+    red = {record[:3] for record in records if red_by_itself(view, record)}
     sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
     findings = []
     for tp, lines in _by_partition(view, records).items():
@@ -181,6 +183,8 @@ def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
             if any((t.topic, t.partition, t.offset) == (*record.cause[0], offset) for t in cut.torn):
                 continue
             kind = _of_later(view, record, source) or _of_earlier(view, record, source)
+            if kind == "replayed" and (*record.cause[0], offset) in red:
+                kind = "effect-of-red"
             if kind is not None:
                 at = (record.offset, record.process, record.seq)
                 findings.append(Finding(kind, *tp, *at, app=cut.app, a=offset, b=source.position))

@@ -42,7 +42,7 @@ from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import CutView, LogRecord
+from .view import CutView, Keeping, LogRecord
 from .witness import Finding
 
 __all__ = [
@@ -196,14 +196,19 @@ def _holes(view: CutView, tp: TopicPartition, fact: StateFacts) -> int:
 
 def _expired(view: CutView, tp: TopicPartition) -> bool:
     """Are windows all that its age can have taken from the changelog, and did they expire before the cut?"""
-    keeping, lives = view.keeping(tp), max(cut.expires_ms for cut in view.changelogs[tp])
+    keeping, lives = _known(view.keeping(tp)), max(cut.expires_ms for cut in view.changelogs[tp])
     if keeping is None or keeping.retained_ms is None or not lives:
         return False
     return keeping.retained_ms >= lives + keeping.age_ms
 
 
+def _known(keeping: Keeping | None) -> Keeping | None:
+    """What was kept, if the age that it is reckoned by can be one: clocks that disagree keep nothing."""
+    return None if keeping is None or keeping.age_ms < 0 else keeping
+
+
 def _too_young(view: CutView, tp: TopicPartition) -> bool:
-    keeping = view.keeping(tp)
+    keeping = _known(view.keeping(tp))
     return keeping is not None and keeping.uncompacted_ms >= keeping.age_ms + CLOCKS_MS
 
 
@@ -211,11 +216,13 @@ def _may_lack_deletions(view: CutView, tp: TopicPartition) -> bool:
     """May a deletion that was written since the parent's cut be gone?"""
     keeping = view.keeping(tp)
     since = None if keeping is None else keeping.since_parent
+    if since is not None and _known(since) is None:
+        return True
     return since is not None and max(since.tombstones_ms, since.uncompacted_ms) < since.age_ms + CLOCKS_MS
 
 
 def _deletions_stay(view: CutView, tp: TopicPartition) -> bool:
-    keeping = view.keeping(tp)
+    keeping = _known(view.keeping(tp))
     return keeping is not None and keeping.tombstones_ms >= keeping.age_ms + CLOCKS_MS
 
 

@@ -21,7 +21,17 @@ from typing import Final, NamedTuple
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
 from snapkafka.protocol.records import NOBODY, SeqRange, TopicPartition
 
-__all__ = ["EXTERNAL", "CutView", "Keeping", "LogBounds", "LogRecord", "in_flight", "read_before", "received"]
+__all__ = [
+    "EXTERNAL",
+    "CutView",
+    "Keeping",
+    "LogBounds",
+    "LogRecord",
+    "in_flight",
+    "read_before",
+    "received",
+    "red_by_itself",
+]
 
 #: The process of a record that none of ours wrote.
 EXTERNAL: Final = -1
@@ -328,6 +338,13 @@ class CutView:
             now = self.bounds.get(tp)
             if now is None or now.end < end or (topic_id and now.topic_id and now.topic_id != topic_id):
                 yield tp
+
+
+def red_by_itself(view: CutView, record: LogRecord) -> bool:
+    """Is it red, as its header tells, whatever anybody saw of its partition?"""
+    if record.process == EXTERNAL or record.marker:
+        return False
+    return record.process >= view.epoch or (not view.left(record.process) and record.epoch >= view.epoch)
 
 
 def read_before(source: InputCut, process: int) -> bool:

@@ -262,6 +262,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "red record of process {process} (seq {seq}), caused by offset {a} of an input of {app} that stands at {b}: "
         "that event counts as done, and this effect of it is not in the snapshot",
     ),
+    "effect-of-red": Kind(
+        "V5",
+        Weight.FAILS,
+        "white record of process {process} (seq {seq}), caused by offset {a} of an input of {app} that stands at {b}: "
+        "that record is red, so its sender had taken in a message from behind the cut",
+    ),
     "replayed": Kind(
         "V5",
         Weight.NOTE,

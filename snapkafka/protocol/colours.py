@@ -173,6 +173,11 @@ class Colours:
         self._read_whole: dict[str, int] = {}
         self.held = Held()
 
+    @property
+    def stamped(self) -> int:
+        """How many seqs were given out, whatever became of them."""
+        return sum(sent.next_seq for sent in self.sent.values())
+
     def turn(self, epoch: int) -> None:
         """Events that start from now on have the colour `epoch`."""
         self.epoch = epoch

@@ -356,7 +356,7 @@ class LedgerState(LedgerView):
 
     def _came_back(self, offset: int, process: int) -> None:
         """Who was taken for dead was not, and goes on under another id with what it had under way."""
-        what = f"process {process} was taken for dead, and came back with work under way"
+        what = f"process {process} was taken for dead, and went on under that identity"
         for snapshot in list(self.snapshots.values()):
             if process in snapshot.left:
                 snapshot.contaminated = what

@@ -88,6 +88,7 @@ from .records import (
     Dead,
     Heard,
     Hello,
+    LedgerRecord,
     TopicPartition,
     Trigger,
 )
@@ -116,6 +117,9 @@ class WorkerProtocol(Work):
         self.inputs = moves.Inputs()
         self.stood_down: int | None = None  # the id that it had
         self._hello_n: int | None = None
+        self._strayed = False  # was it absent since the last of its records that it has read in the ledger?
+        self._sent_by: dict[int, int] = {}  # n of such a record -> how much it had sent when it wrote that
+        self._known_sent = 0  # of the last one that it has read
         self._own_triggers: set[int] = set()
         self._n = 0
 
@@ -169,6 +173,7 @@ class WorkerProtocol(Work):
                 return [] if self.process is None else self._new_life()
             case WentAbsent() | CameBack():
                 self.absent = isinstance(event, WentAbsent)
+                self._strayed = True
                 return [] if self.process is None else self._contaminated()
             case _:
                 assert_never(event)
@@ -177,6 +182,8 @@ class WorkerProtocol(Work):
         news = self.ledger.apply(event.offset, event.record)
         if not self.ledger.whole:
             return []  # ours are written after the checkpoint, so none of them is among these
+        if news and self.process is not None and event.record is not None:
+            self._alive_in(event.record)
         match event.record:
             case Trigger() as trigger:
                 own = trigger.n in self._own_triggers
@@ -367,6 +374,9 @@ class WorkerProtocol(Work):
         if self.process is None and self._hello_n is None:
             return []  # it has not said anything yet
         void, self.process = NOBODY if self.process is None else self.process, None
+        went_on = self._strayed or self.absent or self.colours.stamped > self._known_sent
+        self._strayed, self._known_sent = self.absent, 0
+        self._sent_by.clear()
         self.open.clear()
         self.inputs.lose()
         self.positions.forget_cuts()
@@ -375,7 +385,15 @@ class WorkerProtocol(Work):
         self._batches.clear()
         earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
         self.colours.keep_bare(earlier)
-        return [SayHello(void=void, was=void if busy and not recreated else NOBODY)]
+        return [SayHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)]
+
+    def _alive_in(self, record: LedgerRecord) -> None:
+        """A record of ours stands in the ledger, and we are not dead below it: so what we had sent when we wrote it was
+        sent alive. What we sent since may have left when we were dead already, and did not know it (R12)."""
+        if record.process != self.process or record.n not in self._sent_by:
+            return
+        self._known_sent, self._strayed = self._sent_by[record.n], self.absent
+        self._sent_by = {n: sent for n, sent in self._sent_by.items() if n > record.n}
 
     def _other_ledger(self, start: int = 0) -> None:
         """What was read so far stands for nothing any more: the ledger is a new one, or we missed a part of it."""
@@ -393,6 +411,7 @@ class WorkerProtocol(Work):
 
     def _next_n(self) -> int:
         self._n += 1
+        self._sent_by[self._n] = self.colours.stamped
         return self._n
 
     def stand_down(self) -> list[Action]:

@@ -303,6 +303,39 @@ def test_r12_who_had_nothing_under_way_comes_back_as_if_new(
     assert world.snapshot(epoch).status is Status.CAPTURED
 
 
+@pytest.mark.parametrize("strays", ["sends", "is absent", "was absent", "in white only"])
+def test_r12_who_went_on_since_it_was_alive_in_the_ledger_names_its_old_identity(
+    world: World, pair: tuple[Process, Process], strays: str
+) -> None:
+    """R12: who was absent, or has sent since, says `was` in its next `Hello`, busy or not. Its records are the proof
+    that it was alive: what it had sent when it wrote the last of them is as it should be."""
+    p, q = pair
+    out = TopicPartition("out", 0)
+    p.send(out)
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    match strays:
+        case "sends":
+            p.send(out)
+        case "is absent":
+            p.feed(WentAbsent())
+        case "was absent":
+            p.feed(WentAbsent())
+            p.feed(CameBack())
+    void = p.id
+    world.append(Dead(n=9, dead=void))
+    p.catch_up()
+    (hello,) = [action for action in p.asked if isinstance(action, SayHello)]
+    assert hello == SayHello(void=void, was=NOBODY if strays == "in white only" else void)
+    if strays == "sends":
+        p.join(was=void)
+        world.append(Dead(n=10, dead=p.id))
+        p.catch_up()
+        last = [action for action in p.asked if isinstance(action, SayHello)][-1]
+        assert last.was == NOBODY, "under its new identity it has sent nothing"
+
+
 def test_r12_while_it_has_no_id_a_process_says_nothing(world: World) -> None:
     """R12: ... before it sends again; R11: and sends nothing before its Hello is read."""
     p = Process(world, "p", (A,), join=False)
@@ -342,7 +375,7 @@ def test_r12_snapshots_captured_while_somebody_was_wrongly_dead_cannot_be_proven
     void = p.id
     p.catch_up()
     p.join(was=void)
-    what = f"process {void} was taken for dead, and came back with work under way"
+    what = f"process {void} was taken for dead, and went on under that identity"
     assert world.snapshot(captured).contaminated == world.fold.captured(captured).contaminated == what
     assert world.snapshot(captured).status is Status.CAPTURED
     failure = world.snapshot(still_open).failure

@@ -443,6 +443,26 @@ def _cause_later(rng: random.Random, world: World) -> None:
         ]
 
 
+def _cause_red(rng: random.Random, world: World) -> None:
+    """A white effect of a red record, by a process that had read the input and was declared dead since."""
+    inputs = {(s.topic, s.partition): i for i, s in enumerate(world.inputs)}
+    red = [
+        r for r in world.records if r.epoch >= EPOCH and r.process >= 0 and (r.topic, r.partition) in inputs
+    ]
+    white = [
+        i
+        for i, r in enumerate(world.records)
+        if r.epoch < EPOCH and r.process == world.processes[0].process and not r.marker
+    ]
+    if not red or not white:
+        return
+    cause, i = rng.choice(red), rng.choice(white)
+    at = inputs[cause.topic, cause.partition]
+    source, effect = world.inputs[at], world.records[i]
+    world.inputs[at] = replace(source, earlier=(*source.earlier, effect.process))
+    world.records[i] = effect._replace(cause=(TopicPartition(cause.topic, cause.partition), cause.offset))
+
+
 def _receive_what_was_late(rng: random.Random, world: World) -> None:
     """A white record after its sender's white end, below the position."""
     i = rng.randrange(len(world.inputs))
@@ -472,6 +492,7 @@ DAMAGES = (
     _time_out,
     _queue_again,
     _cause_later,
+    _cause_red,
     _cause_earlier,
     _receive_what_was_late,
 )

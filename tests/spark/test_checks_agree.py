@@ -45,7 +45,7 @@ from .small_logs import EPOCH, World, captured, damage, history, together
 #: Small worlds looked at at once. One is a few hundred microseconds of the lists' time and nothing of Spark's.
 WORLDS = 600
 #: A seed whose damage is of every kind; another may lack a rare one.
-EVERY_KIND = 1995
+EVERY_KIND = 29
 #: Snapshots of simulated runs that are looked at in one go.
 AT_ONCE = 150
 #: What has to be in some of them, else they show nothing.
@@ -92,7 +92,7 @@ _SEEN_AS = {
     **dict.fromkeys(("red-header", "red-birth", "red-late", "received-unsettled"), "red"),
     "recorded-differs": "differs",
     "last-missing": "last_missing",
-    **dict.fromkeys(("effect-of-later", "replayed"), "later_cause"),
+    **dict.fromkeys(("effect-of-later", "effect-of-red", "replayed"), "later_cause"),
     "effect-missing": "earlier_cause",
 }
 

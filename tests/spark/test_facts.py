@@ -10,10 +10,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from snapkafka.assembly import facts
+from snapkafka.assembly.desk import Desk
 from snapkafka.checks import LogBounds
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import TimedOutError
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.lasting import wall_ms
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play
 
@@ -47,6 +49,29 @@ def test_bounds_of_every_partition_and_the_ids_of_their_topics(stage: Stage) -> 
         *(source.topic_id for source in stage.captured.inputs),
         *(changelog.topic_id for changelog in stage.captured.changelogs),
     }
+
+
+@pytest.mark.parametrize("behind_ms", [0, 2 * 3_600_000])
+def test_ages_are_by_the_clock_of_the_broker(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, behind_ms: int
+) -> None:
+    """Assembly appends a record that every reader skips, and whose time the broker says; a clock of this machine that
+    is behind makes no cut younger, and where only that can be asked it makes the age unknown."""
+    assert stage.captured is not None
+    real = wall_ms
+    monkeypatch.setattr("snapkafka.assembly.facts.wall_ms", lambda: real() - behind_ms)
+    connection = Connection(bootstrap=stage.bootstrap)
+    with Desk(connection, stage.namespace) as desk:
+        before = desk.reading.state.snapshots[stage.epoch]
+        keeping = desk.look(stage.captured, "read_uncommitted").keeping(stage.tp("balances"))
+        triggered_ms = desk.ledger(stage.captured).triggered_ms
+        assert keeping is not None
+        assert 0 <= keeping.age_ms <= real() - triggered_ms + 1_000
+        assert desk.reading.state.snapshots[stage.epoch] == before, "it changes nothing"
+    alone = asyncio.run(
+        facts.look(connection, stage.captured, isolation="read_uncommitted", triggered_ms=triggered_ms)
+    )
+    assert (alone.keeping(stage.tp("balances")) is None) == bool(behind_ms)
 
 
 def test_where_every_topic_is_gone_nothing_is_there(kafka: Broker) -> None:

@@ -217,6 +217,24 @@ def test_v5_a_white_effect_of_an_input_at_the_cut_is_accused() -> None:
     assert v5(view, [processed]) == []
 
 
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (LOG[2], "replayed"),
+        (LOG[2]._replace(epoch=EPOCH), "effect-of-red"),
+        (LOG[2]._replace(process=EPOCH + 1), "effect-of-red"),
+        (LOG[2]._replace(process=-1), "replayed"),
+        (LOG[2]._replace(process=2, epoch=EPOCH), "replayed"),  # forged: who left before has no such epoch
+    ],
+)
+def test_v5_what_has_a_red_cause_is_no_replay(cause: LogRecord, kind: str) -> None:
+    """V5: a replay needs a cause that is not red. One that was taken for dead, and took in a red message, sent this."""
+    effect = LogRecord("table", 0, 2, 1, 0, 2, cause=(TopicPartition("in", 0), cause.offset))
+    view = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=99, earlier=(1,)),)))
+    (finding,) = v5(view, [cause, effect])
+    assert (finding.kind, finding.a) == (kind, cause.offset)
+
+
 def test_v5_torn_events_and_replays_are_listed_not_accused() -> None:
     effect = LOG[0]._replace(cause=(TopicPartition("in", 0), INPUT.position))
     for earlier, kind in (((effect.process,), "replayed"), ((-1,), "replayed"), ((), "effect-of-later")):

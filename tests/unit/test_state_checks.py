@@ -120,6 +120,15 @@ def test_deletions_that_may_have_gone_leave_it_open() -> None:
         assert v3(table.view, table.log) == [Finding("state-unproven", *TP, 3, a=1)]
 
 
+def test_v3_a_cut_that_seems_to_lie_in_the_future_has_no_age_and_keeps_nothing() -> None:
+    """A clock that is behind makes a cut look young: what is known of its age then is nothing, and not 0."""
+    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
+    del table.log[0]
+    for age_ms, kinds in ((HOUR, []), (-2 * HOUR, ["state-unproven"])):
+        table.keeping = Keeping(age_ms=age_ms, uncompacted_ms=24 * HOUR, tombstones_ms=24 * HOUR)
+        assert [finding.kind for finding in v3(table.view, table.log)] == kinds
+
+
 def test_what_is_too_young_to_be_compacted() -> None:
     table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
     del table.log[0]
