@@ -16,7 +16,7 @@ logger = logging.getLogger("snapkafka")
 
 
 class OwnHeaders:
-    """What was met under the name of our header and is none of ours.
+    """Headers named like ours that snapkafka did not write.
 
     Args:
         driver: says who logs.
@@ -32,8 +32,8 @@ class OwnHeaders:
         if not self._logged and not wire.looks_like_ours(header):
             self._logged = True
             logger.warning(
-                "snapkafka: %s a header %s that is none of ours; it is overwritten where this app sends it and taken"
-                " off where an agent would read it; rename it (docs/risk.md)",
+                "snapkafka: %s a header %s that snapkafka did not write; it is overwritten where this app sends it and"
+                " removed where an agent would read it; rename it (docs/risk.md)",
                 where,
                 wire.HEADER,
                 extra=self._driver.about(),
