@@ -73,7 +73,7 @@ def unseen(view: CutView, seen: Mapping[tuple[TopicPartition, int], tuple[int, i
     """Where V1 has to look whether unacknowledged sends are there. (Those between two records are gaps.)
 
     In a changelog each of them counts: a table may hold what was not written. In an input they count from what is still
-    to be read on: what failed before that, its readers are past.
+    to be read on: what failed before that, its readers are past. What was undone is no loss.
 
     Args:
         seen: per partition and process the seq of its first record below its white end, and the highest seq.
@@ -82,7 +82,7 @@ def unseen(view: CutView, seen: Mapping[tuple[TopicPartition, int], tuple[int, i
     for tp in sorted({*view.inputs, *view.changelogs} - view.recreated):
         whole = tp in view.changelogs
         for process, end in sorted(view.senders.get(tp, {}).items()):
-            for item in view.unacknowledged(process, tp):
+            for item in view.unacknowledged(process, tp, lost=True):
                 if (tp, process) not in seen:
                     first = item.first if whole else max(item.first, end.last_seq + 1)
                     found.append(Unseen(tp, process, first, item.last))

@@ -194,11 +194,17 @@ class CutView:
         ends += [changelog.end for changelog in self.changelogs.get(tp, ()) if changelog.process == process]
         return max(ends, default=0)
 
-    def unacknowledged(self, process: int, tp: TopicPartition) -> tuple[SeqRange, ...]:
-        """Seqs whose sends were refused or have no result, as their sender reports; no two ranges meet."""
+    def unacknowledged(self, process: int, tp: TopicPartition, *, lost: bool = False) -> tuple[SeqRange, ...]:
+        """Seqs whose sends were refused or have no result, as their sender reports; no two ranges meet.
+
+        Args:
+            lost: without those that were undone.
+        """
         end = self.sender(process, tp)
         found: list[SeqRange] = []
         for item in end.unacknowledged if end is not None else ():
+            if lost and item.undone:
+                continue
             if found and item.first <= found[-1].last + 1:
                 found[-1] = SeqRange(first=found[-1].first, last=max(found[-1].last, item.last))
             else:

@@ -95,10 +95,10 @@ class Sent:
         last_seq, end = self.by_colour.get(epoch, (-1, 0))
         self.by_colour[epoch] = (max(last_seq, seq), max(end, offset + 1))
 
-    def failed(self, first: int, last: int, *, refused: bool) -> None:
+    def failed(self, first: int, last: int, *, refused: bool, undone: bool = False) -> None:
         """No acknowledgement will come for these seqs."""
         self.end_due = self.end_due or not refused
-        added = SeqRange(first=first, last=last, refused=refused)
+        added = SeqRange(first=first, last=last, refused=refused, undone=undone)
         self.unacknowledged = _joined((*self.unacknowledged, added))
 
     @property
@@ -138,7 +138,9 @@ def _joined(ranges: tuple[SeqRange, ...]) -> tuple[SeqRange, ...]:
     """The same seqs in order, in as few ranges as can be, and in no more than `RANGES_MAX`."""
     found: list[SeqRange] = []
     for item in sorted(ranges, key=lambda item: item.first):
-        if found and item.first <= found[-1].last + 1 and item.refused == found[-1].refused:
+        last = found[-1] if found else item
+        alike = (item.refused, item.undone) == (last.refused, last.undone)
+        if found and item.first <= last.last + 1 and alike:
             found[-1] = _spanning(found[-1], item)
         else:
             found.append(item)
@@ -153,6 +155,7 @@ def _spanning(one: SeqRange, other: SeqRange) -> SeqRange:
         first=min(one.first, other.first),
         last=max(one.last, other.last),
         refused=one.refused and other.refused,
+        undone=one.undone and other.undone,
     )
 
 
@@ -376,10 +379,18 @@ class Colours:
         effect.sent[tp].acked(effect.epoch, seq, offset)
 
     @staticmethod
-    def fail(effect: Effect, tp: TopicPartition, seq: int, count: int = 1, *, refused: bool = True) -> None:
-        """Of `count` sends in a row, that seq is of the last one. `refused`: see `SeqRange`."""
+    def fail(
+        effect: Effect,
+        tp: TopicPartition,
+        seq: int,
+        count: int = 1,
+        *,
+        refused: bool = True,
+        undone: bool = False,
+    ) -> None:
+        """Of `count` sends in a row, that seq is of the last one. `refused`, `undone`: see `SeqRange`."""
         effect.tally.unacked -= count
-        effect.sent[tp].failed(seq - count + 1, seq, refused=refused)
+        effect.sent[tp].failed(seq - count + 1, seq, refused=refused, undone=undone)
 
     def marker_failed(self, tp: TopicPartition, seq: int) -> None:
         """The seq of a marker that may not be in the log; -1: it had none."""
@@ -393,7 +404,7 @@ class Colours:
         if sent.next_seq == last + 1:
             sent.next_seq = first
         else:
-            sent.failed(first, last, refused=True)
+            sent.failed(first, last, refused=True, undone=True)
 
     def bare(self, effect: Effect, tp: TopicPartition, end: int, count: int = 1) -> None:
         """So many sends are settled that have no seq; those that are in the log lie below `end`."""

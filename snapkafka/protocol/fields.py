@@ -129,12 +129,15 @@ class SeqRange:
     """Seqs `first` to `last`, both included, of sends that were never acknowledged to their sender.
 
     `refused`: the broker or the client refused them, so none of them was appended. False: the result is unknown (a
-    time-out, a lost connection), so each of them may lie in the log, or still get there.
+    time-out, a lost connection), so each of them may lie in the log, or still get there. `undone`: nothing is lost by
+    it, for what they were to say stands elsewhere or was undone with them: their transaction was aborted, positions
+    and all, or the record left without its header.
     """
 
     first: int
     last: int
     refused: bool = False
+    undone: bool = False
 
 
 @value

@@ -207,13 +207,20 @@ class Work(ABC):
         return self._advance() if self.open.cuts else _NOTHING
 
     def send_failed(
-        self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
+        self,
+        effect: Effect,
+        tp: TopicPartition,
+        seq: int,
+        reason: str,
+        count: int = 1,
+        *,
+        undone: bool = False,
     ) -> Sequence[Action]:
         """R7: a white send that was refused means no `Closed`, for every open cut that it is white for.
 
-        So have `count - 1` of its colour right before it, with the seqs before its own.
+        So have `count - 1` of its colour right before it, with the seqs before its own. `undone`: see `SeqRange`.
         """
-        Colours.fail(effect, tp, seq, count)
+        Colours.fail(effect, tp, seq, count, undone=undone)
         if not self.open.cuts:
             return _NOTHING
         what = f"a white send to {tp} was refused: {reason}"

@@ -111,8 +111,8 @@ def test_a_service_is_asked_for_a_snapshot_and_tells_of_it_by_http(
             {"error": 'the body can be {"id": "name"} or empty'},
         )
         refused, why = post(f"{pages[1]}/trigger/", json.dumps({"id": "x" * 300}).encode())
-        assert refused == 409
-        assert "is no name" in why["error"]
+        assert refused == 400
+        assert "200 characters" in why["error"]
         for page in pages:
             wait_until(
                 "both to be counted",

@@ -172,6 +172,20 @@ def test_v1_what_a_process_reports_as_lost_counts_wherever_it_stands(refused: bo
         assert only == [Finding("send-failed", end.topic, 0, 0, 1, 9, a=0, b=9)]
 
 
+def test_v1_what_was_undone_with_its_transaction_is_no_loss() -> None:
+    """Positions and sends of an aborted transaction are undone together, and the event runs again."""
+    for unacknowledged, lost in (
+        ((SeqRange(first=5, last=7, refused=True, undone=True),), []),
+        (
+            (SeqRange(first=5, last=6, refused=True, undone=True), SeqRange(first=7, last=7, refused=True)),
+            [7],
+        ),
+    ):
+        senders = [replace(CAPTURED.senders[0], unacknowledged=unacknowledged), *CAPTURED.senders[1:]]
+        found = log_checks.v1(CutView(replace(CAPTURED, senders=tuple(senders))), LOG)
+        assert [(finding.kind, finding.a) for finding in found] == [("send-failed", seq) for seq in lost]
+
+
 def test_v1_what_failed_in_an_input_before_all_that_is_read_is_past() -> None:
     """Of a changelog it counts for as long as the process lives: its table may hold what was not written."""
     later = [record._replace(seq=record.seq + 10) for record in LOG]

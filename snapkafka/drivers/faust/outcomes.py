@@ -40,10 +40,12 @@ FENCED: Final = tuple(
 
 
 class Unacknowledged(NamedTuple):
-    """Why a send was not acknowledged. `refused`: it was not appended; False: nobody knows."""
+    """Why a send was not acknowledged. `refused`: it was not appended; False: nobody knows. `undone`: so was what made
+    it, for its transaction was aborted, positions and all."""
 
     reason: str
     refused: bool = False
+    undone: bool = False
 
 
 def outcome(future: asyncio.Future[Any]) -> tuple[int, Unacknowledged | None]:
@@ -65,4 +67,5 @@ def is_refusal(error: BaseException) -> bool:
 
 def not_committed(error: BaseException) -> Unacknowledged:
     """Of the sends of a transaction whose commit raised this: they are aborted, or nobody knows."""
-    return Unacknowledged(f"its transaction was not committed: {error!r}", refused=isinstance(error, FENCED))
+    aborted = isinstance(error, FENCED)
+    return Unacknowledged(f"its transaction was not committed: {error!r}", refused=aborted, undone=aborted)

@@ -47,8 +47,7 @@ class Settling:
                     run.effect, way.tp, offset + batch.record_count, failure, run.count
                 )
             elif failure is not None:
-                told = self._machine.send_failed if failure.refused else self._machine.send_unsettled
-                actions = told(run.effect, way.tp, run.first + last, failure.reason, run.count)
+                actions = self._failed(run.effect, way.tp, run.first + last, failure, run.count)
             else:
                 at = offset + run.place + last
                 actions = self._machine.send_acked(run.effect, way.tp, run.first + last, at, run.count)
@@ -88,12 +87,18 @@ class Settling:
         if seq is None or (not isinstance(future, Unacknowledged) and future in self._bare):
             actions = self._bare_settled(effect, tp, offset + 1, failure)
         elif failure is not None:
-            told = self._machine.send_failed if failure.refused else self._machine.send_unsettled
-            actions = told(effect, tp, seq, failure.reason)
+            actions = self._failed(effect, tp, seq, failure)
         else:
             actions = self._machine.send_acked(effect, tp, seq, offset)
         if actions:
             self._driver.do(actions)
+
+    def _failed(
+        self, effect: Effect, tp: TopicPartition, seq: int, failure: Unacknowledged, count: int = 1
+    ) -> Sequence[Action]:
+        if failure.refused:
+            return self._machine.send_failed(effect, tp, seq, failure.reason, count, undone=failure.undone)
+        return self._machine.send_unsettled(effect, tp, seq, failure.reason, count)
 
     def _bare_settled(
         self, effect: Effect, tp: TopicPartition, end: int, failure: Unacknowledged | None, count: int = 1

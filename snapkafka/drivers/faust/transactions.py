@@ -53,7 +53,7 @@ class Transactions:
         ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment())
         for name in self._open.keys() - ours:
             why = "its partition was taken away, and the transaction left open"
-            self._ended(name, Unacknowledged(why, refused=True))
+            self._ended(name, Unacknowledged(why, refused=True, undone=True))
 
     def _sent(self, transactional_id: str, future: Future) -> None:
         """What did not get into the log takes its transaction with it: who is fenced may never commit again."""
@@ -82,11 +82,13 @@ class Transactions:
             await self._end(name, commit, None)
 
         async def aborted() -> None:
-            await self._end(name, abort, Unacknowledged("its transaction was aborted", refused=True))
+            await self._end(
+                name, abort, Unacknowledged("its transaction was aborted", refused=True, undone=True)
+            )
 
         async def stopped() -> None:
             why = "its producer stopped and left the transaction open"
-            await self._end(name, stop, Unacknowledged(why, refused=True))
+            await self._end(name, stop, Unacknowledged(why, refused=True, undone=True))
 
         producer.commit_transaction, producer.abort_transaction = committed, aborted
         producer.send_offsets_to_transaction, producer.stop = with_positions, stopped
