@@ -231,7 +231,8 @@ def runs(event: StoppedSeen, ledger: LedgerView) -> str:
     if event.members > sum(view.hello.app == event.app for view in ledger.living()):
         return (
             f"app {event.app} runs without snapkafka: its consumer group has {event.members} members, and no process of"
-            " it takes part; start its workers with snapkafka, or stop them"
+            " it takes part; start its workers with snapkafka, or stop them (one that was killed counts until its"
+            " session is over)"
         )
     return ""
 
