@@ -10,7 +10,7 @@ external: no colour, no seq, no cause. What that means:
   sender's end lies above it. Where it was received, it lies below the position, as any external record does. Where it
   was not, it belongs to the state of a channel, and the log does not tell: `Closed` says up to where a sender has bare
   records (`bare_end`), and a snapshot with a position below that fails.
-* It has no seq, so no seq is missing by it.
+* It has no seq, so no seq is missing by it. One that fails all the same is given one, so that its sender can report it.
 
 A bare record of a process that has left meanwhile is external input to every snapshot.
 """

@@ -364,9 +364,12 @@ class Colours:
 
     @staticmethod
     def unstamp(sent: Sent, seq: int) -> None:
-        """A seq whose record was never appended; the lock still stands, so it is the last one given."""
-        assert sent.next_seq == seq + 1, "stamp and append stand under one lock per partition"
-        sent.next_seq = seq
+        """A seq whose record was never appended. The lock still stands, so it is the last one given, unless a record
+        without a header has failed meanwhile (`lost`)."""
+        if sent.next_seq == seq + 1:
+            sent.next_seq = seq
+        else:
+            sent.failed(seq, seq, refused=True, undone=True)
 
     @staticmethod
     def append(effect: Effect) -> None:
@@ -411,6 +414,13 @@ class Colours:
         effect.tally.unacked -= count
         sent = self.sent.setdefault(tp, Sent())
         sent.bare_end = max(sent.bare_end, end)
+
+    def lost(self, tp: TopicPartition, count: int, *, refused: bool, undone: bool) -> None:
+        """So many records failed that have no seq: they get the next ones, which stand in no record."""
+        sent = self.sent.setdefault(tp, Sent())
+        first = sent.next_seq
+        sent.next_seq = first + count
+        sent.failed(first, sent.next_seq - 1, refused=refused, undone=undone)
 
     def keep_bare(self, earlier: Colours) -> None:
         """What was sent without a header under an earlier identity is nowhere else noted."""

@@ -281,10 +281,19 @@ class Work(ABC):
         return self._advance() if self.open.cuts else _NOTHING
 
     def bare_failed(
-        self, effect: Effect, tp: TopicPartition, reason: str, count: int = 1
+        self,
+        effect: Effect,
+        tp: TopicPartition,
+        reason: str,
+        count: int = 1,
+        *,
+        refused: bool = True,
+        undone: bool = False,
     ) -> Sequence[Action]:
-        """R7: so many records without a header failed, as they would have without us."""
+        """R7: so many records without a header failed, as they would have without us. They are given seqs after all, by
+        which their sender reports them. `refused`, `undone`: see `SeqRange`."""
         self.colours.bare(effect, tp, 0, count)
+        self.colours.lost(tp, count, refused=refused, undone=undone)
         if not self.open.cuts:
             return _NOTHING
         what = f"a white send to {tp} failed: {reason}"

@@ -105,6 +105,24 @@ def test_r15_a_new_identity_answers_for_what_left_bare_under_the_old_one(
     assert failure.code == SENT_BARE
 
 
+def test_r7_a_bare_record_that_fails_is_reported_by_a_seq_of_its_own(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    """It would be lost without a trace: no seq is missing, as it had none."""
+    p, q = pq
+    p.send(B)
+    effect = p.machine.send_entered(None)
+    p.do(p.machine.send_appended(effect))
+    p.do(p.machine.bare_failed(effect, B, "too large"))
+    p.send(B)
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    (sent,) = [sent for closed in records(p, Closed) for sent in closed.sent if sent.topic == "b"]
+    assert [(r.first, r.last, r.refused, r.undone) for r in sent.unacknowledged] == [(1, 1, True, False)]
+    assert sent.last_seq == 2
+
+
 def test_r15_seqs_that_bare_records_would_have_had_are_given_out_again_or_listed(
     world: World, pq: tuple[Process, Process]
 ) -> None:

@@ -104,5 +104,7 @@ class Settling:
         self, effect: Effect, tp: TopicPartition, end: int, failure: Unacknowledged | None, count: int = 1
     ) -> Sequence[Action]:
         if failure is not None:
-            return self._machine.bare_failed(effect, tp, failure.reason, count)
+            return self._machine.bare_failed(
+                effect, tp, failure.reason, count, refused=failure.refused, undone=failure.undone
+            )
         return self._machine.bare_settled(effect, tp, end, count)
