@@ -289,9 +289,9 @@ async def test_verified_offline_against_its_files(assembled: Assembled) -> None:
     ("table", "column", "value", "status", "offset"),
     [
         ("", "", None, Status.PASSED, -1),
-        ("state", "value_raw", b"12", Status.FAILED, 6),
-        ("state", "value", "12", Status.UNVERIFIABLE, 6),
-        ("messages", "timestamp", datetime(2001, 1, 1, tzinfo=UTC), Status.FAILED, 6),
+        ("state", "value_raw", b"12", Status.FAILED, 2),
+        ("state", "value", "12", Status.UNVERIFIABLE, 2),
+        ("messages", "timestamp", datetime(2001, 1, 1, tzinfo=UTC), Status.FAILED, -1),
         ("positions", "position", 999, Status.FAILED, -1),
     ],
 )  # fmt: skip
