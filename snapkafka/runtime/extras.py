@@ -14,7 +14,7 @@ EXTRAS: Final = {
     "faust": ("faust", "mode", "aiokafka"),
     "cli": ("typer", "rich", "aiokafka"),
     "spark": ("pyspark", "pyarrow", "aiokafka"),
-    "query": ("duckdb", "pytz"),
+    "query": ("duckdb", "pytz", "xxhash"),
     "s3": ("s3fs", "fsspec"),
     "sim": ("matplotlib",),
     "demo": (
@@ -27,6 +27,7 @@ EXTRAS: Final = {
         "pyarrow",
         "duckdb",
         "pytz",
+        "xxhash",
         "confluent_kafka",
     ),
 }
