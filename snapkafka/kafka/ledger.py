@@ -15,6 +15,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer, errors
 
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
+from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
@@ -77,6 +78,7 @@ class KafkaLedger:
     def __init__(self, connection: Connection, namespace: str, keys: signature.Keys | None = None) -> None:
         self.connection = connection
         self.keys = signature.Keys.from_environment(os.environ) if keys is None else keys
+        self._namespace = namespace
         self.topic = topic_name(namespace)
         self._tp = TopicPartition(self.topic, 0)
         self.garbage = 0
@@ -169,7 +171,7 @@ class KafkaLedger:
             what = f"ledger {self.topic} has {name}={holding[name]}: {why}"
             if name in LOSES | UNREADABLE or (repair and name == "min.insync.replicas"):
                 raise LedgerUnusableError(what, hint=hint)
-            logger.warning("snapkafka: %s; %s", what, hint)
+            logger.warning("snapkafka: %s; %s", what, hint, extra=about(namespace=self._namespace))
 
     async def _repair(self, holding: Mapping[str, str], own: Mapping[str, str], replicas: int) -> None:
         wrong = harmful(holding, replicas, inherited=True).keys() - own.keys()
@@ -186,6 +188,7 @@ class KafkaLedger:
             "snapkafka: ledger %s had inherited settings of its broker that harm it; they are set on it now: %s",
             self.topic,
             ", ".join(f"{name}={value} (was {holding[name]})" for name, value in changes.items()),
+            extra=about(namespace=self._namespace),
         )
 
     async def _is_whole(self, settings: Mapping[str, str]) -> bool:

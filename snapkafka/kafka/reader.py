@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, errors
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord
 from snapkafka.wire.codec import UndecodableError, decode
 
@@ -200,6 +201,7 @@ class _Reader:
                     " compression.type=producer on the topic (docs/ledger.md)",
                     self._tp.topic,
                     error,
+                    extra=about(),
                 )
             raise _UnreadableError from error
         except (TimeoutError, errors.KafkaError, OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from typing import Final
 
@@ -43,9 +44,17 @@ def require_extra(extra: str, what: str) -> None:
     Raises:
         DependencyMissingError: naming what is missing, and the extra that has it.
     """
-    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
+    missing = [name for name in EXTRAS[extra] if not _is_there(name)]
     if missing:
         raise extra_missing(extra, what, *missing)
+
+
+def _is_there(name: str) -> bool:
+    """Faust takes its module's place in `sys.modules` by an object without a spec, for which `find_spec` raises."""
+    try:
+        return find_spec(name) is not None
+    except ValueError:
+        return name in sys.modules
 
 
 def extra_missing(extra: str, what: str, *modules: str) -> DependencyMissingError:

@@ -135,3 +135,35 @@ def test_r15_seqs_that_bare_records_would_have_had_are_given_out_again_or_listed
         "later ones are out"
     )
     q.feed(StopAsked())
+
+
+def test_r7_a_bare_record_that_fails_while_a_cut_is_open_aborts(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    p, q = pq
+    event = p.start(A, 0)
+    effect = p.machine.send_entered(event)
+    epoch = world.trigger()
+    p.catch_up()
+    p.do(p.machine.send_appended(effect))
+    p.do(p.machine.bare_failed(effect, B, "too large"))
+    p.end(event)
+    settle(p, q)
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "send-failed"
+
+
+def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    """It cannot be given out again, as later ones were."""
+    p, _ = pq
+    bare, stamped = p.machine.send_entered(None), p.machine.send_entered(None)
+    seq = p.machine.send_stamped(stamped, B)
+    p.do(p.machine.send_appended(bare))
+    p.do(p.machine.bare_failed(bare, B, "too large"))
+    p.machine.send_unstamped(stamped, B, seq)
+    p.do(p.machine.send_withdrawn(stamped))
+    listed = [(r.first, r.last, r.undone) for r in p.machine.colours.sent[B].unacknowledged]
+    assert listed == [(seq, seq, True), (seq + 1, seq + 1, False)]

