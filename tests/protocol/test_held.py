@@ -148,5 +148,6 @@ def test_r6_a_change_while_nothing_can_be_torn_is_no_news(
     for event in (holder, other):
         p.do(p.machine.table_iterated(event, "t"))
     p.do(p.machine.value_held(other, "t", "k", unrecorded=True))
+    p.do(p.machine.table_touched(other, "t", "k", write=True))
     p.end(other)
     assert p.send(B, holder).epoch == 0

@@ -12,6 +12,7 @@ from snapkafka.protocol.checkpoint import take_checkpoint
 from snapkafka.protocol.completion import LedgerState, Status
 from snapkafka.protocol.events import RanWithout, StopAsked, StoppedSeen
 from snapkafka.protocol.records import APP_RUNS_WITHOUT, Bye, ChangelogEnd, Position
+from snapkafka.protocol.worker import WorkerProtocol
 
 from .world import A, B, Process, World, settle
 
@@ -177,3 +178,30 @@ def test_a_checkpoint_keeps_who_goes_on_without(world: World) -> None:
     for offset in range(start, len(world.ledger)):
         late.apply(offset, world.ledger[offset])
     assert late.goes_on_without(late.processes[p.machine.stood_down or 0])
+
+
+def test_r10_who_joined_before_the_first_look_cuts_its_inputs_itself(world: World) -> None:
+    q, epoch, seen = stopped_and_asked(world)
+    heir = Process(world, "p", (A,), assign=False)
+    q.catch_up()
+    q.feed(replace(seen, members=1))
+    assert not [part for part in world.snapshot(epoch).parts() if part.report.app == "p"]
+    heir.give(A, generation=2)
+    settle(q, heir)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
+    assert cut.receiver == heir.id
+
+
+def test_r15_who_has_no_identity_neither_stands_down_nor_ran_without() -> None:
+    machine = WorkerProtocol()
+    assert machine.stand_down() == []
+    assert machine.handle(RanWithout(since=0)) == []
+
+
+def test_r15_who_left_in_order_does_not_go_on(world: World) -> None:
+    """A copy of what it said before."""
+    p = Process(world, "p", (A,))
+    p.feed(StopAsked())
+    world.append(Bye(process=p.id, n=9_999, goes_on=True))
+    assert not world.fold.goes_on_without(world.fold.processes[p.id])

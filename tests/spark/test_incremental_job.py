@@ -97,6 +97,8 @@ def test_a_chain_on_a_real_broker_is_the_whole(spark: SparkSession, chain: Chain
     }
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_its_tables_are_compared_with_the_log(
     chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
