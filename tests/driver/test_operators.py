@@ -112,7 +112,7 @@ def test_a_service_is_asked_for_a_snapshot_and_tells_of_it_by_http(
         )
         refused, why = post(f"{pages[1]}/trigger/", json.dumps({"id": "x" * 300}).encode())
         assert refused == 400
-        assert "200 characters" in why["error"]
+        assert "at most 200" in why["error"]
         for page in pages:
             wait_until(
                 "both to be counted",
