@@ -41,7 +41,7 @@ __all__ = [
 @dataclass(slots=True)
 class LedgerReading:
     """The ledger up to `state.end`. `times_ms`: offset -> when the broker appended it. `garbage`: records that are
-    none of ours. `refused`: those of them that have no signature that counts.
+    not ledger records. `refused`: those of them without a valid signature.
 
     `start`: where it begins. `entries`: all that was read, where somebody wants them."""
 
