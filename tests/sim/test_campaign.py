@@ -42,7 +42,7 @@ PINNED = {
 }
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_no_seed_breaks_it_and_every_rule_has_work_to_do() -> None:
     """No captured snapshot is inconsistent unless its verdict says so; without faults every snapshot is captured."""
     report = campaign(0, CAMPAIGN, jobs=os.cpu_count() or 1)
