@@ -165,7 +165,7 @@ def check_trigger(
         raise TriggerRefusedError(
             "snapshots are paused in this namespace", hint="`snapkafka resume` ends the pause"
         )
-    living = [view for view in state.living() if not apps or view.hello.app in apps]
+    living = [view for view in state.participants() if not apps or view.hello.app in apps]
     known = {view.hello.app for view in state.processes.values()}
     if unknown := sorted(set(apps) - known):
         raise TriggerRefusedError(

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from .owners import Input, Owner
-from .records import NOBODY, TopicPartition
+from .records import NOBODY, RESTORE, TopicPartition
 from .repeats import Latest
+from .restoring import Restores
 from .snapshots import ProcessView, SnapshotView, Unread, Waiting
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class LedgerView:
         self.owners: dict[Input, Owner] = {}
         self.highest_epoch = 0
         self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
+        self.restores = Restores()
         self._epochs: Latest[int] = Latest(float("inf"))
 
     @property
@@ -56,6 +58,21 @@ class LedgerView:
     def living(self) -> Iterator[ProcessView]:
         """Processes that said `Hello` and neither `Bye` nor were `Dead`."""
         return (view for view in self.processes.values() if view.left is None)
+
+    def participants(self) -> Iterator[ProcessView]:
+        """List the living processes that take part in snapshots: all but those that restore."""
+        return (view for view in self.living() if view.hello.mode != RESTORE)
+
+    def is_void(self, process: int, tp: TopicPartition, offset: int) -> bool:
+        """Is the record of `process` at `offset` of `tp` one of the time before a restore that landed after it?
+
+        Who wrote it was not stopped in time (a suspended worker, an earlier run of the restore).
+        """
+        base = self.restores.bases.get(tp)
+        if base is None or process >= base.author or offset < base.end:
+            return False
+        view = self.processes.get(process)
+        return view is None or view.hello.mode == RESTORE or view.hello.app in base.apps
 
     def owner(self, item: Input) -> int:
         """The process that an input was last given to, `NOBODY` if to none."""
@@ -108,7 +125,9 @@ class LedgerView:
         return [
             view
             for view in self.processes.values()
-            if (view.left is None or view.process in stopped) and (not apps or view.hello.app in apps)
+            if (view.left is None or view.process in stopped)
+            and (not apps or view.hello.app in apps)
+            and view.hello.mode != RESTORE
         ]
 
     def inputs_of(self, hellos: Iterable[ProcessView]) -> set[Input]:
@@ -163,7 +182,11 @@ class LedgerView:
     def last_of_stopped(self) -> set[int]:
         """The youngest process of each app of which none lives: what it said of its app still stands (R10, R11)."""
         alive = {view.hello.app for view in self.living()}
-        last = {v.hello.app: v.process for v in self.processes.values() if self.unretired(v)}
+        last = {
+            v.hello.app: v.process
+            for v in self.processes.values()
+            if self.unretired(v) and v.hello.mode != RESTORE
+        }
         return {process for app, process in last.items() if app not in alive}
 
     def input_topics(self) -> set[str]:

@@ -27,6 +27,7 @@ from .records import (
     Kept,
     LedgerRecord,
     Pause,
+    Restore,
     Retire,
     Trigger,
     Verdict,
@@ -145,6 +146,7 @@ class _Matter:
             at for view in views for at in (*(r[0] for r in view.reports.values()), *view.supplements)
         }
         self.processes = _processes(state, self.epochs)
+        self.restores = _restores(state, self.processes, self.since)
 
     def still(self, at: int, record: LedgerRecord) -> bool:
         match record:
@@ -168,10 +170,25 @@ class _Matter:
                 return at in self.retired or at >= self.since
             case Pause():
                 return at == self.paused_at
+            case Restore():
+                return at in self.restores
             case Checkpoint():
                 return False
             case _:
                 assert_never(record)
+
+
+def _restores(state: LedgerState, processes: set[int], since: int) -> set[int]:
+    """Ledger offsets of the restores that still have something to say, concern a snapshot that is kept, or made a
+    process leave that is kept."""
+    current = state.restores.current()
+    left = {state.processes[process].left for process in processes if process in state.processes}
+    found: set[int] = set()
+    for view in state.restores.views.values():
+        records = view.records()
+        if view.plan in current or max(records) >= since or records & left:
+            found |= records
+    return found
 
 
 def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:

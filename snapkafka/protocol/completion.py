@@ -24,6 +24,8 @@ from .records import (
     APP_RUNS_WITHOUT,
     CONTAMINATING,
     NOBODY,
+    RESTORE,
+    RESTORING,
     Abort,
     Assigned,
     Bye,
@@ -35,6 +37,7 @@ from .records import (
     LedgerRecord,
     Number,
     Pause,
+    Restore,
     Retire,
     Seen,
     SnapshotName,
@@ -43,6 +46,7 @@ from .records import (
     Verdict,
 )
 from .repeats import Latest, Repeats
+from .restoring import RestoreView
 from .snapshots import Failure, ProcessView, SnapshotView, Status, Unread, Waiting
 
 __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Unread", "Waiting"]
@@ -133,6 +137,8 @@ class LedgerState(LedgerView):
                     snapshot.verdict = record
             case Pause():
                 self._pause(offset, paused=record.paused)
+            case Restore():
+                self._restore(offset, record)
             case Checkpoint():
                 pass  # for those who start here
             case _:
@@ -223,9 +229,11 @@ class LedgerState(LedgerView):
         self._names.add(key)
         epoch = offset + 1
         in_scope = [
-            view for view in self.processes.values() if not record.apps or view.hello.app in record.apps
+            view
+            for view in self.processes.values()
+            if not record.apps or view.hello.app in record.apps or view.hello.mode == RESTORE
         ]
-        living = [view for view in in_scope if view.left is None]
+        living = [v for v in self.participants() if not record.apps or v.hello.app in record.apps]
         hellos = self.standing(record.apps)
         snapshot = SnapshotView(
             epoch=epoch,
@@ -244,6 +252,9 @@ class LedgerState(LedgerView):
         if self.paused:
             reason = "snapshots are paused in this namespace"
             self._fail(offset, snapshot, Failure(code="paused", reason=reason))
+            return
+        if self.restores.open is not None and self.restores.open.concerns(record.apps):
+            self._fail(offset, snapshot, _restoring(self.restores.open))
             return
         if without := [view for view in in_scope if self.goes_on_without(view)]:
             self._fail(offset, snapshot, _runs_without(without[0]))
@@ -377,6 +388,27 @@ class LedgerState(LedgerView):
         for snapshot in list(self.open.values()) if paused else ():
             self._fail(offset, snapshot, Failure(code="paused", reason="snapshots were paused meanwhile"))
 
+    def _restore(self, offset: int, record: Restore) -> None:
+        """Snapshots of the apps fail while they are restored; who ran before the commit point has left."""
+        was = self.restores.open
+        if not self.restores.apply(offset, record):
+            return
+        view = self.restores.views[record.plan]
+        if was is None:
+            for snapshot in list(self.open.values()):
+                if view.concerns(tuple(snapshot.apps)):
+                    self._fail(offset, snapshot, _restoring(view))
+        over = not view.open
+        for process in list(self.living()):
+            if process.hello.mode == RESTORE:
+                gone = over or process.process < view.author
+            else:
+                gone = record.stage == "ready" and process.hello.app in view.apps and process.process < offset
+            if gone:
+                self._leave(offset, process.process, dead=True)
+        if over and not self._history:
+            self.restores.forget()
+
     # -- deciding ---------------------------------------------------------------------------------------------
 
     def _complete(self, offset: int, snapshot: SnapshotView) -> None:
@@ -410,6 +442,15 @@ def _runs_without(view: ProcessView) -> Failure:
         code=APP_RUNS_WITHOUT,
         reason=f"{view.name} goes on without taking part in snapshots: restart it, its log has the error",
         culprit=f"app {view.hello.app}",
+    )
+
+
+def _restoring(view: RestoreView) -> Failure:
+    apps = ", ".join(view.apps)
+    return Failure(
+        code=RESTORING,
+        reason=f"{view} is being restored: no snapshot of {apps} before it is done",
+        culprit=f"plan {view.plan}",
     )
 
 

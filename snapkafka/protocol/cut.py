@@ -9,8 +9,9 @@ Those keep their colour (R5) and finish in white; `closing` says when they have.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from .colours import Colours
@@ -26,11 +27,13 @@ from .records import (
     TopicPartition,
     TornEvent,
 )
+from .restoring import Rule
 
 __all__ = ["OpenCut", "Positions", "take_cut"]
 
 #: So many cuts of one assignment are remembered, for an event that starts below what they noted.
 NOTED_MAX: Final = 32
+_NO_RULE: Final = Rule(0)
 
 
 class Positions:
@@ -40,22 +43,38 @@ class Positions:
         self._next: dict[tuple[str, TopicPartition], int] = {}
         self._given: dict[TopicPartition, InputGiven] = {}
         self._replay_until: dict[TopicPartition, int] = {}
+        #: Where each agent starts, and which offsets above that a restore leaves to nobody (`restoring`).
+        self._starts: dict[tuple[str, TopicPartition], Rule] = {}
+        #: Those of the latter that still lie above, of the agents that have any.
+        self._skipped: dict[tuple[str, TopicPartition], frozenset[int]] = {}
         #: Of the cuts under this assignment: the epochs in (previous, epoch] that each serves, and what it noted.
         self._noted: deque[tuple[int, int, tuple[Position, ...]]] = deque(maxlen=NOTED_MAX)
 
-    def give(self, inputs: Iterable[InputGiven]) -> list[TopicPartition]:
+    def give(
+        self,
+        inputs: Iterable[InputGiven],
+        rules: Mapping[tuple[str, TopicPartition], Rule] = MappingProxyType({}),
+    ) -> list[TopicPartition]:
         """A new assignment. Where an input is set back behind what was started once, its effects happen twice (R10).
+
+        Args:
+            inputs: what was given.
+            rules: what agents skip of it after a restore, where they skip anything.
 
         Returns:
             the inputs on which events were started since `take`, before they were ours (the ledger was too slow).
         """
         self._given = {given.tp: given for given in inputs}
         since = self._next
-        self._next = {
-            (agent, tp): max(given.position, since.get((agent, tp), 0))
+        self._starts = {
+            (agent, tp): rules.get((agent, tp), _NO_RULE).start(given.position)
             for tp, given in self._given.items()
             for agent in given.agents
         }
+        self._skipped = {
+            item: rule.started_above for item, rule in self._starts.items() if rule.started_above
+        }
+        self._next = {item: max(rule.offset, since.get(item, 0)) for item, rule in self._starts.items()}
         for tp, given in self._given.items():
             until = max(self._replay_until.pop(tp, 0), given.replay_until)
             if until > given.position:
@@ -77,6 +96,9 @@ class Positions:
         """
         if offset >= self._next.get((agent, tp), 0):
             self._next[agent, tp] = offset + 1
+            if self._skipped and (skipped := self._skipped.get((agent, tp))):
+                left = Rule(offset + 1, skipped).start(offset + 1)
+                self._next[agent, tp], self._skipped[agent, tp] = left.offset, left.started_above
             return True
         return False
 
@@ -117,7 +139,7 @@ class Positions:
     def note(self) -> tuple[Position, ...]:
         """Where every agent stands now."""
         return exact(
-            self._position(agent, tp, offset)
+            self._position(agent, tp, offset, self._skipped.get((agent, tp), frozenset()))
             for (agent, tp), offset in sorted(self._next.items())
             if tp in self._given
         )
@@ -125,18 +147,19 @@ class Positions:
     def where_given(self, tps: Iterable[TopicPartition]) -> tuple[Position, ...]:
         """Where these inputs started: the cut of R10."""
         return exact(
-            self._position(agent, tp, self._given[tp].position)
+            self._position(agent, tp, *self._starts[agent, tp])
             for tp in sorted(tps)
             for agent in sorted(self._given[tp].agents)
         )
 
-    def _position(self, agent: str, tp: TopicPartition, offset: int) -> Position:
+    def _position(self, agent: str, tp: TopicPartition, offset: int, above: frozenset[int]) -> Position:
         until = self._replay_until.get(tp, 0)
         return Position(
             agent=agent,
             topic=tp.topic,
             partition=tp.partition,
             offset=offset,
+            started_above=tuple(sorted(above)),
             replay_until=until if until > offset else 0,
         )
 

@@ -11,6 +11,7 @@ from .value import value
 
 __all__ = [
     "NOBODY",
+    "AgentPosition",
     "ChangelogEnd",
     "ChannelRange",
     "CheckResult",
@@ -18,6 +19,7 @@ __all__ = [
     "InputTopic",
     "LogEnd",
     "Position",
+    "RestoreStage",
     "Retention",
     "Running",
     "SentEnd",
@@ -33,6 +35,9 @@ NOBODY: Final = -1
 #: How a process learnt of the snapshot that it cut for; `trigger` is the process that asked for it itself.
 #: (`stopped`: it cut for an app that does not run).
 Heard = Literal["trigger", "ledger", "marker", "header", "assigned", "stopped"]
+
+#: How far a restore has come: it may be aborted before it is `ready`, and only finished after.
+RestoreStage = Literal["begun", "ready", "done", "aborted"]
 
 
 class TopicPartition(NamedTuple):
@@ -95,6 +100,19 @@ class Position:
     offset: int
     started_above: tuple[int, ...] = ()
     replay_until: int = 0
+
+
+@value
+class AgentPosition:
+    """Where `agent` of `app` starts in an input once a restore is done: it takes the records at `offset` and above,
+    except those in `started_above`. Offsets are those of the log as the restore left it."""
+
+    app: str
+    agent: str
+    topic: str
+    partition: int
+    offset: int
+    started_above: tuple[int, ...] = ()
 
 
 @value

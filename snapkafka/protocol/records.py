@@ -14,6 +14,7 @@ from typing import Final
 
 from .fields import (
     NOBODY,
+    AgentPosition,
     ChangelogEnd,
     ChannelRange,
     CheckResult,
@@ -21,6 +22,7 @@ from .fields import (
     InputTopic,
     LogEnd,
     Position,
+    RestoreStage,
     Retention,
     Running,
     SentEnd,
@@ -36,8 +38,11 @@ __all__ = [
     "CONTAMINATING",
     "NOBODY",
     "OUT_OF_ORDER",
+    "RESTORE",
+    "RESTORING",
     "SENT_BARE",
     "Abort",
+    "AgentPosition",
     "Assigned",
     "Bye",
     "ChangelogEnd",
@@ -56,6 +61,8 @@ __all__ = [
     "Number",
     "Pause",
     "Position",
+    "Restore",
+    "RestoreStage",
     "Retention",
     "Retire",
     "Running",
@@ -76,6 +83,10 @@ OUT_OF_ORDER: Final = "out-of-order"
 SENT_BARE: Final = "sent-bare"
 #: The code of an `Abort`: an app ran without taking part, or is not known to be stopped (R10).
 APP_RUNS_WITHOUT: Final = "app-runs-without"
+#: The code of an `Abort`: the snapshot overlaps a restore of one of its apps.
+RESTORING: Final = "restoring"
+#: The `mode` of the `Hello` of a restore: it sends, and is neither a participant nor an app that can be stopped.
+RESTORE: Final = "restore"
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
 CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT})
 
@@ -87,7 +98,8 @@ class Hello:
     `was`: the id that it had until it was taken for dead, if it had work under way then (-1: none): what that id sent
     is only a part of what it did, so no snapshot that counts it among those that left can be proven. `uncaptured`: what
     of the app no snapshot holds, a sentence each. `mode`: "on", or "stamp" where it does not want to be asked for
-    snapshots yet. `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it
+    snapshots yet, or "restore" for the process that re-appends records in a restore.
+    `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it
     starts with an input of which nothing is committed, "earliest" or "latest" (empty: not told). `missing`: topics that
     it subscribed to as inputs and that did not exist: it consumes none of them until it is assigned their partitions.
     `sources`: topics whose external records are declared to be no effects of what the apps of the namespace send.
@@ -265,6 +277,38 @@ class Pause:
 
 
 @value
+class Restore:
+    """A restore of `apps` to snapshot (`snapshot`, `attempt`) of `epoch` reached `stage`.
+
+    `plan` names the restore; only one is open at a time. `author`: the process that re-appends (its `Hello` has the
+    mode "restore"), -1 before it joined. A rerun appends `begun` again with a new author, and only the author of the
+    latest `begun` can make the plan `ready`: that is the commit point. `ready` carries the rest, in `parts` chunks
+    numbered from 0. `ends`: of every input and changelog partition of these apps, taken before anything was appended:
+    what lies below is of the time before. `positions`: per agent and input. `phase`, `records`, `total`: progress of a
+    plan, for readers. `reason`: why it was aborted.
+    """
+
+    process: int = NOBODY
+    n: int
+    plan: str
+    stage: RestoreStage
+    snapshot: str = ""
+    attempt: int = 1
+    epoch: int = 0
+    apps: tuple[str, ...] = ()
+    author: int = NOBODY
+    ends: tuple[LogEnd, ...] = ()
+    positions: tuple[AgentPosition, ...] = ()
+    part: int = 0
+    parts: int = 1
+    who: str = ""
+    phase: str = ""
+    records: int = 0
+    total: int = 0
+    reason: str = ""
+
+
+@value
 class Kept:
     """A record of the ledger that still matters, the offset where it stood, and when the broker appended it (ms)."""
 
@@ -330,5 +374,6 @@ LedgerRecord = (
     | Retire
     | Verdict
     | Pause
+    | Restore
     | Checkpoint
 )

@@ -41,6 +41,7 @@ The hot path of a service, with plain arguments, is in `work`; `handle` is for a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from . import closing, moves
@@ -62,6 +63,7 @@ from .events import (
     CutTimed,
     EndsSeen,
     Event,
+    InputGiven,
     InputsGiven,
     InputsTaken,
     Joined,
@@ -89,9 +91,11 @@ from .records import (
     Heard,
     Hello,
     LedgerRecord,
+    Restore,
     TopicPartition,
     Trigger,
 )
+from .restoring import Rule
 from .work import Work
 
 __all__ = ["HEAR_ALL", "WorkerProtocol"]
@@ -200,10 +204,17 @@ class WorkerProtocol(Work):
                 self.open.reported(report.n, event.offset)
             case Dead() as dead if dead.dead == self.process:
                 return self._new_life()
+            case Restore() if self._restored_at(event.offset):
+                return self._new_life()
             case _:
                 pass
         self._drop_decided()
         return self._advance()
+
+    def _restored_at(self, offset: int) -> bool:
+        """Was our app restored by the record at `offset`? What we are is of the time before then."""
+        view = self.ledger.processes.get(NOBODY if self.process is None else self.process)
+        return view is not None and view.left == offset
 
     # -- hearing of a snapshot (R1, R2) -----------------------------------------------------------------------
 
@@ -305,7 +316,8 @@ class WorkerProtocol(Work):
         if self.inputs.taken:
             return []  # it comes too late: they are not ours to read any more
         app = self.ledger.app_of(self._me)
-        early = self.positions.give(self.inputs.ours(self.ledger, self._me))
+        ours = self.inputs.ours(self.ledger, self._me)
+        early = self.positions.give(ours, self._rules(app, ours))
         tps = self.positions.inputs()
         red = moves.red_before(self.ledger, app, tps)
         actions = self._cut(red, "assigned") if red else []
@@ -318,6 +330,16 @@ class WorkerProtocol(Work):
             else:
                 actions += self._supplement(epoch, uncut)
         return actions
+
+    def _rules(self, app: str, ours: Iterable[InputGiven]) -> dict[tuple[str, TopicPartition], Rule]:
+        """What a restore lets the agents skip of these inputs: the group has one offset, a snapshot one per agent."""
+        restores = self.ledger.restores
+        return {
+            (agent, given.tp): rule
+            for given in ours
+            for agent, rule in restores.rules(app, given.tp).items()
+            if rule.spent > given.position
+        }
 
     def _supplement(self, epoch: int, uncut: list[TopicPartition]) -> list[Action]:
         """R10: these inputs came uncut to a process that is red for `epoch`; they are cut where they start."""

@@ -10,12 +10,17 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import InputsTaken, StopAsked, StoppedSeen, TimerExpired
 from snapkafka.protocol.records import (
     NOBODY,
+    RESTORE,
     Abort,
+    AgentPosition,
     ChangelogEnd,
     Dead,
+    Hello,
     LogEnd,
     Pause,
     Position,
+    Restore,
+    RestoreStage,
     Retire,
     TopicPartition,
     Trigger,
@@ -51,6 +56,7 @@ STEPS = {
     "retire": 0.3,
     "pause": 0.15,
     "resume": 0.4,
+    "restore": 0.8,
     "garbage": 0.2,
 }
 
@@ -216,6 +222,33 @@ class History:
 
     def _resume(self) -> None:
         self._say(Pause(n=self._number(), paused=False))
+
+    def _restore(self) -> None:
+        """A restore takes a step, or one that lost its plan tries to."""
+        open_plan = self.world.fold.restores.open
+        stages: tuple[RestoreStage, ...] = ("begun", "ready", "done") if open_plan is not None else ("begun",)
+        stage = self.rng.choice(stages)
+        author = self.rng.choice([NOBODY, open_plan.author]) if open_plan is not None else NOBODY
+        if stage == "begun" and self.rng.random() < 0.7:
+            self._say(Hello(n=self._number(), app="restoring", mode=RESTORE))
+            author = len(self.world.ledger) - 1
+        apps = self.rng.choice([("p",), ("p", "q"), ("q", "r")])
+        tps = [tp for app in apps for tp in APPS[app]]
+        self._say(
+            Restore(
+                n=self._number(),
+                plan=open_plan.plan if open_plan is not None else f"plan {self._number()}",
+                stage=stage if self.rng.random() < 0.7 else "aborted",
+                apps=apps,
+                author=author,
+                ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=5) for tp in tps),
+                positions=tuple(
+                    AgentPosition(app=app, agent="*", topic=tp.topic, partition=tp.partition, offset=4)
+                    for app in apps
+                    for tp in APPS[app]
+                ),
+            )
+        )
 
     def _repeat(self) -> None:
         """A producer retries: one of the latest records is in the ledger a second time."""

@@ -90,6 +90,7 @@ def answers(state: LedgerState, epochs: set[int]) -> dict[str, Any]:
             (item, e) for item, owner in state.owners.items() for e in state.open if owner.before >= e
         },
         "topics": state.input_topics(),
+        "restores": (state.restores.open, state.restores.bases, state.restores._rules),
         "open": set(state.open),
         "waiting": {epoch: state.waiting(epoch) for epoch in state.open},
         "uncut": {epoch: state.uncut(epoch) for epoch in state.open},

@@ -140,12 +140,11 @@ class Process:
         generation: int = 1,
         recovered: int = 0,
         replay_until: int = 0,
+        agents: tuple[str, ...] = ("agent",),
     ) -> None:
         """A rebalance gives these inputs."""
         given = tuple(
-            InputGiven(
-                tp=tp, agents=("agent",), position=(positions or {}).get(tp, 0), replay_until=replay_until
-            )
+            InputGiven(tp=tp, agents=agents, position=(positions or {}).get(tp, 0), replay_until=replay_until)
             for tp in inputs
         )
         changelog = ChangelogEnd(table="t", topic=f"{self.app}-t-changelog", partition=0, end=recovered)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
@@ -20,11 +21,16 @@ from snapkafka.protocol.events import (
     WentAbsent,
 )
 from snapkafka.protocol.records import (
+    NOBODY,
+    RESTORE,
     Abort,
+    AgentPosition,
     Dead,
     Hello,
     InputTopic,
     Pause,
+    Restore,
+    RestoreStage,
     Retire,
     Table,
     TopicPartition,
@@ -378,6 +384,44 @@ class Play:
         """verdict s1 VERIFIED"""
         epoch = self.epoch(command.next())
         self.stage.append(Verdict(n=self.stage.number(), epoch=epoch, verdict=command.next()))
+
+    def do_restore(self, command: Words) -> None:
+        """restore PLAN begun apps=a [by=R] | restore PLAN ready by=R [apps=a] [at=A[0]@3,A[0]@5] | restore PLAN
+        done|aborted: a restore reaches a stage; R joins with the mode "restore" when it is first named. `at`: where the
+        agent starts, and what it does not take above"""
+        plan, reached, by = command.next(), command.next(), command.option("by")
+        apps = tuple(command.options_list("apps"))
+        if by and by not in self.stage.names.values():
+            hello = Hello(n=self.stage.number(), app=f"restore-{plan}", host=by, mode=RESTORE)
+            self.stage.names[self.stage.append(hello)] = by
+        author = next((process for process, name in self.stage.names.items() if name == by), NOBODY)
+        places: dict[TopicPartition, list[int]] = {}
+        for item in command.options_list("at"):
+            tp, offset = place_of(item)
+            places.setdefault(tp, []).append(offset)
+        self.stage.append(
+            Restore(
+                n=self.stage.number(),
+                plan=plan,
+                stage=cast(RestoreStage, reached),
+                snapshot="s1",
+                apps=apps,
+                author=author,
+                ends=self.stage.ends(sorted(self.stage.logs)) if reached == "ready" else (),
+                positions=tuple(
+                    AgentPosition(
+                        app=app,
+                        agent=AGENT,
+                        topic=tp.topic,
+                        partition=tp.partition,
+                        offset=offset,
+                        started_above=tuple(above),
+                    )
+                    for app in apps
+                    for tp, (offset, *above) in places.items()
+                ),
+            )
+        )
 
     def do_repeat(self, command: Words) -> None:
         """repeat 4: the record at this ledger offset is in the ledger a second time"""

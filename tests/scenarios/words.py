@@ -29,6 +29,7 @@ from snapkafka.protocol.records import (
     Hello,
     LedgerRecord,
     Pause,
+    Restore,
     Retire,
     TopicPartition,
     Trigger,
@@ -123,6 +124,8 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"{stage.ids.get(number, number)} was examined: {verdict}"
         case Pause(paused=paused):
             return f"{who} says: {'no snapshots until further notice' if paused else 'snapshots again'}"
+        case Restore(plan=plan, stage=reached, author=author):
+            return f"restore {plan} is {reached}" + (f", by {stage.actor_of(author)}" if author >= 0 else "")
         case Checkpoint(upto=upto):
             return f"all that matters of the ledger below {upto}"
         case _:

@@ -1,0 +1,199 @@
+"""What restores mean to who reads the ledger: which one is open, and what a finished one asks of an app.
+
+A restore re-appends the records in flight and the state of a snapshot at the ends of their partitions, so the log
+stays one log. Three facts about it have to be the same for every reader:
+
+    begun ──> ready ──> done        `begun` to `done`: no input of these apps is run, no snapshot of them is taken
+      └─────> aborted               `ready` is the commit point: before it nothing appended counts, after it all does
+
+* *Bases.* What lies below the base of a partition is of the time before; what an earlier process of the apps still
+  appends at or above it is void, for it does not know of the restore.
+* *Positions.* A consumer group has one offset per input, a snapshot one position per agent. The group is set to the
+  lowest; what an agent skips above that is a rule, which is spent when the group has passed it.
+* *Fencing.* Only the author that the latest `begun` names can make a plan `ready`: a tool that was suspended, and wakes
+  up after another has taken over, commits nothing.
+
+Later restores supersede earlier ones partition by partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from .records import NOBODY, AgentPosition, Restore, RestoreStage, TopicPartition
+
+__all__ = ["RESTORED_METADATA", "Base", "RestoreView", "Restores", "Rule"]
+
+#: The metadata of the group offsets that a restore commits is this and the name of the plan: who cannot read the ledger
+#: sees that there may be rules.
+RESTORED_METADATA: Final = "snapkafka:"
+
+
+class Base(NamedTuple):
+    """Where the time after a restore starts in a partition: at `end`, for processes from `author` on."""
+
+    plan: str
+    author: int
+    end: int
+    apps: tuple[str, ...]
+
+
+class Rule(NamedTuple):
+    """Which records of an input an agent takes: from `offset` on, without those in `started_above`."""
+
+    offset: int
+    started_above: frozenset[int] = frozenset()
+
+    def takes(self, offset: int) -> bool:
+        """Does the agent take the record at `offset`?"""
+        return offset >= self.offset and offset not in self.started_above
+
+    def start(self, offset: int) -> Rule:
+        """Return what is left of the rule for an agent that is given the input at `offset`."""
+        first = max(offset, self.offset)
+        while first in self.started_above:
+            first += 1
+        return Rule(first, frozenset(above for above in self.started_above if above > first))
+
+    @property
+    def spent(self) -> int:
+        """The offset from which on the agent takes everything."""
+        return max((self.offset, *(above + 1 for above in self.started_above)))
+
+
+@dataclass(slots=True, kw_only=True)
+class RestoreView:
+    """What the ledger says of one restore. Its fields are those of `Restore`; `*_at` are ledger offsets."""
+
+    plan: str
+    begun: Restore
+    begun_at: int
+    stage: RestoreStage = "begun"
+    author: int = NOBODY
+    authored_at: int | None = None
+    progress: Restore | None = None
+    progress_at: int | None = None
+    parts: dict[int, tuple[int, Restore]] = field(default_factory=dict)
+    ready_at: int | None = None  # of the part that completed it
+    closed_at: int | None = None  # `done` or `aborted`
+    reason: str = ""
+
+    @property
+    def apps(self) -> tuple[str, ...]:
+        return self.begun.apps
+
+    @property
+    def open(self) -> bool:
+        """Neither done nor aborted."""
+        return self.closed_at is None
+
+    @property
+    def committed(self) -> bool:
+        """Was the commit point reached?"""
+        return self.ready_at is not None
+
+    def concerns(self, apps: tuple[str, ...]) -> bool:
+        """Does it restore one of `apps` (none named: any)?"""
+        return not apps or bool({*apps} & {*self.apps})
+
+    def ends(self) -> Iterator[tuple[TopicPartition, int]]:
+        """Each input and changelog partition with its base."""
+        for _, record in self.parts.values():
+            for end in record.ends:
+                yield TopicPartition(end.topic, end.partition), end.end
+
+    def positions(self) -> Iterator[AgentPosition]:
+        """Where each agent starts, in the order of the record."""
+        for _, (_, record) in sorted(self.parts.items()):
+            yield from record.positions
+
+    def records(self) -> set[int]:
+        """Ledger offsets of the records that make this view."""
+        single = (self.begun_at, self.authored_at, self.progress_at, self.closed_at)
+        return {at for at in single if at is not None} | {at for at, _ in self.parts.values()}
+
+    def __str__(self) -> str:
+        return f"plan {self.plan} of snapshot {self.begun.snapshot}"
+
+
+class Restores:
+    """The fold of the `Restore` records."""
+
+    def __init__(self) -> None:
+        self.views: dict[str, RestoreView] = {}  # plan -> view
+        self.open: RestoreView | None = None
+        self.bases: dict[TopicPartition, Base] = {}
+        self._rules: dict[tuple[str, TopicPartition], tuple[str, dict[str, Rule]]] = {}
+
+    def apply(self, offset: int, record: Restore) -> bool:
+        """Take in a record.
+
+        Returns:
+            whether the stage or the author of the open plan changed.
+        """
+        view = self.open
+        if view is None or view.plan != record.plan:
+            if view is not None or record.stage != "begun" or record.plan in self.views:
+                return False
+            view = self.open = self.views[record.plan] = RestoreView(
+                plan=record.plan, begun=record, begun_at=offset
+            )
+            self._named(view, offset, record)
+            return True
+        match record.stage:
+            case "begun":
+                view.progress, view.progress_at = record, offset
+                return self._named(view, offset, record)
+            case "ready":
+                return self._ready(view, offset, record)
+            case "done" if view.committed:
+                view.stage, view.closed_at, self.open = "done", offset, None
+            case "aborted" if not view.committed:
+                view.stage, view.closed_at, view.reason, self.open = "aborted", offset, record.reason, None
+            case _:
+                return False
+        return True
+
+    def _named(self, view: RestoreView, offset: int, record: Restore) -> bool:
+        """A later author takes over; its predecessor, and what that had told of `ends`, are void."""
+        if view.committed or record.author <= view.author:
+            return False
+        view.author, view.authored_at = record.author, offset
+        view.parts.clear()
+        return True
+
+    def _ready(self, view: RestoreView, offset: int, record: Restore) -> bool:
+        if view.committed or record.author == NOBODY or record.author != view.author:
+            return False
+        view.parts.setdefault(record.part, (offset, record))
+        if len(view.parts) < record.parts:
+            return False
+        view.stage, view.ready_at = "ready", offset
+        for tp, end in view.ends():
+            self.bases[tp] = Base(view.plan, view.author, end, view.apps)
+        rules: dict[tuple[str, TopicPartition], dict[str, Rule]] = {}
+        for p in view.positions():
+            of_input = rules.setdefault((p.app, TopicPartition(p.topic, p.partition)), {})
+            of_input[p.agent] = Rule(p.offset, frozenset(p.started_above))
+        self._rules |= {item: (view.plan, agents) for item, agents in rules.items()}
+        return True
+
+    def holds(self, app: str) -> RestoreView | None:
+        """The open restore of `app`: as long as there is one, no input of the app may be run."""
+        return self.open if self.open is not None and app in self.open.apps else None
+
+    def rules(self, app: str, tp: TopicPartition) -> dict[str, Rule]:
+        """What the agents of `app` skip in an input, by agent. An agent that is not named skips nothing."""
+        return self._rules[app, tp][1] if (app, tp) in self._rules else {}
+
+    def current(self) -> set[str]:
+        """The plans that still have something to say: the open one, and the latest of a partition."""
+        named = {base.plan for base in self.bases.values()} | {plan for plan, _ in self._rules.values()}
+        return named | ({self.open.plan} if self.open is not None else set())
+
+    def forget(self) -> None:
+        """Drop the plans that later ones have superseded, but for the latest, whose name stays taken."""
+        kept = self.current() | set(list(self.views)[-1:])
+        self.views = {plan: view for plan, view in self.views.items() if plan in kept}

@@ -1,0 +1,275 @@
+"""What a restore means to who reads the ledger (docs/explanation/protocol.md, "Restore")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.events import InputsTaken
+from snapkafka.protocol.records import (
+    RESTORE,
+    RESTORING,
+    AgentPosition,
+    Hello,
+    LogEnd,
+    Position,
+    Restore,
+    TopicPartition,
+)
+from snapkafka.protocol.restoring import Base, Rule
+
+from .world import A, B, Process, World, settle
+
+
+def say(world: World, stage: Any, plan: str = "r", **fields: Any) -> int:
+    """Append a record of a restore of app b."""
+    world.numbers += 1
+    fields.setdefault("apps", ("b",))
+    return world.append(Restore(n=world.numbers, plan=plan, stage=stage, snapshot="s", **fields))
+
+
+def joins(world: World) -> int:
+    """The process that re-appends joins; its id."""
+    world.numbers += 1
+    return world.append(Hello(n=world.numbers, app="snapkafka-restore", mode=RESTORE))
+
+
+def ready(
+    world: World, author: int, *places: tuple[TopicPartition, int], plan: str = "r", **fields: Any
+) -> int:
+    return say(
+        world,
+        "ready",
+        plan,
+        author=author,
+        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in places),
+        **fields,
+    )
+
+
+def at(offset: int, *above: int, agent: str = "agent", tp: TopicPartition = B) -> AgentPosition:
+    return AgentPosition(
+        app="b", agent=agent, topic=tp.topic, partition=tp.partition, offset=offset, started_above=above
+    )
+
+
+# -- snapshots and restores do not overlap ------------------------------------------------------------------------
+
+
+def test_a_snapshot_that_is_open_when_a_restore_begins_fails_by_name(world: World) -> None:
+    Process(world, "a", (A,))
+    epoch = world.trigger()
+    other = world.trigger("other", apps=("a",))
+    say(world, "begun", apps=("c",))
+    assert world.snapshot(epoch).open
+    say(world, "aborted")
+    say(world, "begun", "r2", apps=("a",))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None and (failure.code, failure.culprit) == (RESTORING, "plan r2")
+    assert world.snapshot(other).failure is not None
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_trigger_between_begun_and_done_is_no_epoch_and_fails_by_name(
+    world: World, committed: bool
+) -> None:
+    b = Process(world, "b", (B,))
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    if committed:
+        ready(world, author, (B, 0))
+    epoch = world.trigger()
+    other = world.trigger("other", apps=("a",))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None and failure.code == RESTORING and "plan r of snapshot s" in failure.reason
+    assert not world.fold.is_epoch(epoch) and world.fold.highest_epoch == other
+    b.catch_up()
+    assert b.machine.colours.epoch == (0 if committed else other)  # committed: it has to join again
+
+
+def test_the_process_that_restores_is_neither_waited_for_nor_a_stopped_app(world: World) -> None:
+    b = Process(world, "b", (B,))
+    settle(b)
+    say(world, "begun", apps=("x",))
+    author = joins(world)
+    say(world, "begun", author=author, apps=("x",))
+    one = world.trigger(apps=("b",))
+    ready(world, author, plan="r")
+    say(world, "done")
+    assert not world.fold.lives(author)
+    two = world.trigger("two")
+    settle(b)
+    for epoch in (one, two):
+        view = world.snapshot(epoch)
+        assert view.captured_at is not None
+        assert author not in view.required
+        assert "snapkafka-restore" not in view.apps
+    assert author in world.snapshot(two).left
+
+
+# -- the commit point -----------------------------------------------------------------------------------------------
+
+
+def test_only_the_latest_author_commits(world: World) -> None:
+    say(world, "begun")
+    first = joins(world)
+    say(world, "begun", author=first)
+    second = joins(world)
+    say(world, "begun", author=second)
+    say(world, "begun", author=first)  # a copy, or late: a newer author is never replaced by an older one
+    ready(world, first, (B, 1))
+    assert not world.fold.restores.bases and not world.fold.lives(first) and world.fold.lives(second)
+    ready(world, second, (B, 2))
+    ready(world, second, (B, 3))
+    assert world.fold.restores.bases == {B: Base("r", second, 2, ("b",))}
+
+
+def test_a_plan_in_parts_is_ready_with_its_last_part(world: World) -> None:
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    ready(world, author, (B, 2), part=1, parts=2)
+    say(world, "done")
+    assert world.fold.restores.open is not None and not world.fold.restores.bases
+    ready(world, author, (A, 1), part=0, parts=2)
+    assert {tp: base.end for tp, base in world.fold.restores.bases.items()} == {A: 1, B: 2}
+    say(world, "aborted")  # too late
+    say(world, "begun", "other")  # one at a time
+    assert world.fold.restores.open is world.fold.restores.views["r"]
+    say(world, "done")
+    assert not world.fold.restores.holds("b")
+    assert list(world.fold.restores.views) == ["r"]
+
+
+def test_progress_is_for_readers(world: World) -> None:
+    say(world, "begun")
+    say(world, "begun", phase="channels", records=3, total=9)
+    view = world.fold.restores.open
+    assert view is not None and view.progress is not None
+    assert (view.progress.phase, view.progress.records, view.progress.total) == ("channels", 3, 9)
+
+
+def test_who_ran_before_the_commit_point_takes_another_identity(world: World) -> None:
+    b, a = Process(world, "b", (B,)), Process(world, "a", (A,))
+    settle(a, b)
+    was, stays = b.id, a.id
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    late = Process(world, "b", join=False)
+    ready(world, author, (B, 0))
+    b.catch_up()
+    a.catch_up()
+    assert b.machine.process is None
+    assert a.id == stays
+    assert not world.fold.lives(was)
+    late.join()
+    say(world, "done")
+    late.catch_up()
+    assert late.machine.process is not None and late.machine.process > author
+
+
+# -- void records ---------------------------------------------------------------------------------------------------
+
+
+def test_what_an_earlier_process_appends_behind_the_base_is_void(world: World) -> None:
+    b, a = Process(world, "b", (B,)), Process(world, "a", (A,))
+    settle(a, b)
+    say(world, "begun")
+    first = joins(world)
+    say(world, "begun", author=first)
+    second = joins(world)
+    say(world, "begun", author=second)
+    ready(world, second, (B, 5))
+    say(world, "done")
+    fold = world.fold
+    assert [fold.is_void(process, B, 5) for process in (b.id, a.id, first, second)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert not fold.is_void(b.id, B, 4)  # of the time before
+    assert not fold.is_void(b.id, A, 9)  # the restore did not touch that
+
+
+# -- positions per agent ----------------------------------------------------------------------------------------------
+
+
+def test_a_rule_is_what_an_agent_skips() -> None:
+    rule = Rule(3, frozenset({4, 6}))
+    assert [offset for offset in range(9) if rule.takes(offset)] == [3, 5, 7, 8]
+    assert rule.spent == 7
+    assert rule.start(0) == rule
+    assert rule.start(4) == Rule(5, frozenset({6}))
+    assert rule.start(6) == Rule(7)
+    assert rule.start(9) == Rule(9)
+
+
+def restored(world: World, *positions: AgentPosition) -> None:
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    ready(world, author, (B, 0), positions=positions)
+    say(world, "done")
+
+
+def test_a_snapshot_right_after_a_restore_has_a_position_for_each_agent(world: World) -> None:
+    """The group has one offset, the lowest of its agents; without the rules all of them would stand there."""
+    restored(world, at(2, agent="x"), at(0, 1, agent="y"))
+    b = Process(world, "b", (B,), assign=False)
+    b.give(B, agents=("x", "y", "z"))
+    epoch = world.trigger()
+    settle(b)
+    (found,) = world.fold.captured(epoch).inputs
+    assert {p.agent: (p.offset, p.started_above) for p in found.agents} == {
+        "x": (2, ()),
+        "y": (0, (1,)),
+        "z": (0, ()),
+    }
+
+
+def test_what_an_agent_skips_is_passed_when_it_comes_there(world: World) -> None:
+    restored(world, at(0, 1, 3))
+    b = Process(world, "b", (B,))
+    settle(b)
+    b.end(b.start(B, 0))
+    note: tuple[Position, ...] = b.machine.positions.note()
+    assert [(p.offset, p.started_above) for p in note] == [(2, (3,))]
+    b.end(b.start(B, 2))
+    note = b.machine.positions.note()
+    assert [(p.offset, p.started_above) for p in note] == [(4, ())]
+
+
+def test_a_rule_is_spent_when_the_group_has_passed_it(world: World) -> None:
+    restored(world, at(2, 4))
+    b = Process(world, "b", (B,), assign=False)
+    b.give(B, positions={B: 7})
+    b.catch_up()
+    assert [p.offset for p in b.machine.positions.note()] == [7]
+    b.feed(InputsTaken())
+
+
+def test_a_later_restore_replaces_the_rules_of_an_input(world: World) -> None:
+    restored(world, at(2, agent="x"))
+    say(world, "begun", "later")
+    author = joins(world)
+    say(world, "begun", "later", author=author)
+    ready(world, author, (B, 9), plan="later", positions=(at(9, agent="y"),))
+    say(world, "done", "later")
+    assert world.fold.restores.rules("b", B) == {"y": Rule(9)}
+    assert world.fold.restores.current() == {"later"}
+
+
+def test_memory_is_bounded_however_many_restores_there_were() -> None:
+    world = World(fold=LedgerState(history=False))
+    for number in range(5):
+        say(world, "begun", f"r{number}")
+        author = joins(world)
+        say(world, "begun", f"r{number}", author=author)
+        ready(world, author, (B, number), plan=f"r{number}", positions=(at(number),))
+        say(world, "done", f"r{number}")
+    assert list(world.fold.restores.views) == ["r4"]
