@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "prune": (
         "Remove old snapshots from storage: shows which, and asks. The newest good one stays, and what others build on."
     ),
+    "serve": "Serve REST and a page: snapshots, live progress, tables. It keeps nothing; any number may run.",
     "demo": (
         "See it: a broker, services, load, three snapshots, assembled and verified, all on this machine."
     ),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from snapkafka.advice import Advice
 from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
 
+from .aborting import abort
 from .assembling import Assembled, HowToRead, assemble, verify
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
@@ -21,8 +22,10 @@ from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
 from .planning import Reading, plan_assembly
 from .pruning import Policy, Pruning, plan_pruning, prune
-from .querying import Queried, query
+from .querying import Bounds, Queried, query
 from .rights import Right, Rights, rights
+from .standing import Standing, Viewed
+from .stored import Stored, stored
 from .switching import Switched, pause, resume, retire
 from .triggering import trigger
 from .watching import Answer, Round, watch
@@ -31,6 +34,7 @@ __all__ = [
     "Advice",
     "Answer",
     "Assembled",
+    "Bounds",
     "Checkpointed",
     "Checkup",
     "Details",
@@ -48,8 +52,12 @@ __all__ = [
     "Right",
     "Rights",
     "Round",
+    "Standing",
+    "Stored",
     "Summary",
     "Switched",
+    "Viewed",
+    "abort",
     "assemble",
     "checkpoint",
     "diff",
@@ -68,6 +76,7 @@ __all__ = [
     "retire",
     "rights",
     "show",
+    "stored",
     "trigger",
     "verify",
     "verify_offline",

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from snapkafka.errors import BadInputError, StorageError
+from snapkafka.errors import BadInputError, StorageError, TimedOutError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import LATEST
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
@@ -30,7 +30,7 @@ from .trusting import Trust, compared_with_ledger, compared_with_manifest
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-__all__ = ["Placed", "Queried", "engine", "in_thread", "one_line", "query", "trusted"]
+__all__ = ["Bounds", "Placed", "Queried", "engine", "in_thread", "one_line", "query", "trusted"]
 
 #: What a name of a schema looks like in SQL: it stands before a dot, in quotes or without.
 SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|(\w+))\s*\.')
@@ -58,6 +58,15 @@ class Queried:
     trust: Trust
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a query may take: seconds, megabytes of memory (and as many of disk), threads."""
+
+    seconds: float
+    memory_mb: int
+    threads: int = 1
+
+
 async def query(
     where: Connection | Cluster | None,
     namespace: str,
@@ -68,6 +77,7 @@ async def query(
     storage: str = "",
     rows_max: int | None = None,
     unchecked: bool = False,
+    bounds: Bounds | None = None,
 ) -> Queried:
     """Run a SELECT. The tables of the snapshot are views `state`, `messages` and so on; those of every other one in the
     same storage are there as well, with its id for a schema: `"friday".state`.
@@ -78,8 +88,10 @@ async def query(
         manifest: the manifest itself.
         rows_max: no more rows than these; None: all.
         unchecked: do not compare the files with the manifest.
+        bounds: what it may take of this machine; None: what DuckDB takes by itself.
 
     Raises:
+        TimedOutError: it ran longer than `bounds` allow.
         BadInputError: the SQL is none, or no SELECT, or fails.
         StorageError: files are missing, cannot be read, or are not those that were written; the manifest is not the one
             that was verified.
@@ -93,8 +105,17 @@ async def query(
     store, found = read_manifest(place)
     snapshots = _named_in(sql, store) | {"main": Placed(store, found)}
     trust = await trusted(where, snapshots.values(), unchecked=unchecked)
-    with engine(snapshots) as database:
-        columns, rows = await in_thread(database, lambda: _select(database, sql, rows_max))
+    with engine(snapshots, bounds) as database:
+        work = in_thread(database, lambda: _select(database, sql, rows_max))
+        try:
+            async with asyncio.timeout(bounds.seconds if bounds else None):
+                columns, rows = await work
+        except TimeoutError:
+            assert bounds is not None, "nothing else has a time-out"
+            raise TimedOutError(
+                f"the query ran longer than {bounds.seconds:g} s",
+                hint="ask for less, or run it by the command",
+            ) from None
     return Queried(
         id=found.id,
         epoch=found.epoch,
@@ -203,7 +224,7 @@ class Placed(NamedTuple):
 
 
 @contextmanager
-def engine(snapshots: Mapping[str, Placed]) -> Iterator[DuckDBPyConnection]:
+def engine(snapshots: Mapping[str, Placed], bounds: Bounds | None = None) -> Iterator[DuckDBPyConnection]:
     """DuckDB with the tables of snapshots as views.
 
     Args:
@@ -218,12 +239,18 @@ def engine(snapshots: Mapping[str, Placed]) -> Iterator[DuckDBPyConnection]:
     except ModuleNotFoundError as error:
         raise extra_missing("query", "a query", "duckdb") from error
     with tempfile.TemporaryDirectory(prefix="snapkafka-") as spill:
-        settings = {
+        settings: dict[str, str | bool | int] = {
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "python_enable_replacements": False,
             "temp_directory": spill,
         }
+        if bounds is not None:
+            settings |= {
+                "memory_limit": f"{bounds.memory_mb}MB",
+                "max_temp_directory_size": f"{bounds.memory_mb}MB",
+                "threads": bounds.threads,
+            }
         with duckdb.connect(config=settings) as database:
             for filesystem in {s.store.scheme: s.store.filesystem for s in snapshots.values()}.values():
                 if filesystem is not None:

@@ -16,6 +16,17 @@ EXTRAS: Final = {
     "cli": ("typer", "rich", "aiokafka"),
     "spark": ("pyspark", "pyarrow", "aiokafka"),
     "query": ("duckdb", "pytz", "xxhash"),
+    "service": (
+        "aiokafka",
+        "typer",
+        "rich",
+        "duckdb",
+        "pytz",
+        "xxhash",
+        "prometheus_client",
+        "starlette",
+        "uvicorn",
+    ),
     "s3": ("s3fs", "fsspec"),
     "sim": ("matplotlib",),
     "demo": (

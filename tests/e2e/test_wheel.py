@@ -48,6 +48,7 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("checkpoint", *NO_BROKER), "", AWAY),
     (("prune", "--storage", "tables", "--keep-last", "1", "--dry-run"), "", EXIT_OK),
     (("prune", "--storage", "s3a://bucket/tables", "--keep-last", "1", "--dry-run"), "s3", 8),
+    (("serve", "--namespace", "ns", "--host", "0.0.0.0"), "service", BadInputError.exit_status),
     (("demo", "--help"), "demo", EXIT_OK),
 ]
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]

@@ -1,0 +1,93 @@
+"""`snapkafka serve`: REST and the page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snapkafka.errors import BadInputError
+from snapkafka.runtime.extras import require_extra
+
+from .options import Bootstrap, Namespace
+from .running import connect, notices, run
+
+__all__ = ["serve"]
+
+
+def serve(
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    host: Annotated[
+        str, typer.Option("--host", help="Listen there; any other than this machine needs TLS and tokens.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="0: any that is free.")] = 8023,
+    roots: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--storage-root",
+            metavar="URI",
+            help="Tables and manifests may lie below it, and nowhere else; repeat it.",
+        ),
+    ] = None,
+    tokens: Annotated[
+        str,
+        typer.Option(
+            "--tokens",
+            metavar="FILE",
+            help="Lines read:TOKEN, trigger:TOKEN, admin:TOKEN; or in SNAPKAFKA_SERVICE_TOKENS.",
+        ),
+    ] = "",
+    certificate: Annotated[
+        str, typer.Option("--tls-certificate", metavar="FILE", help="PEM, with its chain.")
+    ] = "",
+    key: Annotated[str, typer.Option("--tls-key", metavar="FILE", help="PEM.")] = "",
+    host_names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host-name", metavar="NAME", help="A name by which clients reach the service; repeat it."
+        ),
+    ] = None,
+) -> None:
+    """Run `snapkafka serve`."""
+
+    async def work() -> None:
+        require_extra("service", "the service")
+        from snapkafka.config import namespace_problem
+        from snapkafka.service.access import Tokens
+        from snapkafka.service.app import make_app
+        from snapkafka.service.server import serve as serve_app
+        from snapkafka.service.settings import Settings
+
+        if problem := namespace_problem(namespace):
+            raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
+        told, where = _tokens(tokens)
+        settings = Settings(
+            host=host,
+            port=port,
+            certificate=certificate,
+            key=key,
+            tokens=Tokens.parse(told, where) if where else Tokens(),
+            roots=tuple(roots or ()),
+            host_names=tuple(host_names or ()),
+        )
+        settings.validate()
+        app = make_app(connect(bootstrap), namespace, settings)
+        await serve_app(
+            app, settings, lambda url: notices.print(f"serving {namespace} on {url}", markup=False)
+        )
+
+    run(work, as_json=False)
+
+
+def _tokens(path: str) -> tuple[str, str]:
+    """The text with the tokens, and what to call it; both empty where there is none."""
+    if not path:
+        text = os.environ.get("SNAPKAFKA_SERVICE_TOKENS", "")
+        return text, "SNAPKAFKA_SERVICE_TOKENS" if text else ""
+    try:
+        return Path(path).read_text("utf-8"), path
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(f"--tokens {path} cannot be read: {error}", hint="check the path") from error

@@ -1,0 +1,43 @@
+"""`abort`: end a running snapshot, whatever it waits for."""
+
+from __future__ import annotations
+
+import random
+
+from snapkafka.errors import TriggerRefusedError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import find_snapshot, opened
+from snapkafka.ports import Cluster
+from snapkafka.protocol.records import Abort
+
+from .listing import Summary, summary
+
+__all__ = ["abort"]
+
+
+async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: str = "") -> Summary:
+    """End a running snapshot. One that was aborted already stays so; what comes first in the ledger counts.
+
+    Args:
+        name: its id, its epoch, or `latest`, the last one triggered.
+        who: who ends it, for people.
+
+    Raises:
+        UnknownSnapshotError: there is none such.
+        TriggerRefusedError: it is captured, or has failed for another reason: nothing is left to abort.
+    """
+    async with opened(where, namespace) as work:
+        view = find_snapshot(work.reading.state, name)
+        if view.open:
+            reason = f"aborted by {who}" if who else "aborted on request"
+            offset = await work.ledger.append(
+                Abort(n=random.getrandbits(63), epoch=view.epoch, code="aborted", reason=reason, culprit=who)
+            )
+            await work.catch_up(to=offset + 1)
+        found = summary(work.reading, view)
+        if found.failure_code != "aborted":
+            raise TriggerRefusedError(
+                f"snapshot {found.id} cannot be aborted: it is {found.status}",
+                hint="only a running one can; `snapkafka show` says what became of it",
+            )
+        return found

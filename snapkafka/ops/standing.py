@@ -1,0 +1,237 @@
+"""`Standing`: the ledger of a namespace, read once and followed, for a server that answers many requests from it.
+
+A verb opens the ledger, reads it and closes it again; a server cannot, for each of a hundred requests a second. It
+holds a fold that follows the ledger, and nothing else: another instance that reads the same ledger gives the same
+answers, and one that is killed loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, TimedOutError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.lasting import restorable, wall_ms
+from snapkafka.kafka.reading import LATEST, LedgerReading, Opened, find_epoch, find_snapshot, good, opened
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ports import Cluster
+from snapkafka.protocol.completion import SnapshotView
+
+from .listing import Clock, Details, Summary, details, summary
+
+__all__ = ["Standing", "Viewed"]
+
+logger = logging.getLogger("snapkafka")
+
+#: Between two attempts to reach a broker that does not answer.
+AGAIN_AFTER_S: Final = 1.0
+#: A ledger that is behind by more than a request may wait for is an error, not a wrong answer.
+CATCH_UP_S: Final = 8.0
+#: How long a snapshot is restorable changes by the hour; asking costs a request per topic.
+RESTORABLE_FOR_MS: Final = 30_000
+#: Of so many snapshots the last answer is kept.
+RESTORABLE_KEPT: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewed:
+    """A snapshot with what the fold knows of it: `required`, `reported`, `closed` count processes; `failed` those that
+    a failed snapshot never heard the end of. `decided_ms`: from the trigger to its capture or failure, None while it
+    runs. `waits`: a sentence for each thing that it waits for, or waited for when it failed."""
+
+    summary: Summary
+    parent: str
+    required: int
+    reported: int
+    closed: int
+    failed: int
+    decided_ms: int | None
+    waits: tuple[str, ...]
+
+
+class Standing:
+    """See the top of this file.
+
+    Args:
+        clock: milliseconds since 1970.
+    """
+
+    def __init__(self, where: Connection | Cluster, namespace: str, clock: Clock = wall_ms) -> None:
+        self.where, self.namespace, self.clock = where, namespace, clock
+        #: Counts what was read: a reader that has seen it waits for the next (`changed`).
+        self.version = 0
+        #: Why the ledger cannot be followed now; None while it is.
+        self.problem: SnapkafkaError | None = None
+        self._work: Opened | None = None
+        self._last: LedgerReading | None = None
+        self._news = asyncio.Event()
+        self._restorable: dict[int, tuple[int, RestorableEntry]] = {}
+
+    @contextlib.asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Follow the ledger for the length of a block; a broker that does not answer is tried again for ever."""
+        task = asyncio.ensure_future(self._follow())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    # -- following --------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Read the ledger for ever, and again from its beginning after each failure."""
+        while True:
+            try:
+                async with opened(self.where, self.namespace) as work:
+                    self._work, self._last, self.problem = work, work.reading, None
+                    self._restorable.clear()
+                    self._tell()
+                    async for entry in work.ledger.read(work.reading.state.end):
+                        work.reading.apply(entry)
+                        self._tell()
+            except SnapkafkaError as error:
+                if self.problem is None or self.problem.message != error.message:
+                    logger.warning("snapkafka: the ledger cannot be followed: %s", error)
+                self.problem = error
+            except Exception as error:
+                logger.exception("snapkafka: the ledger cannot be followed")
+                self.problem = BrokerUnavailableError(f"the ledger cannot be followed: {error}")
+            self._work = None
+            self._tell()
+            await asyncio.sleep(AGAIN_AFTER_S)
+
+    def _tell(self) -> None:
+        self.version += 1
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def changed(self, version: int, timeout_s: float) -> int:
+        """Wait until more was read than at `version`, or for `timeout_s`; returns the version then."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.version == version:
+                    await self._news.wait()
+        return self.version
+
+    @property
+    def reading(self) -> LedgerReading:
+        """The fold as it is.
+
+        Raises:
+            SnapkafkaError: the ledger was never read; why not.
+        """
+        if self._last is None:
+            raise self.problem or TimedOutError(
+                f"the ledger of {self.namespace} is still being read for the first time",
+                hint="try again soon",
+            )
+        return self._last
+
+    @property
+    def followed(self) -> bool:
+        """Is the ledger followed at this moment, and was it read to its end?"""
+        return self._work is not None
+
+    async def caught_up(self, to: int | None = None) -> LedgerReading:
+        """Read up to `to`, or up to the ledger's end as it is now.
+
+        Raises:
+            SnapkafkaError: it cannot be read, or not in `CATCH_UP_S` seconds.
+        """
+        try:
+            async with asyncio.timeout(CATCH_UP_S):
+                while (work := self._work) is None:
+                    if self.problem is not None:
+                        raise self.problem
+                    await self._news.wait()
+                end = await work.ledger.end() if to is None else to
+                while work.reading.state.end < end and self._work is work:
+                    await self._news.wait()
+                if self._work is not work:
+                    raise self.problem or TimedOutError(
+                        "the ledger is being read again", hint="try again soon"
+                    )
+                return work.reading
+        except TimeoutError:
+            raise TimedOutError(
+                f"the ledger of {self.namespace} was not read to its end within {CATCH_UP_S:g} s",
+                hint="try again soon; a long ledger takes a while when the service starts",
+            ) from None
+
+    # -- answers ----------------------------------------------------------------------------------------------
+
+    async def find(self, name: str) -> SnapshotView:
+        """Find a snapshot by id, epoch or `latest`, also one that another instance has triggered just now.
+
+        Raises:
+            UnknownSnapshotError: the ledger has none such.
+        """
+        try:
+            if name != LATEST:
+                return find_snapshot(self.reading.state, name)
+        except SnapkafkaError:
+            pass
+        return find_snapshot((await self.caught_up()).state, name)
+
+    def view(self, view: SnapshotView) -> Viewed:
+        """Describe a snapshot, as far as the ledger knows it."""
+        reading = self.reading
+        ended = view.failed_at if view.failure is not None else view.captured_at
+        start = reading.times_ms[view.epoch - 1]
+        waits = reading.state.waiting(view.epoch) if view.captured_at is None else []
+        closed = len(view.required & view.closed.keys())
+        return Viewed(
+            summary=summary(reading, view),
+            parent=view.trigger.parent,
+            required=len(view.required),
+            reported=len(view.required & view.reports.keys()),
+            closed=closed,
+            failed=len(view.required) - closed if view.failure is not None else 0,
+            decided_ms=None if ended is None else max(0, reading.times_ms[ended] - start),
+            waits=tuple(str(wait) for wait in waits),
+        )
+
+    def newest_first(self) -> list[SnapshotView]:
+        """Every snapshot of the namespace."""
+        return [view for _, view in sorted(self.reading.state.snapshots.items(), reverse=True)]
+
+    def latest_good(self) -> int | None:
+        """The epoch of the last snapshot that was verified; None: there is none."""
+        return next((view.epoch for view in self.newest_first() if good(view)), None)
+
+    def details(self, view: SnapshotView) -> Details:
+        """Everything that the ledger says of a snapshot."""
+        return details(self.reading, view, self.clock())
+
+    async def restorable(self, epoch: int) -> RestorableEntry | None:
+        """How long the log holds what a captured snapshot needs, as of half a minute ago at most.
+
+        Returns:
+            None: it is not captured.
+        """
+        now = self.clock()
+        kept = self._restorable.get(epoch)
+        if kept is not None and now - kept[0] < RESTORABLE_FOR_MS:
+            return kept[1]
+        work = self._work
+        view = find_epoch(self.reading.state, epoch)
+        if view.captured_at is None:
+            return None
+        if work is None:
+            return RestorableEntry(how="unknown", why="no broker answers")
+        found = await restorable(
+            work.admin,
+            work.reading.state.captured(epoch),
+            cut_ms=work.reading.times_ms[epoch - 1],
+            now=self.clock,
+        )
+        while len(self._restorable) >= RESTORABLE_KEPT:
+            del self._restorable[next(iter(self._restorable))]
+        self._restorable[epoch] = (now, found)
+        return found

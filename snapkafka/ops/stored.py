@@ -1,0 +1,49 @@
+"""What an assembled snapshot takes and holds, as its manifest names it: a few numbers, not the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from snapkafka.manifest import CheckEntry, RestorableEntry
+from snapkafka.store import read_manifest
+
+__all__ = ["Stored", "stored"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """An assembled snapshot. `bytes`: of the files of its own tables; `rows` by table; `in_flight`: messages;
+    `restorable`: as it was when the tables were written."""
+
+    manifest: str
+    id: str
+    bytes: int
+    rows: Mapping[str, int]
+    in_flight: int
+    checks: tuple[CheckEntry, ...]
+    restorable: RestorableEntry | None
+    parents: tuple[str, ...]
+    open: tuple[str, ...]
+
+
+def stored(place: str) -> Stored:
+    """Read the manifest at a path or URI. Blocks.
+
+    Raises:
+        StorageError: it cannot be read.
+        BadInputError: it is none.
+    """
+    _, found = read_manifest(place)
+    rows = {table.name: table.rows for table in found.tables}
+    return Stored(
+        manifest=place,
+        id=found.id,
+        bytes=sum(file.bytes for table in found.tables for file in table.files),
+        rows=rows,
+        in_flight=rows.get("messages", 0),
+        checks=found.checks,
+        restorable=found.restorable,
+        parents=tuple(parent.id for parent in found.parents),
+        open=tuple(entry.group for entry in found.open),
+    )

@@ -1,0 +1,16 @@
+"""The service: REST, live progress and the page, for people and programs that do not run the command.
+
+| module | what it does |
+|---|---|
+| `settings` | what it is told: one value, checked as a whole |
+| `access` | who may do what: tokens, roles, storage roots |
+| `guard` | bounds of every request, before a route sees it |
+| `problems` | errors as problem+json: the one table from code to status |
+| `requests` | JSON and query strings as typed values |
+| `answers` | what `ops` returns, as JSON of the contract |
+| `routes`, `live`, `jobs` | the verbs; server-sent events; assembly in the background |
+| `app`, `server` | all of it as one ASGI application, and uvicorn with its bounds |
+
+It is stateless: what it knows it folds from the ledger (`ops.Standing`) and reads from storage, so any number of
+instances give the same answers, and one that is killed loses nothing but the assembly that it was running.
+"""

@@ -1,0 +1,137 @@
+"""What `ops` returns, as the JSON of the contract. Its names and types are fixed; further fields may be added."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from snapkafka.manifest import RestorableEntry, file_stem
+from snapkafka.ops import Details, Stored, Summary, Viewed
+
+__all__ = ["detail", "estimated_ms", "instant", "manifest_uri", "row", "triggered"]
+
+#: The estimate is the median of so many snapshots; more than that is another system by now.
+ESTIMATED_FROM: Final = 20
+
+
+def instant(ms: int) -> str:
+    """Write milliseconds since 1970 as the contract has times: whole seconds, in UTC."""
+    return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def estimated_ms(capture_ms: Iterable[int], ttl_ms: int) -> int:
+    """Estimate how long a snapshot takes from the last ones, newest first; without any, its time to live."""
+    last = [ms for ms, _ in zip(capture_ms, range(ESTIMATED_FROM), strict=False)]
+    return round(statistics.median(last)) if last else ttl_ms
+
+
+def triggered(summary: Summary, estimate_ms: int) -> dict[str, Any]:
+    """The answer to a trigger: the four fields of the contract, and what names the snapshot further."""
+    return {
+        "snapshot_id": summary.id,
+        "status": summary.status.value,
+        "initiated_at": instant(summary.triggered_ms),
+        "estimated_completion_ms": estimate_ms,
+        "epoch": summary.epoch,
+        "attempt": summary.attempt,
+    }
+
+
+def manifest_uri(summary: Summary) -> str:
+    """Where the manifest lies, or will lie once the snapshot is assembled; empty where nothing says that yet."""
+    if summary.manifest or not summary.storage:
+        return summary.manifest
+    return f"{summary.storage.rstrip('/')}/{file_stem(summary.id)}.json"
+
+
+def row(view: Viewed, stored: Stored | None, *, latest_good: int | None, now_ms: int) -> dict[str, Any]:
+    """A snapshot: the seven fields of the contract, and what the table of the page shows."""
+    summary = view.summary
+    running = view.decided_ms is None
+    return {
+        "snapshot_id": summary.id,
+        "status": summary.status.value,
+        "duration_ms": max(0, now_ms - summary.triggered_ms) if view.decided_ms is None else view.decided_ms,
+        "total_size_bytes": stored.bytes if stored else 0,
+        "nodes_completed": view.closed,
+        "nodes_failed": view.failed,
+        "checkpoint_manifest_uri": manifest_uri(summary),
+        # -- beyond the contract
+        "attempt": summary.attempt,
+        "epoch": summary.epoch,
+        "snapshot_type": summary.type,
+        "parent_snapshot_id": view.parent or None,
+        "initiated_by_node_id": summary.who,
+        "initiated_at": instant(summary.triggered_ms),
+        "initiated_at_ms": summary.triggered_ms,
+        "target_storage_uri": summary.storage,
+        "apps": list(summary.apps),
+        "ttl_ms": summary.ttl_ms,
+        "nodes_total": view.required,
+        "nodes_reported": view.reported,
+        "waits_for": list(view.waits) if running else [],
+        "failure": {
+            "code": summary.failure_code,
+            "reason": summary.failure_reason,
+            "culprit": summary.culprit,
+        }
+        if summary.failure_code
+        else None,
+        "contaminated": summary.contaminated or None,
+        "verdict": summary.verdict or None,
+        "latest_good": summary.epoch == latest_good,
+        "assembled": stored is not None,
+        "in_flight_messages": stored.in_flight if stored else None,
+        "restorable": _restorable(stored.restorable if stored else None),
+        "unread_topics": [str(item) for item in summary.unread],
+    }
+
+
+def detail(
+    view: Viewed,
+    details: Details,
+    stored: Stored | None,
+    restorable: RestorableEntry | None,
+    *,
+    latest_good: int | None,
+    now_ms: int,
+) -> dict[str, Any]:
+    """A snapshot with all that is known of it: phases, processes, positions, checks, how long it is restorable."""
+    found = row(view, stored, latest_good=latest_good, now_ms=now_ms)
+    if restorable is not None:
+        found["restorable"] = _restorable(restorable)
+    processes = [dataclasses.asdict(process) for process in details.processes]
+    reported = [p["reported_ms"] for p in processes if p["reported_ms"] is not None]
+    closed = [p["closed_ms"] for p in processes if p["closed_ms"] is not None]
+    return {
+        **found,
+        "phases": {
+            "first_cut_ms": min(reported, default=None),
+            "last_cut_ms": max(reported, default=None),
+            "last_closed_ms": max(closed, default=None),
+            "decided_ms": view.decided_ms,
+        },
+        "processes": processes,
+        "waits": [dataclasses.asdict(wait) for wait in details.waits],
+        "positions": [dataclasses.asdict(position) for position in details.positions],
+        "checks": _checks(details, stored),
+        "tables": dict(stored.rows) if stored else {},
+        "ancestors": list(stored.parents) if stored else [],
+        "uncaptured": [dataclasses.asdict(item) for item in details.uncaptured],
+    }
+
+
+def _restorable(entry: RestorableEntry | None) -> Mapping[str, Any] | None:
+    if entry is None:
+        return None
+    return {"how": entry.how, "until": entry.until or None, "topic": entry.topic, "why": entry.why}
+
+
+def _checks(details: Details, stored: Stored | None) -> list[dict[str, Any]]:
+    """With witnesses where the manifest has them; else as the ledger has the verdict."""
+    if stored is not None:
+        return [dataclasses.asdict(check) for check in stored.checks]
+    return [dataclasses.asdict(check) for check in details.checks]

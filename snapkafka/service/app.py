@@ -1,0 +1,198 @@
+"""The service as one ASGI application: routes behind their bounds, and the ledger followed as long as it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import mimetypes
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from snapkafka import ops
+from snapkafka.errors import InternalError, SnapkafkaError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.lasting import wall_ms
+from snapkafka.ops import Standing
+from snapkafka.ports import Cluster
+
+from .access import Role
+from .guard import App, Guard
+from .metrics import Metrics
+from .problems import RefusedError, problem
+from .routes import Handlers
+from .settings import Settings
+
+__all__ = ["ROUTES", "make_app", "openapi"]
+
+logger = logging.getLogger("snapkafka")
+
+#: Method and path -> the handler of `Handlers`, and the role that it needs. The OpenAPI document has the same routes.
+ROUTES: Final[dict[tuple[str, str], tuple[str, Role]]] = {
+    ("POST", "/v1/snapshots/trigger"): ("trigger", Role.TRIGGER),
+    ("GET", "/v1/snapshots"): ("list", Role.READ),
+    ("GET", "/v1/snapshots/{snapshot_id}"): ("show", Role.READ),
+    ("GET", "/v1/snapshots/{snapshot_id}/events"): ("follow", Role.READ),
+    ("GET", "/v1/snapshots/{snapshot_id}/diff"): ("diff", Role.READ),
+    ("POST", "/v1/snapshots/{snapshot_id}/query"): ("query", Role.READ),
+    ("POST", "/v1/snapshots/{snapshot_id}/abort"): ("abort", Role.ADMIN),
+    ("POST", "/v1/snapshots/{snapshot_id}/assemble"): ("assemble", Role.TRIGGER),
+    ("POST", "/v1/snapshots/{snapshot_id}/verify"): ("verify", Role.TRIGGER),
+    ("GET", "/v1/jobs/{job_id}"): ("job", Role.READ),
+    ("GET", "/v1/processes"): ("processes", Role.READ),
+    ("GET", "/v1/events"): ("events", Role.READ),
+}
+#: The page may be kept for a minute; everything else is asked for anew.
+PAGE_CACHE: Final = "public, max-age=60"
+
+
+def needed(path: str, method: str) -> Role:
+    """Tell the role that a request needs; what no route has needs the least."""
+    parts = path.split("/")
+    for (known, template), (_, role) in ROUTES.items():
+        wanted = template.split("/")
+        if known != ("GET" if method == "HEAD" else method) or len(wanted) != len(parts):
+            continue
+        if all(one.startswith("{") or one == two for one, two in zip(wanted, parts, strict=True)):
+            return role
+    return Role.READ
+
+
+def make_app(
+    where: Connection | Cluster,
+    namespace: str,
+    settings: Settings,
+    *,
+    clock: Callable[[], int] = wall_ms,
+    assemble: Callable[..., Awaitable[Any]] = ops.assemble,
+    verify: Callable[..., Awaitable[Any]] = ops.verify,
+) -> App:
+    """Make the application. It follows the ledger from its start-up on.
+
+    Args:
+        clock: milliseconds since 1970.
+        assemble, verify: what runs in the background.
+
+    Raises:
+        BadInputError: the settings make no sense.
+    """
+    settings.validate()
+    standing = Standing(where, namespace, clock)
+    handlers = Handlers(where, standing, settings, assemble=assemble, verify=verify)
+    metrics = Metrics(standing, handlers.streams)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with standing.following():
+            yield
+            await handlers.jobs.close()
+
+    async def scraped(request: Request) -> Response:
+        body, content_type = metrics.rendered()
+        return Response(body, headers={"content-type": content_type})
+
+    inner = Starlette(
+        routes=[
+            *(
+                Route(path, getattr(handlers, name), methods=[method])
+                for (method, path), (name, _) in ROUTES.items()
+            ),
+            Route("/metrics", scraped),
+            Route("/healthz", _healthy),
+            Route("/readyz", _ready_of(standing)),
+            Route("/openapi.yaml", _openapi),
+            Route("/", _page),
+            Route("/page/{name}", _page),
+        ],
+        lifespan=lifespan,
+        exception_handlers={
+            SnapkafkaError: _known,
+            RefusedError: _known,
+            HTTPException: _http,
+            Exception: _bug,
+        },
+    )
+    return Guard(metrics.around(inner), settings, needed)
+
+
+# -- errors ---------------------------------------------------------------------------------------------------
+
+
+async def _known(request: Request, error: Exception) -> Response:
+    assert isinstance(error, SnapkafkaError | RefusedError)
+    return problem(error)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code)
+    if code is None:
+        return await _bug(request, error)
+    what = (
+        f"no route {request.url.path[:80]}"
+        if code == "not-found"
+        else f"{request.method} is not allowed here"
+    )
+    return problem(RefusedError(code, what, "see /openapi.yaml", headers=error.headers))
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    """What nobody foresaw: logged with its traceback, told without."""
+    logger.error("snapkafka: %s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(
+        InternalError("a bug of snapkafka", hint="the log of the service has more; please report it")
+    )
+
+
+# -- what is no verb ------------------------------------------------------------------------------------------
+
+
+async def _healthy(request: Request) -> Response:
+    """GET /healthz: the process answers."""
+    return JSONResponse({"status": "ok"})
+
+
+def _ready_of(standing: Standing) -> Callable[[Request], Awaitable[Response]]:
+    async def ready(request: Request) -> Response:
+        """GET /readyz: the ledger was read to its end, and is followed."""
+        if standing.followed:
+            return JSONResponse({"status": "ok"})
+        return problem(
+            standing.problem or RefusedError("busy", "the ledger is still being read", "try again soon")
+        )
+
+    return ready
+
+
+async def _openapi(request: Request) -> Response:
+    """GET /openapi.yaml"""
+    return Response(openapi().read_bytes(), media_type="application/yaml")
+
+
+async def _page(request: Request) -> Response:
+    """GET / and the modules of the page."""
+    name = request.path_params.get("name", "index.html")
+    folder = files("snapkafka.service") / "page"
+    known = {item.name: item for item in folder.iterdir() if item.is_file()}
+    if name not in known:
+        raise RefusedError("not-found", f"no route {request.url.path[:80]}", "see /openapi.yaml")
+    kind = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
+    return Response(
+        known[name].read_bytes(), media_type=kind or "text/plain", headers={"cache-control": PAGE_CACHE}
+    )
+
+
+def openapi() -> Traversable:
+    """Find the OpenAPI document: in an installed package it lies in it, in a checkout beside it."""
+    packaged = files("snapkafka") / "schemas" / "openapi.yaml"
+    if packaged.is_file():
+        return packaged
+    return Path(__file__).parents[2] / "schemas" / "openapi.yaml"

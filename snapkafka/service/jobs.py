@@ -1,0 +1,129 @@
+"""Assembly and verification in the background: submitted by a request, run by Spark in a process of its own.
+
+What a job finds stands in the ledger and in storage; here is only whether it is under way. If the service is killed its
+job ends with it and leaves nothing half-written; the same request starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from snapkafka.errors import InternalError, SnapkafkaError
+from snapkafka.ops import Assembled
+
+from .problems import RefusedError
+
+__all__ = ["Job", "Jobs"]
+
+logger = logging.getLogger("snapkafka")
+
+#: So many jobs that have ended are remembered.
+KEPT: Final = 100
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """An assembly or a verification of a snapshot. `state`: "queued", "running", "done", "failed", "cancelled"."""
+
+    kind: str
+    snapshot_id: str
+    epoch: int
+    state: str = "queued"
+    verdict: str = ""
+    manifest: str = ""
+    error: SnapkafkaError | None = None
+    last_line: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its id: one of a kind may run for a snapshot at a time."""
+        return f"{self.kind}-{self.epoch}"
+
+    @property
+    def over(self) -> bool:
+        return self.state not in ("queued", "running")
+
+    def told(self) -> dict[str, Any]:
+        """As JSON."""
+        error = self.error
+        return {
+            "job_id": self.name,
+            "kind": self.kind,
+            "snapshot_id": self.snapshot_id,
+            "epoch": self.epoch,
+            "state": self.state,
+            "verdict": self.verdict or None,
+            "checkpoint_manifest_uri": self.manifest,
+            "error": {"code": error.code, "detail": error.message, "hint": error.advice} if error else None,
+            "last_line": self.last_line,
+        }
+
+
+Work = Callable[[Callable[[str], None]], Awaitable[tuple[Assembled, ...]]]
+
+
+class Jobs:
+    """Runs `most` jobs at once; as many again may wait."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._slots = asyncio.Semaphore(most)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+
+    def get(self, name: str) -> Job | None:
+        """Find a job by its id; one of an earlier service, or of another instance, is unknown here."""
+        return self._jobs.get(name)
+
+    def submit(self, job: Job, work: Work) -> Job:
+        """Start a job, or return the one of the same kind and snapshot that is under way.
+
+        Raises:
+            RefusedError: too many wait already.
+        """
+        there = self._jobs.get(job.name)
+        if there is not None and not there.over:
+            return there
+        if sum(not other.over for other in self._jobs.values()) >= 2 * self._most:
+            raise RefusedError("busy", "too many assemblies are waiting", "try again when one is done")
+        self._jobs.pop(job.name, None)
+        self._jobs[job.name] = job
+        while len(self._jobs) > KEPT:
+            oldest = next((name for name, other in self._jobs.items() if other.over), None)
+            if oldest is None:
+                break
+            del self._jobs[oldest]
+        task = asyncio.ensure_future(self._run(job, work))
+        self._tasks[job.name] = task
+        task.add_done_callback(lambda _: self._tasks.pop(job.name, None))
+        return job
+
+    async def _run(self, job: Job, work: Work) -> None:
+        def say(line: str) -> None:
+            job.last_line = line[:500]
+
+        try:
+            async with self._slots:
+                job.state = "running"
+                (found,) = await work(say)
+                job.verdict, job.manifest, job.state = found.verdict, found.manifest, "done"
+        except asyncio.CancelledError:
+            job.state = "cancelled"
+            raise
+        except SnapkafkaError as error:
+            job.error, job.state = error, "failed"
+        except Exception as error:
+            logger.exception("snapkafka: %s failed", job.name)
+            job.error, job.state = InternalError(f"a bug of snapkafka: {type(error).__name__}"), "failed"
+
+    async def close(self) -> None:
+        """Cancel what runs, and wait until its process has ended."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,87 @@
+"""Live progress as server-sent events: what changes in the ledger, as it is read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Final
+
+from snapkafka.ops import Standing
+from snapkafka.protocol.completion import SnapshotView
+
+from .problems import RefusedError
+
+__all__ = ["EVENT_STREAM", "Streams", "every_change", "progress"]
+
+EVENT_STREAM: Final = "text/event-stream"
+#: A stream on which nothing happens says so now and then, so that a client that has gone is noticed.
+BEAT_S: Final = 10.0
+#: Of what changes more often only the last is sent.
+AT_MOST_EVERY_S: Final = 0.1
+
+
+class Streams:
+    """Counts the streams that are open, up to `most`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.open = 0
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        """Hold one for the length of a block."""
+        self.open += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+
+    def require_room(self) -> None:
+        """Refuse one more than there may be.
+
+        Raises:
+            RefusedError: so many are open.
+        """
+        if self.open >= self._most:
+            raise RefusedError(
+                "busy", f"{self._most} live streams are open", "close one, or ask without a stream"
+            )
+
+
+async def progress(
+    standing: Standing, view: SnapshotView, told: Callable[[], dict[str, Any]], streams: Streams
+) -> AsyncIterator[str]:
+    """Send a snapshot whenever it changes, until it is captured or has failed: events `snapshot`, at last `end`."""
+    with streams.one():
+        last = ""
+        while True:
+            version, over = standing.version, not view.open
+            now = told()  # before anything is sent: meanwhile more may be read
+            kept = json.dumps({**now, "duration_ms": 0})
+            if kept != last:
+                last = kept
+                yield _event("snapshot", now)
+            if over:
+                yield _event("end", {"snapshot_id": now["snapshot_id"], "status": now["status"]})
+                return
+            if await standing.changed(version, BEAT_S) == version:
+                yield ": nothing new\n\n"
+
+
+async def every_change(
+    standing: Standing, told: Callable[[], dict[str, Any]], streams: Streams
+) -> AsyncIterator[str]:
+    """Send a line about the namespace whenever the ledger has more: events `changed`."""
+    with streams.one():
+        while True:
+            version = standing.version
+            yield _event("changed", told())
+            while await standing.changed(version, BEAT_S) == version:
+                yield ": nothing new\n\n"
+            await asyncio.sleep(AT_MOST_EVERY_S)
+
+
+def _event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

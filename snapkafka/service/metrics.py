@@ -1,0 +1,96 @@
+"""What operators see of the service: requests and their times, streams, and the snapshots of the namespace."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+from prometheus_client import Counter as PrometheusCounter
+from prometheus_client.core import GaugeMetricFamily
+
+from snapkafka.ops import Standing
+
+from .guard import App, Message, Receive, Scope, Send
+from .live import Streams
+
+__all__ = ["Metrics"]
+
+#: Upper bounds in seconds: what answers from memory takes one millisecond, a query up to its time limit.
+REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+#: What no route has: names that clients make up must not become labels.
+NO_ROUTE: Final = "none"
+
+
+class Metrics:
+    """Counts since the start of the service, and what the fold says now."""
+
+    def __init__(self, standing: Standing, streams: Streams) -> None:
+        self._standing, self._streams = standing, streams
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._requests = PrometheusCounter(
+            "snapkafka_service_requests",
+            "Requests by route and HTTP status",
+            ["method", "route", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "snapkafka_service_request_seconds",
+            "Until an answer began",
+            ["route"],
+            buckets=REQUEST_S,
+            registry=self._registry,
+        )
+        self._registry.register(self)
+
+    def collect(self) -> Iterator[Any]:
+        """Describe the namespace as it is now (Prometheus calls this)."""
+        standing = self._standing
+        yield GaugeMetricFamily(
+            "snapkafka_service_ledger_followed",
+            "Is the ledger read to its end and followed",
+            value=float(standing.followed),
+        )
+        yield GaugeMetricFamily("snapkafka_service_streams", "Live streams", value=float(self._streams.open))
+        if standing.version and standing.followed:
+            views = standing.newest_first()
+            found = GaugeMetricFamily(
+                "snapkafka_service_snapshots", "Snapshots in the ledger by status", labels=["status"]
+            )
+            for status, count in sorted(Counter(view.status.value for view in views).items()):
+                found.add_metric([status], count)
+            yield found
+            good = standing.latest_good()
+            if good is not None:
+                yield GaugeMetricFamily(
+                    "snapkafka_service_latest_good_timestamp_seconds",
+                    "When the last verified snapshot was triggered, by the ledger's clock",
+                    value=standing.reading.times_ms[good - 1] / 1_000,
+                )
+
+    def rendered(self) -> tuple[bytes, str]:
+        """Write the text that Prometheus reads, and its content type."""
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+
+    def around(self, app: App) -> App:
+        """Count and time what an application answers."""
+
+        async def measured(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            began = time.perf_counter()
+
+            async def sent(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    route = getattr(scope.get("route"), "path", NO_ROUTE)
+                    method = scope["method"] if route != NO_ROUTE else NO_ROUTE
+                    self._requests.labels(method, route, str(message["status"])).inc()
+                    self._seconds.labels(route).observe(time.perf_counter() - began)
+                await send(message)
+
+            await app(scope, receive, sent)
+
+        return measured

@@ -1,0 +1,416 @@
+"""The verbs over HTTP. Each handler reads a request, calls one function of `ops`, and writes its result as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from snapkafka import ops
+from snapkafka.checks.invariants import ready_made
+from snapkafka.errors import BadInputError, SnapkafkaError, SnapshotFailedError, UnknownSnapshotError
+from snapkafka.kafka.connection import Connection
+from snapkafka.ops import Standing, Stored
+from snapkafka.ports import Cluster
+from snapkafka.protocol.completion import SnapshotView, Status
+
+from . import answers
+from .access import below
+from .jobs import Job, Jobs
+from .live import EVENT_STREAM, Streams, every_change, progress
+from .problems import RefusedError
+from .requests import (
+    AssemblyRequest,
+    ListRequest,
+    QueryRequest,
+    TriggerRequest,
+    VerifyRequest,
+    body_of,
+    list_request,
+    number_in,
+)
+from .settings import Settings
+
+__all__ = ["Handlers"]
+
+#: Numbers of so many manifests are kept in memory.
+STORED_KEPT: Final = 2_000
+#: A storage that does not answer in this time is taken for one that does not answer.
+STORAGE_S: Final = 5.0
+#: No answer to a query is larger.
+ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
+KEYS_MAX: Final = 1_000
+
+
+class Handlers:
+    """Every route of /v1. Made for one namespace.
+
+    Args:
+        assemble, verify: `ops.assemble` and `ops.verify`, or what stands for them in a test.
+    """
+
+    def __init__(
+        self,
+        where: Connection | Cluster,
+        standing: Standing,
+        settings: Settings,
+        *,
+        assemble: Callable[..., Awaitable[Any]] = ops.assemble,
+        verify: Callable[..., Awaitable[Any]] = ops.verify,
+    ) -> None:
+        self._where, self._standing, self._settings = where, standing, settings
+        self._assemble, self._verify = assemble, verify
+        self.jobs = Jobs(settings.jobs_max)
+        self.streams = Streams(settings.streams_max)
+        self._queries = asyncio.Semaphore(settings.queries_max)
+        self._stored: OrderedDict[tuple[str, str], Stored] = OrderedDict()
+
+    # -- asking for snapshots ---------------------------------------------------------------------------------
+
+    async def trigger(self, request: Request) -> Response:
+        """POST /v1/snapshots/trigger"""
+        asked = await body_of(request, TriggerRequest)
+        self._require_root(asked.target_storage_uri, "target_storage_uri")
+        if asked.retries and not asked.snapshot_id:
+            raise BadInputError("retries need a snapshot_id", hint="see /openapi.yaml")
+        if not asked.initiated_by_node_id.strip():
+            raise BadInputError("initiated_by_node_id is empty", hint="name who asks, such as worker-node-42")
+        found = await ops.trigger(
+            self._where,
+            self._standing.namespace,
+            snapshot_id=asked.snapshot_id,
+            type=asked.snapshot_type,
+            parent=asked.parent_snapshot_id,
+            storage=asked.target_storage_uri,
+            who=asked.initiated_by_node_id,
+            apps=asked.apps,
+            ttl_ms=asked.ttl_ms,
+            knowing=asked.knows_markers,
+            retries=asked.retries,
+        )
+        estimate = answers.estimated_ms(
+            (
+                view.summary.capture_ms
+                for view in map(self._standing.view, self._standing.newest_first()[:100])
+                if view.summary.capture_ms is not None and view.summary.type == found.type
+            ),
+            found.ttl_ms,
+        )
+        name = str(found.epoch) if "/" in found.id else quote(found.id)
+        headers = {"Location": f"/v1/snapshots/{name}"}
+        return JSONResponse(answers.triggered(found, estimate), 202, headers)
+
+    async def abort(self, request: Request) -> Response:
+        """POST /v1/snapshots/{id}/abort"""
+        found = await ops.abort(
+            self._where, self._standing.namespace, request.path_params["snapshot_id"], who="the service"
+        )
+        await self._standing.caught_up()
+        return await self._row_of(await self._standing.find(str(found.epoch)))
+
+    # -- looking at them --------------------------------------------------------------------------------------
+
+    async def list(self, request: Request) -> Response:
+        """GET /v1/snapshots"""
+        asked = list_request(request)
+        views = [view for view in self._standing.newest_first() if _fits(view, asked)]
+        page = views[: asked.limit]
+        good = self._standing.latest_good()
+        rows = []
+        for view in page:
+            rows.append(await self._told(view, good))
+        more = len(views) > len(page)
+        return JSONResponse(
+            {"snapshots": rows, "next_before": page[-1].epoch if more else None, "total": len(views)}
+        )
+
+    async def show(self, request: Request) -> Response:
+        """GET /v1/snapshots/{id}"""
+        view = await self._found(request)
+        stored = await self._stored_of(view)
+        try:
+            async with asyncio.timeout(STORAGE_S):
+                restorable = await self._standing.restorable(view.epoch)
+        except (SnapkafkaError, TimeoutError):
+            restorable = None
+        return JSONResponse(
+            answers.detail(
+                self._standing.view(view),
+                self._standing.details(view),
+                stored,
+                restorable,
+                latest_good=self._standing.latest_good(),
+                now_ms=self._standing.clock(),
+            )
+        )
+
+    async def follow(self, request: Request) -> Response:
+        """GET /v1/snapshots/{id}/events"""
+        view = await self._found(request)
+        self.streams.require_room()
+        stored = await self._stored_of(view)
+        told = partial(self._as_row, view, stored)
+        return _stream(progress(self._standing, view, told, self.streams))
+
+    async def events(self, request: Request) -> Response:
+        """GET /v1/events"""
+        self.streams.require_room()
+
+        def told() -> dict[str, Any]:
+            state = self._standing.reading.state
+            return {
+                "ledger_end": state.end,
+                "snapshots": len(state.snapshots),
+                "running": [view.trigger.id for view in state.open.values()],
+                "paused": state.paused,
+                "followed": self._standing.followed,
+            }
+
+        self._standing.reading  # noqa: B018 -- raises where there is none, before an answer begins
+        return _stream(every_change(self._standing, told, self.streams))
+
+    async def processes(self, request: Request) -> Response:
+        """GET /v1/processes"""
+        reading = self._standing.reading
+        return JSONResponse(
+            {
+                "paused": reading.state.paused,
+                "processes": [
+                    {
+                        "process": view.process,
+                        "app": view.hello.app,
+                        "host": view.hello.host,
+                        "pid": view.hello.pid,
+                        "mode": view.hello.mode,
+                        "release": view.hello.release,
+                        "joined_at": answers.instant(reading.times_ms.get(view.process, 0)),
+                        "inputs": len(view.inputs),
+                        "state": "living" if view.left is None else "dead" if view.dead else "left",
+                    }
+                    for _, view in sorted(reading.state.processes.items())
+                ],
+            }
+        )
+
+    # -- assembling and verifying -----------------------------------------------------------------------------
+
+    async def assemble(self, request: Request) -> Response:
+        """POST /v1/snapshots/{id}/assemble"""
+        asked = await body_of(request, AssemblyRequest)
+        view = await self._found(request)
+        storage = asked.target_storage_uri or view.trigger.storage
+        self._require_root(storage, "the storage")
+        _require_ready_made(asked.invariants)
+        _require_captured(view)
+        work = partial(
+            self._assemble,
+            self._where,
+            self._standing.namespace,
+            [str(view.epoch)],
+            storage=storage,
+            invariants=asked.invariants,
+            parameters=asked.parameters,
+            reading=ops.HowToRead(sinks=asked.sinks, sources=asked.sources, strict=asked.strict),
+        )
+        return self._submitted("assemble", view, work)
+
+    async def verify(self, request: Request) -> Response:
+        """POST /v1/snapshots/{id}/verify"""
+        asked = await body_of(request, VerifyRequest)
+        view = await self._found(request)
+        _require_ready_made(asked.invariants)
+        place = self._manifest_of(view)
+        work = partial(
+            self._verify,
+            self._where,
+            self._standing.namespace,
+            manifest=place,
+            invariants=asked.invariants,
+            parameters=asked.parameters,
+            tables=asked.tables,
+            record=asked.record,
+        )
+        return self._submitted("verify", view, work)
+
+    def _submitted(self, kind: str, view: SnapshotView, work: Callable[..., Awaitable[Any]]) -> Response:
+        job = Job(kind=kind, snapshot_id=view.trigger.id, epoch=view.epoch)
+        job = self.jobs.submit(job, lambda say: work(say=say))
+        return JSONResponse(job.told(), 202, {"Location": f"/v1/jobs/{job.name}"})
+
+    async def job(self, request: Request) -> Response:
+        """GET /v1/jobs/{id}"""
+        found = self.jobs.get(request.path_params["job_id"])
+        if found is None:
+            raise RefusedError(
+                "not-found",
+                "this instance of the service has no such job",
+                "jobs end with their service; GET /v1/snapshots/{id} shows the verdict of one that was done",
+            )
+        return JSONResponse(found.told())
+
+    # -- asking tables ----------------------------------------------------------------------------------------
+
+    async def query(self, request: Request) -> Response:
+        """POST /v1/snapshots/{id}/query"""
+        asked = await body_of(request, QueryRequest)
+        if not 1 <= asked.rows_max <= self._settings.query_rows_max:
+            raise BadInputError(f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for less")
+        place = self._manifest_of(await self._found(request))
+        bounds = ops.Bounds(seconds=self._settings.query_s, memory_mb=self._settings.query_memory_mb)
+        async with self._one_query():
+            found = await ops.query(
+                self._where,
+                self._standing.namespace,
+                asked.sql,
+                manifest=place,
+                rows_max=asked.rows_max,
+                bounds=bounds,
+            )
+        return _bounded(
+            {
+                "snapshot_id": found.id,
+                "epoch": found.epoch,
+                "verdict": found.verdict,
+                "columns": list(found.columns),
+                "rows": [list(row.values()) for row in found.rows],
+                "more": found.more,
+                "not_compared": list(found.trust.not_compared),
+            }
+        )
+
+    async def diff(self, request: Request) -> Response:
+        """GET /v1/snapshots/{id}/diff?against=ID"""
+        against = request.query_params.get("against", "")
+        if not against:
+            raise BadInputError("against is missing", hint="name the later snapshot: ?against=ID")
+        keys = number_in(request, "keys", default=10, most=KEYS_MAX)
+        before, after = await self._found(request), await self._standing.find(against)
+        for view in (before, after):
+            self._manifest_of(view)
+        async with self._one_query():
+            try:
+                async with asyncio.timeout(self._settings.query_s * 3):
+                    found = await ops.diff(
+                        self._where,
+                        self._standing.namespace,
+                        str(before.epoch),
+                        str(after.epoch),
+                        keys=keys,
+                    )
+            except TimeoutError:
+                raise RefusedError(
+                    "busy", "the comparison takes too long here", "run `snapkafka diff` instead"
+                ) from None
+        return _bounded(dataclasses.asdict(found))
+
+    def _one_query(self) -> asyncio.Semaphore:
+        if self._queries.locked():
+            raise RefusedError(
+                "busy", f"{self._settings.queries_max} queries are running", "try again when one is done"
+            )
+        return self._queries
+
+    # -- helpers ----------------------------------------------------------------------------------------------
+
+    async def _found(self, request: Request) -> SnapshotView:
+        return await self._standing.find(request.path_params["snapshot_id"])
+
+    def _require_root(self, uri: str, name: str) -> None:
+        """Refuse a place that is not below a root; it is not repeated, as it may hold a secret."""
+        if not below(uri, self._settings.roots):
+            raise RefusedError(
+                "forbidden", f"{name} is not below a configured storage root", "start with --storage-root URI"
+            )
+
+    def _manifest_of(self, view: SnapshotView) -> str:
+        place = answers.manifest_uri(self._standing.view(view).summary)
+        if view.verdict is None or not place:
+            raise UnknownSnapshotError(
+                f"snapshot {view.trigger.id} has no tables: it is {view.status}", hint="assemble it first"
+            )
+        self._require_root(place, "the manifest")
+        return place
+
+    async def _stored_of(self, view: SnapshotView) -> Stored | None:
+        """The numbers of its manifest, None where it has none that can be read."""
+        verdict = view.verdict
+        if verdict is None or not verdict.manifest or not below(verdict.manifest, self._settings.roots):
+            return None
+        key = (verdict.manifest, verdict.manifest_sha256 or verdict.digest)
+        if key not in self._stored:
+            try:
+                async with asyncio.timeout(STORAGE_S):
+                    found = await asyncio.to_thread(ops.stored, verdict.manifest)
+            except (SnapkafkaError, TimeoutError):
+                return None
+            self._stored[key] = found
+            if len(self._stored) > STORED_KEPT:
+                self._stored.popitem(last=False)
+        return self._stored[key]
+
+    async def _told(self, view: SnapshotView, good: int | None) -> dict[str, Any]:
+        stored = await self._stored_of(view)
+        return answers.row(self._standing.view(view), stored, latest_good=good, now_ms=self._standing.clock())
+
+    def _as_row(self, view: SnapshotView, stored: Stored | None) -> dict[str, Any]:
+        return answers.row(
+            self._standing.view(view),
+            stored,
+            latest_good=self._standing.latest_good(),
+            now_ms=self._standing.clock(),
+        )
+
+    async def _row_of(self, view: SnapshotView) -> Response:
+        return JSONResponse(await self._told(view, self._standing.latest_good()))
+
+
+def _fits(view: SnapshotView, asked: ListRequest) -> bool:
+    """Does a snapshot pass the filters?"""
+    trigger = view.trigger
+    return (
+        (asked.before is None or view.epoch < asked.before)
+        and (not asked.statuses or view.status.value in asked.statuses)
+        and (not asked.type or trigger.type == asked.type)
+        and (not asked.verdicts or (view.verdict is not None and view.verdict.verdict in asked.verdicts))
+        and (not asked.who or trigger.who == asked.who)
+        and (not asked.app or not trigger.apps or asked.app in trigger.apps)
+        and trigger.id.startswith(asked.id_prefix)
+    )
+
+
+def _require_captured(view: SnapshotView) -> None:
+    if view.status not in (Status.CAPTURED, Status.COMPLETED):
+        raise SnapshotFailedError(
+            f"snapshot {view.trigger.id} is {view.status}: there is nothing to assemble",
+            hint="only a captured snapshot can be assembled",
+        )
+
+
+def _require_ready_made(names: tuple[str, ...]) -> None:
+    """Refuse paths: what lies on the machine of the service is no business of its clients."""
+    if unknown := [name for name in names if name not in ready_made()]:
+        raise BadInputError(
+            f"invariant {unknown[0][:40]!r} is unknown", hint=f"it can be {', '.join(ready_made())}"
+        )
+
+
+def _bounded(told: dict[str, Any]) -> Response:
+    body = json.dumps(told).encode()
+    if len(body) > ANSWER_BYTES_MAX:
+        raise BadInputError(
+            f"the result has more than {ANSWER_BYTES_MAX:,} bytes",
+            hint="ask for fewer rows, or shorter values",
+        )
+    return Response(body, media_type="application/json")
+
+
+def _stream(events: Any) -> Response:
+    return StreamingResponse(events, media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"})

@@ -1,0 +1,115 @@
+"""What the service is told: one value, checked as a whole before a socket is opened."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from snapkafka.errors import BadInputError
+
+from .access import Tokens
+
+__all__ = ["MAX_BODY_BYTES", "Settings", "is_loopback"]
+
+#: No request of the contract is larger; a query is a page of SQL at most.
+MAX_BODY_BYTES: Final = 64 * 1024
+PORTS: Final = range(65_536)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the service runs.
+
+    Args:
+        host: the address to listen on. Any but this machine's own takes TLS, tokens and at least one storage root.
+        port: 0: any that is free.
+        certificate, key: PEM files.
+        tokens: who may do what; none: on this machine, anyone who reaches the port may do anything.
+        roots: URIs below which tables and manifests may lie; no request names or reads any other.
+        host_names: names by which clients reach it, beside those of this machine (another is refused, so that no page
+            of somebody else can ask in the name of its reader).
+        body_bytes_max: of a request.
+        header_s: a client has so long to send the head of a request, and as long again for its body.
+        write_s: a client that takes nothing for so long is cut off.
+        connections_max: at once; those above are answered with 503.
+        streams_max: live streams at once.
+        reads_per_s, triggers_per_s: of each client, on average; bursts may have ten times as many.
+        query_s, query_memory_mb, query_rows_max: what one query may take; queries_max run at once.
+        jobs_max: assemblies at once; as many again wait.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8023
+    certificate: str = ""
+    key: str = ""
+    tokens: Tokens = field(default_factory=Tokens)
+    roots: tuple[str, ...] = ()
+    host_names: tuple[str, ...] = ()
+    body_bytes_max: int = MAX_BODY_BYTES
+    header_s: float = 10.0
+    write_s: float = 20.0
+    connections_max: int = 1_000
+    streams_max: int = 200
+    reads_per_s: float = 300.0
+    triggers_per_s: float = 5.0
+    query_s: float = 10.0
+    query_memory_mb: int = 512
+    query_rows_max: int = 1_000
+    queries_max: int = 2
+    jobs_max: int = 1
+
+    def problems(self) -> list[str]:
+        """Describe everything that is wrong, one line each."""
+        found = []
+        if self.port not in PORTS:
+            found.append(f"--port must be 0 to 65535, got {self.port}")
+        if bool(self.certificate) != bool(self.key):
+            found.append("--tls-certificate and --tls-key go together")
+        for option, path in (("--tls-certificate", self.certificate), ("--tls-key", self.key)):
+            if path and not Path(path).is_file():
+                found.append(f"{option} {path} is not a file")
+        if not is_loopback(self.host):
+            beyond = f"--host {self.host} is reached from other machines, which needs"
+            if not self.certificate:
+                found.append(f"{beyond} --tls-certificate and --tls-key")
+            if not self.tokens:
+                found.append(f"{beyond} --tokens")
+            if not self.roots:
+                found.append(f"{beyond} --storage-root")
+        bounds = {
+            "body_bytes_max": self.body_bytes_max,
+            "header_s": self.header_s,
+            "write_s": self.write_s,
+            "connections_max": self.connections_max,
+            "streams_max": self.streams_max,
+            "reads_per_s": self.reads_per_s,
+            "triggers_per_s": self.triggers_per_s,
+            "query_s": self.query_s,
+            "query_memory_mb": self.query_memory_mb,
+            "query_rows_max": self.query_rows_max,
+            "queries_max": self.queries_max,
+            "jobs_max": self.jobs_max,
+        }
+        found += [f"{name} must be above 0, got {value}" for name, value in bounds.items() if not value > 0]
+        return found
+
+    def validate(self) -> None:
+        """Report all that is wrong at once.
+
+        Raises:
+            BadInputError: something is.
+        """
+        if problems := self.problems():
+            raise BadInputError("; ".join(problems), hint="see docs/guide/service.md")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is reached from this machine alone; a name other than `localhost` is not trusted."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
