@@ -8,10 +8,10 @@ JOBS ?= 2
 unexport PYTHONSAFEPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format prove chaos bench oldest mutation clean
+.PHONY: help setup demo test lint format prove chaos bench oldest test-airflow mutation clean
 
 help:  ## say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## make .venv with everything in it; Java and jars too where they are missing (PYTHON=python3.12 picks one)
 	@$(PYTHON) -m snapkafka.testing.setup
@@ -45,7 +45,7 @@ format: $(READY)  ## put the code into its form
 bench: $(READY)  ## measure what the docs promise (ONLY=name picks one)
 	@$(VENV)/python -m tests.bench $(ONLY)
 
-prove: $(READY)  ## the tests that take long, the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
+prove: $(READY) .venv/airflow/.ready  ## the tests that take long, the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
 	@$(PYTEST) -m long
 	@$(VENV)/python -m snapkafka.sim --seeds 100000
 	@$(VENV)/python -m snapkafka.sim mutate
@@ -56,6 +56,9 @@ chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a s
 
 oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproject.toml allows (ARGS="tests/unit" picks some)
 	@.venv/oldest/bin/python -m pytest $(BESIDE) -m "not alone and not long" $(ARGS)
+
+test-airflow: .venv/airflow/.ready  ## the Airflow provider's own tests, in an environment with Airflow (`make prove` runs a DAG on a real system)
+	@cd connectors/airflow && ../../.venv/airflow/bin/python -m pytest $(ARGS)
 
 mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (40 minutes; docs/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)
@@ -74,6 +77,14 @@ $(READY): pyproject.toml
 	@$(VENV)/python -m venv --clear .venv/oldest
 	@.venv/oldest/bin/pip install --quiet uv
 	@.venv/oldest/bin/uv pip install --quiet --python .venv/oldest --resolution lowest-direct --editable '.[dev]'
+	@touch $@
+
+# Airflow needs a croniter that Faust does not allow: an environment of its own. uv where it is, else pip.
+.venv/airflow/.ready: pyproject.toml connectors/airflow/pyproject.toml $(READY)
+	@$(VENV)/python -m venv --clear .venv/airflow
+	@if command -v uv >/dev/null; then INSTALL="uv pip install --python .venv/airflow"; \
+	 else INSTALL=".venv/airflow/bin/pip install"; fi; \
+	 $$INSTALL --quiet --editable '.[cli]' --editable 'connectors/airflow[test]'
 	@touch $@
 
 # mutmut needs a click that Faust does not allow: an environment of its own.

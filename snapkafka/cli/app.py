@@ -13,7 +13,7 @@ from snapkafka import __version__, ops
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.listing import wall_ms
 
-from . import doctoring, querying, serving, storing, switching, watching
+from . import doctoring, keep, querying, serving, storing, switching, watching
 from .helps import COMMANDS, SNAPKAFKA
 from .options import (
     AsJson,
@@ -30,9 +30,11 @@ from .options import (
     Sources,
     Storage,
     Strict,
+    Ttl,
     Unpickle,
     moment_ms,
     names_in,
+    ttl_ms_of,
 )
 from .progress import job_log, progress_lines
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run, who
@@ -97,9 +99,7 @@ def trigger(
     apps: Annotated[
         list[str] | None, typer.Option("--apps", help="Those in scope; repeat it, or use commas.")
     ] = None,
-    ttl_ms: Annotated[
-        int, typer.Option("--ttl", help="Not captured in so many milliseconds, it fails.")
-    ] = 5_000,
+    ttl: Ttl = "5s",
     knowing: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,7 +124,7 @@ def trigger(
                 storage=storage,
                 who=who(),
                 apps=names_in(apps or ()),
-                ttl_ms=ttl_ms,
+                ttl_ms=ttl_ms_of(ttl),
                 knowing=knowing or (),
                 retries=retries,
                 wait=wait,
@@ -322,6 +322,7 @@ def verify(
 
 
 _command("watch")(watching.watch)
+_command("keep")(keep.keep)
 _command("query")(querying.query)
 _command("diff")(querying.diff)
 

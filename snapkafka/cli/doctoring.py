@@ -3,7 +3,6 @@ tells."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NoReturn
@@ -14,6 +13,7 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.advice import Advice, Weight
 from snapkafka.drivers.faust.looking import AppLook, look_at
+from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.connection import Connection
 from snapkafka.runtime.extras import extra_missing
@@ -21,23 +21,9 @@ from snapkafka.runtime.extras import extra_missing
 from .running import console, print_json, run
 from .tables import duration, table
 
-__all__ = ["ask_one_way", "examine", "fix", "look_offline", "print_advice", "tell_rights", "within_ms"]
+__all__ = ["ask_one_way", "examine", "fix", "look_offline", "print_advice", "tell_rights"]
 
-UNITS_MS: Final = {"s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 WEIGHTS: Final = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}
-
-
-def within_ms(text: str, option: str = "--assembly-within") -> int:
-    """`90s`, `30min`, `1h`, `2d` in milliseconds.
-
-    Raises:
-        BadInputError: it is no such time.
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)", text.strip())
-    ms = round(float(found[1]) * UNITS_MS[found[2]]) if found else 0
-    if ms <= 0:
-        raise BadInputError(f"{option} {text!r} is no time", hint="write it as 90s, 30min, 1h or 2d")
-    return ms
 
 
 async def ask_one_way(*ways: Mapping[str, bool]) -> None:
@@ -58,7 +44,10 @@ async def ask_one_way(*ways: Mapping[str, bool]) -> None:
 def examine(connected: Callable[[], Connection], namespace: str, within: str, *, as_json: bool) -> None:
     """Say what was found; status 1 if there is a problem."""
     found = run(
-        lambda: ops.doctor(connected(), namespace, assembly_within_ms=within_ms(within)), as_json=as_json
+        lambda: ops.doctor(
+            connected(), namespace, assembly_within_ms=duration_ms(within, "--assembly-within")
+        ),
+        as_json=as_json,
     )
     if as_json:
         print_json(found)
@@ -92,7 +81,9 @@ def fix(
 ) -> None:
     """Show what would be changed, ask, change it, say what is; status 1 if something stays as it was."""
     planned = run(
-        lambda: ops.plan_mending(connected(), namespace, assembly_within_ms=within_ms(within)),
+        lambda: ops.plan_mending(
+            connected(), namespace, assembly_within_ms=duration_ms(within, "--assembly-within")
+        ),
         as_json=as_json,
     )
     if not as_json:

@@ -18,6 +18,9 @@ COMMANDS: Final = {
     "watch": (
         "Take snapshots until a stable predicate holds: the computation has ended, some wait in a circle."
     ),
+    "keep": (
+        "Keep snapshots by a schedule: trigger, assemble, verify, prune; one at a time. --once is for timers and pods."
+    ),
     "query": "Ask an assembled snapshot with SQL (DuckDB). Reads its files, and can change nothing.",
     "diff": (
         "Say what changed from one assembled snapshot to another: keys, what was in flight, how far everybody read."

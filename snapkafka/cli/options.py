@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
+from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
 
 __all__ = [
@@ -26,10 +26,11 @@ __all__ = [
     "Sources",
     "Storage",
     "Strict",
+    "Ttl",
     "Unpickle",
     "moment_ms",
     "names_in",
-    "whole_ms",
+    "ttl_ms_of",
 ]
 
 
@@ -43,6 +44,14 @@ Namespace = Annotated[
     str,
     typer.Option(
         "--namespace", envvar="SNAPKAFKA_NAMESPACE", help="The systems that are snapshotted together."
+    ),
+]
+Ttl = Annotated[
+    str,
+    typer.Option(
+        "--ttl",
+        metavar="TIME",
+        help="A snapshot that is not captured by then fails: 5s, 1min; a number alone: milliseconds.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
@@ -149,12 +158,6 @@ def names_in(given: Iterable[str]) -> list[str]:
     return names
 
 
-def whole_ms(count: float, unit_ms: int, option: str) -> int:
-    """A number of units of time in milliseconds.
-
-    Raises:
-        BadInputError: it is not finite.
-    """
-    if not math.isfinite(count):
-        raise BadInputError(f"{option} {count} is no time", hint="give a number")
-    return round(count * unit_ms)
+def ttl_ms_of(text: str) -> int:
+    """Read `--ttl`, in milliseconds; a number alone is one of those."""
+    return duration_ms(text, "--ttl", bare="ms")

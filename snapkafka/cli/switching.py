@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from snapkafka import ops
+from snapkafka.durations import duration_ms
 from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.ops.listing import wall_ms
 
-from .options import AsJson, Bootstrap, Namespace, whole_ms
+from .options import AsJson, Bootstrap, Namespace
 from .running import connect, console, print_json, run
 from .tables import print_checkpointed, print_switched
 
@@ -40,8 +41,11 @@ def retire(
 
 def checkpoint(
     keep: Annotated[
-        float, typer.Option("--keep", min=0, help="What is younger than this many minutes stays as it is.")
-    ] = KEEP_MS / 60_000,
+        str,
+        typer.Option(
+            "--keep", metavar="TIME", help="What is younger stays as it is: 1h, 2d; a number alone: minutes."
+        ),
+    ] = f"{KEEP_MS // 60_000}min",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
@@ -49,7 +53,10 @@ def checkpoint(
     """Run `snapkafka checkpoint`."""
     found = run(
         lambda: ops.checkpoint(
-            connect(bootstrap), namespace, now_ms=wall_ms(), keep_ms=whole_ms(keep, 60_000, "--keep")
+            connect(bootstrap),
+            namespace,
+            now_ms=wall_ms(),
+            keep_ms=duration_ms(keep, "--keep", bare="min", zero=True),
         ),
         as_json=as_json,
     )

@@ -9,9 +9,9 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
+from snapkafka.durations import duration_ms
 from snapkafka.ops import Answer, Round
 
-from .doctoring import within_ms
 from .options import (
     AsJson,
     Avro,
@@ -24,7 +24,9 @@ from .options import (
     Sinks,
     Sources,
     Strict,
+    Ttl,
     Unpickle,
+    ttl_ms_of,
 )
 from .progress import say
 from .running import connect, console, print_json, run, who
@@ -68,9 +70,7 @@ def watch(
             help="Remove the snapshots taken here that are not among the newest N; default: keep all.",
         ),
     ] = None,
-    ttl_ms: Annotated[
-        int, typer.Option("--ttl", help="A snapshot that is not captured in so many milliseconds fails.")
-    ] = 5_000,
+    ttl: Ttl = "5s",
     isolation: Isolation = "",
     sinks: Sinks = None,
     sources: Sources = None,
@@ -89,10 +89,10 @@ def watch(
             until,
             storage=storage,
             parameters=parameters or (),
-            every_ms=within_ms(every, "--every"),
-            timeout_ms=within_ms(timeout, "--timeout") if timeout else None,
+            every_ms=duration_ms(every, "--every"),
+            timeout_ms=duration_ms(timeout, "--timeout") if timeout else None,
             keep_last=keep_last,
-            ttl_ms=ttl_ms,
+            ttl_ms=ttl_ms_of(ttl),
             who=who(),
             reading=ops.HowToRead(
                 isolation=isolation,

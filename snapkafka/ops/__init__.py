@@ -12,12 +12,16 @@ from snapkafka.advice import Advice
 from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
 
 from .aborting import abort
-from .assembling import Assembled, HowToRead, assemble, verify
+from .assembling import Assembled, HowToRead, Launch, assemble, verify
+from .capturing import await_captured
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .examining import Examined, verify_offline
 from .following import Progress
+from .freshness import Freshness, freshness
+from .keep import Outcome, Quiet, Schedule, keep
+from .keep import Round as KeptRound
 from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
 from .planning import Reading, plan_assembly
@@ -28,6 +32,7 @@ from .standing import Standing, Viewed
 from .stored import Stored, stored
 from .switching import Switched, pause, resume, retire
 from .triggering import trigger
+from .verdict_stream import Verified, verdicts
 from .watching import Answer, Round, watch
 
 __all__ = [
@@ -40,29 +45,39 @@ __all__ = [
     "Details",
     "Difference",
     "Examined",
+    "Freshness",
     "HowToRead",
+    "KeptRound",
+    "Launch",
     "LedgerReading",
     "Mended",
     "Mending",
+    "Outcome",
     "Policy",
     "Progress",
     "Pruning",
     "Queried",
+    "Quiet",
     "Reading",
     "Right",
     "Rights",
     "Round",
+    "Schedule",
     "Standing",
     "Stored",
     "Summary",
     "Switched",
+    "Verified",
     "Viewed",
     "abort",
     "assemble",
+    "await_captured",
     "checkpoint",
     "diff",
     "doctor",
     "find_snapshot",
+    "freshness",
+    "keep",
     "list_snapshots",
     "mend",
     "pause",
@@ -78,6 +93,7 @@ __all__ = [
     "show",
     "stored",
     "trigger",
+    "verdicts",
     "verify",
     "verify_offline",
     "watch",

@@ -28,10 +28,35 @@ from snapkafka.runtime.extras import require_extra
 
 from .finding import manifest_places
 
-__all__ = ["AS_IT_IS", "Assembled", "HowToRead", "assemble", "verify"]
+__all__ = ["AS_IT_IS", "BESIDE_US", "Assembled", "HowToRead", "Launch", "assemble", "verify"]
 
 #: The Spark job. Not imported: it takes seconds and gigabytes that end with it.
 JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Where the job runs.
+
+    Args:
+        python: of another environment, with snapkafka[spark]; empty: this one.
+        environ: variables that the job gets on top of those of this process, such as `SNAPKAFKA_SASL_PASSWORD`.
+    """
+
+    python: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def require_spark(self, what: str) -> None:
+        """Check that this environment has Spark, where the job runs in it.
+
+        Raises:
+            DependencyMissingError: it has not.
+        """
+        if not self.python:
+            require_extra("spark", what)
+
+
+BESIDE_US: Final = Launch()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +159,7 @@ async def assemble(
     asked: Sequence[str] = (),
     parameters: Sequence[str] = (),
     reading: HowToRead = AS_IT_IS,
+    launch: Launch = BESIDE_US,
     say: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
 ) -> tuple[Assembled, ...]:
@@ -147,6 +173,7 @@ async def assemble(
         asked: the same, in their place, for what need not hold: it is answered, and no check of the snapshot.
         parameters: `name=value`, for the invariants.
         reading: how the log is read.
+        launch: the Python that runs the job, and its environment.
         say: hears each line of the job's log.
         progress: hears how far it is.
 
@@ -169,6 +196,7 @@ async def assemble(
         say,
         progress,
         reading.schema_registry,
+        launch,
     )
 
 
@@ -184,6 +212,7 @@ async def verify(
     reading: HowToRead = AS_IT_IS,
     tables: bool = False,
     record: bool = False,
+    launch: Launch = BESIDE_US,
     say: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
 ) -> tuple[Assembled, ...]:
@@ -196,14 +225,14 @@ async def verify(
         tables: compare the stored tables with the log as well.
         record: write the verdict to the ledger.
         reading: how the log is read; what decodes counts where invariants look at it.
-        say, progress: as for `assemble`.
+        launch, say, progress: as for `assemble`.
 
     Raises:
         UnknownSnapshotError: there is no manifest of that snapshot.
     """
     if not (name or manifest):
         raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
-    require_extra("spark", "verification")
+    launch.require_spark("verification")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     arguments = [f"--bootstrap={where.bootstrap}", "--verify-only", f"--manifest={place}"]
     arguments += ["--record"] if record else []
@@ -218,6 +247,7 @@ async def verify(
         say,
         progress,
         reading.schema_registry,
+        launch,
     )
 
 
@@ -226,9 +256,10 @@ async def _job(
     say: Callable[[str], None] | None,
     progress: Callable[[Working], None] | None,
     schema_registry: str,
+    launch: Launch,
 ) -> tuple[Assembled, ...]:
     """Run it; credentials go the way of the environment. It ends with us, whatever happens."""
-    require_extra("spark", "assembly")
+    launch.require_spark("assembly")
     loop, last = asyncio.get_running_loop(), ""
 
     def hear(text: str) -> None:
@@ -244,9 +275,17 @@ async def _job(
     def heard(text: str) -> None:
         loop.call_soon_threadsafe(hear, text)
 
+    environ = {**os.environ, **launch.environ}
+    if schema_registry:
+        environ["SNAPKAFKA_SCHEMA_REGISTRY"] = schema_registry
     with tempfile.TemporaryFile() as result:  # neither the job's standard output nor that of its JVM
         command = [
-            *(*JOB, f"{PARENT}{os.getpid()}", f"--result=/dev/fd/{result.fileno()}"),
+            *(
+                launch.python or JOB[0],
+                *JOB[1:],
+                f"{PARENT}{os.getpid()}",
+                f"--result=/dev/fd/{result.fileno()}",
+            ),
             *(["--progress"] if progress is not None else []),
             *arguments,
             "--json",
@@ -256,7 +295,7 @@ async def _job(
                 run_child,
                 command,
                 heard,
-                env={**os.environ, "SNAPKAFKA_SCHEMA_REGISTRY": schema_registry} if schema_registry else None,
+                env=environ,
                 pass_fds=[result.fileno()],
             )
         )

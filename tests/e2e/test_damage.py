@@ -98,7 +98,7 @@ def test_each_damage_is_found_by_the_right_check_at_the_very_offset(namespace: s
             "V6 money": "passed",
         }
 
-        late = _white_after_the_marker(system, captured[name], other_than=lost)
+        late = white_after_the_marker(system, captured[name], other_than=lost)
         _delete_up_to_and_with(system, lost)
         status, after = verify(system, paths[name], paths["red-below"])
         assert status == 1
@@ -145,7 +145,7 @@ def _some_in_flight_at_its_position(
     raise AssertionError("no message was in flight at a position in any snapshot: this test shows nothing")
 
 
-def _white_after_the_marker(
+def white_after_the_marker(
     system: Live, captured: dict[str, Any], *, other_than: tuple[str, int, int]
 ) -> tuple[str, int, int]:
     """A record in the colour and the name of a sender, after its marker."""

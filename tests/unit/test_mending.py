@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.cli import app as commands
-from snapkafka.cli.doctoring import within_ms
-from snapkafka.errors import BadInputError, LedgerUnusableError
+from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops.keeping import change_command
 from snapkafka.protocol.records import Hello, InputTopic, Table
@@ -141,19 +140,6 @@ def test_yes_needs_nobody(cluster: FakeCluster) -> None:
     assert len(cluster.the_admin.altered) == 2
     status, out, _ = call("--fix")
     assert (status, out) == (0, "no setting of a topic has to be changed\n")
-
-
-@pytest.mark.parametrize(
-    ("text", "ms"), [("90s", 90_000), ("30min", 1_800_000), ("1h", 3_600_000), ("2 d", 2 * DAY_MS)]
-)
-def test_times_are_written_as_people_do(text: str, ms: int) -> None:
-    assert within_ms(text) == ms
-
-
-@pytest.mark.parametrize("text", ["", "60", "1 hour", "0h", "-1h"])
-def test_what_is_no_time_is_said(text: str) -> None:
-    with pytest.raises(BadInputError, match="is no time"):
-        within_ms(text)
 
 
 def test_ways_that_exclude_each_other(cluster: FakeCluster) -> None:

@@ -1,0 +1,299 @@
+"""The verbs of snapkafka as tasks: trigger, assemble, verify, prune, and a check that the newest good one is young."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from snapkafka import ops
+from snapkafka.errors import SnapshotFailedError
+from snapkafka_airflow.operators.running import SnapkafkaBaseOperator, run_id_of
+from snapkafka_airflow.version_compat import (
+    AirflowException,
+    AirflowFailException,
+    BaseOperatorLink,
+    XCom,
+)
+
+__all__ = [
+    "ManifestLink",
+    "SnapkafkaAssembleOperator",
+    "SnapkafkaFreshnessOperator",
+    "SnapkafkaPruneOperator",
+    "SnapkafkaTriggerOperator",
+    "SnapkafkaVerifyOperator",
+]
+
+#: XCom key of the manifest's URI.
+MANIFEST: Final = "manifest"
+#: What the log holds of a check's witnesses; the manifest holds twenty.
+WITNESSES_MAX: Final = 20
+
+
+class ManifestLink(BaseOperatorLink):
+    """The manifest of the snapshot, on the page of the task."""
+
+    name = "Manifest"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the manifest's URI; a path as a file: URI; empty before the task is done."""
+        place = XCom.get_value(ti_key=ti_key, key=MANIFEST) or ""
+        return f"file://{place}" if place.startswith("/") else str(place)
+
+
+class SnapkafkaTriggerOperator(SnapkafkaBaseOperator):
+    """Ask for a snapshot; returns its id.
+
+    The id comes from DAG and run, so a retry finds the same snapshot. Where that has failed, a retry starts its next
+    attempt.
+
+    Args:
+        snapshot_id: another id; templated.
+        snapshot_type: "full" or "incremental".
+        parent: what an incremental one builds on; empty: the latest verified one.
+        apps: those in scope; empty: all.
+        ttl: a snapshot that is not captured in that time fails.
+        wait: until it is captured, in this task.
+        attempts: with `wait`: how many of the same id are made before the task fails.
+    """
+
+    template_fields: Sequence[str] = (
+        "snapshot_id", "snapshot_type", "parent", "apps", "namespace", "storage",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        snapshot_id: str = "",
+        snapshot_type: str = "full",
+        parent: str = "",
+        apps: Collection[str] = (),
+        ttl: timedelta = timedelta(seconds=5),
+        wait: bool = False,
+        attempts: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.snapshot_id, self.snapshot_type, self.parent = snapshot_id, snapshot_type, parent
+        self.apps, self.ttl, self.wait, self.attempts = apps, ttl, wait, attempts
+
+    def execute(self, context: Any) -> str:
+        """Append the trigger, unless the ledger has one of this id."""
+        ti, hook = context["ti"], self.hook
+        name = self.snapshot_id or run_id_of(ti.dag_id, ti.run_id, ti.map_index)
+        retries = self.attempts - 1 if self.wait else 0
+
+        async def ask() -> ops.Summary:
+            async def once(retries: int) -> ops.Summary:
+                return await ops.trigger(
+                    hook.get_conn(),
+                    hook.namespace,
+                    snapshot_id=name,
+                    type=self.snapshot_type,
+                    parent=self.parent,
+                    storage=hook.storage,
+                    who=f"airflow:{ti.dag_id}",
+                    apps=self.apps,
+                    ttl_ms=round(self.ttl.total_seconds() * 1_000),
+                    retries=retries,
+                    wait=self.wait,
+                )
+
+            try:
+                return await once(retries)
+            except SnapshotFailedError:
+                if ti.try_number <= 1 or retries:
+                    raise
+                return await once(1)  # a retry: the next attempt of the id
+
+        found = self.run_verb(ask)
+        self.log.info(
+            "snapshot %s: epoch %s, attempt %s, %s", found.id, found.epoch, found.attempt, found.status
+        )
+        return found.id
+
+
+class _JobOperator(SnapkafkaBaseOperator):
+    """A task that runs the Spark job on one snapshot.
+
+    Args:
+        snapshot_id: an id, an epoch, or `latest`.
+        invariants, parameters: SQL to check (V6), and `name=value` for it.
+        reading: how the log is read (`snapkafka.ops.HowToRead`).
+    """
+
+    template_fields: Sequence[str] = ("snapshot_id", "namespace", "storage", "invariants", "parameters")
+    operator_extra_links = (ManifestLink(),)
+
+    def __init__(
+        self,
+        *,
+        snapshot_id: str,
+        invariants: Sequence[str] = (),
+        parameters: Sequence[str] = (),
+        reading: ops.HowToRead | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.snapshot_id, self.invariants, self.parameters = snapshot_id, invariants, parameters
+        self.reading = reading
+
+    def _report(self, context: Any, found: ops.Assembled) -> dict[str, Any]:
+        """Write the verdict and its offending records to the log, the manifest's URI to XCom."""
+        self.log.info("snapshot %s is %s; manifest: %s", found.id, found.verdict, found.manifest)
+        for check in found.checks:
+            if check.found:
+                self.log.error("%s %s: %d found", check.name, check.status, check.found)
+            for witness in check.witnesses[:WITNESSES_MAX]:
+                self.log.error(
+                    "%s: %s[%s] offset %s: %s",
+                    check.name, witness.topic, witness.partition, witness.offset, witness.what,
+                )  # fmt: skip
+        context["ti"].xcom_push(key=MANIFEST, value=found.manifest)
+        return {
+            "id": found.id,
+            "epoch": found.epoch,
+            "verdict": found.verdict,
+            "good": found.good,
+            "manifest": found.manifest,
+        }
+
+
+class SnapkafkaAssembleOperator(_JobOperator):
+    """Make tables of a captured snapshot with Spark, and verify it; the job ends with the task.
+
+    A snapshot that is not good does not fail this task: its tables are evidence, and `SnapkafkaVerifyOperator` fails.
+    Run again after it was killed, it writes the same rows.
+    """
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Run the Spark job until it ends."""
+        hook = self.hook
+
+        async def work() -> tuple[ops.Assembled, ...]:
+            return await ops.assemble(
+                hook.get_conn(),
+                hook.namespace,
+                [self.snapshot_id],
+                storage=hook.storage,
+                invariants=self.invariants,
+                parameters=self.parameters,
+                reading=self.reading or ops.HowToRead(),
+                launch=hook.launch(),
+                say=self.log.info,
+            )
+
+        (found,) = self.run_verb(work)
+        return self._report(context, found)
+
+
+class SnapkafkaVerifyOperator(_JobOperator):
+    """Verify an assembled snapshot from its manifest and the log alone, with its offending records in the task's log.
+
+    Args:
+        tables: compare the stored tables with the log as well.
+        record: write the verdict to the ledger, where assembly has written its own; watchers hear of both.
+        fail_on_unverifiable: an UNVERIFIABLE snapshot fails the task; False: a warning in its log.
+    """
+
+    def __init__(
+        self,
+        *,
+        tables: bool = False,
+        record: bool = False,
+        fail_on_unverifiable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.tables, self.record, self.fail_on_unverifiable = tables, record, fail_on_unverifiable
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Run the Spark job until it ends; a snapshot that is not good fails the task for good."""
+        hook = self.hook
+
+        async def work() -> tuple[ops.Assembled, ...]:
+            return await ops.verify(
+                hook.get_conn(),
+                hook.namespace,
+                self.snapshot_id,
+                storage=hook.storage,
+                invariants=self.invariants,
+                parameters=self.parameters,
+                reading=self.reading or ops.HowToRead(),
+                tables=self.tables,
+                record=self.record,
+                launch=hook.launch(),
+                say=self.log.info,
+            )
+
+        (found,) = self.run_verb(work)
+        told = self._report(context, found)
+        if found.good:
+            return told
+        if found.verdict == "UNVERIFIABLE" and not self.fail_on_unverifiable:
+            self.log.warning("snapshot %s is UNVERIFIABLE: the log can no longer prove it", found.id)
+            return told
+        raise AirflowFailException(
+            f"snapshot {found.id} is {found.verdict}: the log above and {found.manifest} list the offending records"
+        )
+
+
+class SnapkafkaPruneOperator(SnapkafkaBaseOperator):
+    """Remove old snapshots of the namespace; the newest good one stays, and what others build on.
+
+    Args:
+        keep_last, keep_days: what stays; one of them at least.
+    """
+
+    template_fields: Sequence[str] = ("namespace", "storage")
+
+    def __init__(
+        self, *, keep_last: int | None = None, keep_days: float | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.keep_last, self.keep_days = keep_last, keep_days
+
+    def execute(self, context: Any) -> list[str]:
+        """Remove them; returns their ids."""
+        hook = self.hook
+        policy = ops.Policy(last=self.keep_last, days=self.keep_days, namespace=hook.namespace)
+
+        async def work() -> ops.Pruning:
+            planned = await ops.plan_pruning(hook.storage, policy)
+            return await ops.prune(hook.storage, policy, planned)
+
+        found = self.run_verb(work)
+        self.log.info(
+            "removed %d snapshots and %d leftovers; %d stay",
+            len(found.removed), len(found.leftovers), len(found.kept),
+        )  # fmt: skip
+        return [item.id for item in found.removed]
+
+
+class SnapkafkaFreshnessOperator(SnapkafkaBaseOperator):
+    """Fail where the newest good snapshot is too old, or there is none.
+
+    Args:
+        max_age: since the instant that it shows.
+    """
+
+    template_fields: Sequence[str] = ("namespace",)
+
+    def __init__(self, *, max_age: timedelta = timedelta(hours=3), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.max_age = max_age
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Read the ledger; returns the id and the age of the newest good snapshot."""
+        hook = self.hook
+        found = self.run_verb(lambda: ops.freshness(hook.get_conn(), hook.namespace))
+        age_s, most_s = found.verified_age_s, self.max_age.total_seconds()
+        if age_s is None:
+            raise AirflowException(f"namespace {hook.namespace} has no good snapshot")
+        if age_s > most_s:
+            raise AirflowException(
+                f"the newest good snapshot of {hook.namespace}, {found.verified_id}, is {age_s:.0f} s old;"
+                f" at most {most_s:.0f} s are allowed"
+            )
+        return {"id": found.verified_id, "age_s": age_s}

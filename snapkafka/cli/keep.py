@@ -1,0 +1,136 @@
+"""`snapkafka keep`: snapshots by a schedule, a line for each round."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from snapkafka import ops
+from snapkafka.durations import duration_ms
+from snapkafka.errors import EXIT_NOT_GOOD, all_errors
+from snapkafka.ops import KeptRound, Outcome
+
+from .options import (
+    AsJson,
+    Avro,
+    Bootstrap,
+    Codecs,
+    Isolation,
+    MaxMbS,
+    Namespace,
+    SchemaRegistry,
+    Sinks,
+    Sources,
+    Strict,
+    Ttl,
+    Unpickle,
+    ttl_ms_of,
+)
+from .progress import say
+from .running import connect, console, print_json, run, who
+
+__all__ = ["keep"]
+
+COLOURS = {
+    Outcome.VERIFIED: "green",
+    Outcome.NOT_GOOD: "bold red",
+    Outcome.FAILED: "red",
+    Outcome.QUIET: "dim",
+}
+
+
+def keep(
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="From one snapshot to the next: 10m, 1h.")
+    ],
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    storage: Annotated[
+        str, typer.Option("--storage", envvar="SNAPKAFKA_STORAGE", help="Where tables lie.")
+    ] = "",
+    incremental: Annotated[
+        bool, typer.Option("--incremental", help="Each builds on the latest verified one.")
+    ] = False,
+    full_daily: Annotated[
+        bool, typer.Option("--full-daily", help="With --incremental: the first of each day (UTC) is full.")
+    ] = False,
+    keep_last: Annotated[
+        int | None, typer.Option("--keep-last", metavar="N", min=0, help="Remove all but the newest N.")
+    ] = None,
+    keep_days: Annotated[
+        float | None,
+        typer.Option("--keep-days", metavar="D", min=0, help="Keep what was assembled in the last D days."),
+    ] = None,
+    quiet: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--quiet", metavar="HH:MM-HH:MM", help="No snapshots then, by this machine's clock; repeat it."
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="The round of this moment alone, or what is left of it; then end.")
+    ] = False,
+    ttl: Ttl = "5s",
+    isolation: Isolation = "",
+    sinks: Sinks = None,
+    sources: Sources = None,
+    strict: Strict = False,
+    codecs: Codecs = None,
+    unpickle: Unpickle = False,
+    avro: Avro = None,
+    schema_registry: SchemaRegistry = "",
+    max_mb_s: MaxMbS = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run `snapkafka keep`; with `--once`, status 1 for a snapshot that is not good, that of its error where it fails."""
+    found = run(
+        lambda: ops.keep(
+            connect(bootstrap),
+            namespace,
+            ops.Schedule(
+                every_ms=duration_ms(every, "--every"),
+                incremental=incremental,
+                full_daily=full_daily,
+                keep_last=keep_last,
+                keep_days=keep_days,
+                quiet=[ops.Quiet.parse(text) for text in quiet or ()],
+                ttl_ms=ttl_ms_of(ttl),
+            ),
+            storage=storage,
+            once=once,
+            who=who(),
+            reading=ops.HowToRead(
+                isolation=isolation,
+                sinks=sinks or (),
+                sources=sources or (),
+                strict=strict,
+                codecs=codecs or (),
+                unpickle=unpickle,
+                avro=avro or (),
+                schema_registry=schema_registry,
+                max_mb_s=max_mb_s,
+            ),
+            told=_tell_as_json if as_json else _tell,
+            say=None if as_json else say,
+        ),
+        as_json=as_json,
+        in_lines=True,
+    )
+    if found.outcome is Outcome.NOT_GOOD:
+        raise typer.Exit(EXIT_NOT_GOOD)
+    if found.outcome is Outcome.FAILED:
+        raise typer.Exit({cls.code: cls.exit_status for cls in all_errors()}[found.code])
+
+
+def _tell_as_json(item: KeptRound) -> None:
+    print_json(item, in_lines=True)
+
+
+def _tell(item: KeptRound) -> None:
+    parts = [item.type, item.verdict, item.why, item.manifest]
+    parts += [f"made up for {', '.join(item.made_up_for)}"] if item.made_up_for else []
+    parts += [f"removed {len(item.removed)}"] if item.removed else []
+    more = "  ".join(part for part in parts if part)
+    console.print(f"{item.id}  [{COLOURS[item.outcome]}]{item.outcome}[/]  {escape(more)}", soft_wrap=True)

@@ -1,0 +1,36 @@
+"""Durations as people write them, the same for every option: `500ms`, `90s`, `10m` or `10min`, `1h30m`, `2d`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from snapkafka.errors import BadInputError
+
+__all__ = ["HINT", "duration_ms"]
+
+UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*")
+HINT: Final = "write it as 500ms, 90s, 10m, 1h30m or 2d"
+
+
+def duration_ms(text: str, option: str, *, bare: str = "", zero: bool = False) -> int:
+    """Read a duration, in milliseconds.
+
+    Args:
+        option: what it was given for, for the message.
+        bare: the unit of a number without one; empty: a number needs one.
+        zero: nothing at all is a duration, too.
+
+    Raises:
+        BadInputError: it is none, or not longer than nothing.
+    """
+    written = text.strip()
+    if bare and re.fullmatch(r"\d+(?:\.\d+)?", written):
+        written += bare
+    total, at = 0.0, 0
+    while at < len(written) and (part := PART.match(written, at)):
+        total, at = total + float(part[1]) * UNITS_MS[part[2]], part.end()
+    if at < len(written) or (round(total) <= 0 and not (zero and written)):
+        raise BadInputError(f"{option} {text!r} is no duration", hint=HINT)
+    return round(total)

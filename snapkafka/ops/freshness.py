@@ -1,0 +1,98 @@
+"""`freshness`: how old the newest captured and the newest verified snapshot are, and how long the latter is restorable.
+
+An alert on this is worth more than one on failures: whatever goes wrong, the newest good snapshot grows old.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from math import inf
+
+from snapkafka.checks.lasting import How
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.lasting import restorable, wall_ms
+from snapkafka.kafka.reading import Opened, captured, good, opened
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ports import Cluster
+from snapkafka.protocol.captured import gather
+from snapkafka.protocol.completion import SnapshotView
+
+__all__ = ["Freshness", "freshness"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """The newest snapshots of a namespace, as of `now_ms`.
+
+    `captured_ms`, `verified_ms`: when the newest captured and the newest good one were triggered (milliseconds since
+    1970, the ledger's time): the instants that they show; None: there is none. `verified_id`: of the latter.
+    `verdicts`: how many verdicts of each kind the ledger holds. `restorable`: of the newest good one.
+    """
+
+    now_ms: int
+    captured_ms: int | None = None
+    verified_ms: int | None = None
+    verified_id: str = ""
+    verdicts: Mapping[str, int]
+    restorable: RestorableEntry | None = None
+
+    @property
+    def captured_age_s(self) -> float | None:
+        """Seconds since the newest captured snapshot was triggered."""
+        return _age_s(self.now_ms, self.captured_ms)
+
+    @property
+    def verified_age_s(self) -> float | None:
+        """Seconds since the newest good snapshot was triggered."""
+        return _age_s(self.now_ms, self.verified_ms)
+
+    @property
+    def restorable_s(self) -> float | None:
+        """Seconds until the log loses what the newest good snapshot needs; 0: it has; None: unknown, or none."""
+        if self.restorable is None or self.restorable.how == How.UNKNOWN:
+            return None
+        if self.restorable.how == How.GONE:
+            return 0.0
+        if self.restorable.how == How.ALWAYS:
+            return inf
+        until_s = datetime.fromisoformat(self.restorable.until).timestamp()
+        return max(0.0, until_s - self.now_ms / 1_000)
+
+
+async def freshness(
+    where: Connection | Cluster, namespace: str, *, clock: Callable[[], int] = wall_ms
+) -> Freshness:
+    """Read the ledger, and look at the logs that the newest good snapshot needs.
+
+    Raises:
+        LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
+    """
+    async with opened(where, namespace) as work:
+        state, times_ms = work.reading.state, work.reading.times_ms
+        views = sorted(state.snapshots.values(), key=lambda view: view.epoch)
+        newest = next((view for view in reversed(views) if captured(view)), None)
+        newest_good = next((view for view in reversed(views) if captured(view) and good(view)), None)
+        return Freshness(
+            captured_ms=None if newest is None else times_ms[newest.epoch - 1],
+            verified_ms=None if newest_good is None else times_ms[newest_good.epoch - 1],
+            verified_id="" if newest_good is None else newest_good.trigger.id,
+            verdicts=Counter(view.verdict.verdict for view in views if view.verdict is not None),
+            restorable=await _restorable(work, newest_good, clock),
+            now_ms=clock(),
+        )
+
+
+async def _restorable(
+    work: Opened, view: SnapshotView | None, clock: Callable[[], int]
+) -> RestorableEntry | None:
+    if view is None:
+        return None
+    cut_ms = work.reading.times_ms[view.epoch - 1]
+    return await restorable(work.admin, gather(work.reading.state, view.epoch), cut_ms=cut_ms, now=clock)
+
+
+def _age_s(now_ms: int, then_ms: int | None) -> float | None:
+    return None if then_ms is None else max(0, now_ms - then_ms) / 1_000

@@ -1,0 +1,313 @@
+"""`keep`: a snapshot every so often, assembled, verified, old ones pruned; one keeper at a time.
+
+Each moment of the schedule has a name, `keep-20261125T213000Z`, and so has its snapshot. Whoever keeps the same
+namespace, after a crash or on another machine, asks for the same snapshot by that name and gets it, once; an assembly
+that was cut short is made up for in the next round. The lock only spares double work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from snapkafka.checks.verdict import GOOD
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    LedgerUnusableError,
+    OffsetsGoneError,
+    SnapkafkaError,
+    SnapshotFailedError,
+    StorageError,
+    TimedOutError,
+    TriggerRefusedError,
+)
+from snapkafka.kafka.connection import Connection
+from snapkafka.ports import Cluster
+from snapkafka.protocol.completion import Status
+from snapkafka.runtime.extras import require_extra
+from snapkafka.store import open_store
+from snapkafka.store.locks import locked
+
+from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
+from .listing import Summary, list_snapshots, wall_ms
+from .pruning import Policy, plan_pruning, prune
+from .triggering import trigger
+
+__all__ = ["Outcome", "Quiet", "Round", "Schedule", "keep", "keeping_lock", "name_at", "round_at"]
+
+#: What befalls one round and need not befall the next; in the first round of a keeper the rest is rather a slip.
+OF_ONE: Final = (SnapshotFailedError, TimedOutError, OffsetsGoneError)
+OF_A_WHILE: Final = (BrokerUnavailableError, LedgerUnusableError, TriggerRefusedError, StorageError)
+PREFIX: Final = "keep-"
+#: Every snapshot that was captured and not assembled is made up for, up to so many in a round.
+CATCH_UP_MAX: Final = 8
+RETRIES: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """A time of day, by this machine's clock, in which no snapshot is taken; it may pass midnight."""
+
+    begin: time
+    end: time
+
+    @classmethod
+    def parse(cls, text: str) -> Quiet:
+        """Read `22:00-23:00`.
+
+        Raises:
+            BadInputError: it is none.
+        """
+        try:
+            begin, end = (time.fromisoformat(part.strip()) for part in text.split("-"))
+        except ValueError:
+            begin = end = time()
+        if begin == end or begin.tzinfo or end.tzinfo:
+            raise BadInputError(f"--quiet {text!r} is no time of day", hint="write it as 22:00-23:00")
+        return cls(begin=begin, end=end)
+
+    def covers(self, at_ms: int) -> bool:
+        """Whether a moment (milliseconds since 1970) lies in it."""
+        now = datetime.fromtimestamp(at_ms / 1_000).time()
+        if self.begin < self.end:
+            return self.begin <= now < self.end
+        return now >= self.begin or now < self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """When which snapshots are taken, and which stay.
+
+    Args:
+        every_ms: from one moment to the next, counted from 1970, so that all keepers have the same.
+        incremental: each builds on the latest verified one, where there is one.
+        full_daily: the first of each day (UTC) is full all the same.
+        keep_last, keep_days: what `prune` keeps; both None: all.
+        quiet: times of day without snapshots.
+        ttl_ms: a snapshot that is not captured by then fails.
+    """
+
+    every_ms: int
+    incremental: bool = False
+    full_daily: bool = False
+    keep_last: int | None = None
+    keep_days: float | None = None
+    quiet: Sequence[Quiet] = ()
+    ttl_ms: int = 5_000
+
+
+class Outcome(StrEnum):
+    """What became of a round."""
+
+    VERIFIED = "verified"
+    #: INCONSISTENT or UNVERIFIABLE.
+    NOT_GOOD = "not good"
+    FAILED = "failed"
+    QUIET = "quiet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A moment of the schedule and what became of its snapshot.
+
+    `made_up_for`: earlier snapshots that were assembled as well; `removed`: those that were pruned; `why`, `code`: of a
+    failure.
+    """
+
+    id: str
+    outcome: Outcome
+    type: str = ""
+    epoch: int = 0
+    verdict: str = ""
+    manifest: str = ""
+    made_up_for: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    why: str = ""
+    code: str = ""
+
+
+Assemble = Callable[[Sequence[str]], Awaitable[tuple[Assembled, ...]]]
+
+
+def name_at(at_ms: int, every_ms: int) -> str:
+    """The id of the snapshot of the moment that `at_ms` belongs to."""
+    begin_ms = at_ms - at_ms % every_ms
+    return f"{PREFIX}{datetime.fromtimestamp(begin_ms / 1_000, UTC):%Y%m%dT%H%M%SZ}"
+
+
+async def keep(
+    where: Connection,
+    namespace: str,
+    schedule: Schedule,
+    *,
+    storage: str,
+    once: bool = False,
+    who: str = "",
+    reading: HowToRead = AS_IT_IS,
+    told: Callable[[Round], None] = lambda item: None,
+    say: Callable[[str], None] | None = None,
+    clock: Callable[[], int] = wall_ms,
+) -> Round:
+    """Keep snapshots until cancelled; with `once` the round of the present moment alone, which is returned.
+
+    Args:
+        told: hears of each round.
+        say: hears each line of an assembly's progress.
+
+    Raises:
+        BadInputError, DependencyMissingError: it cannot begin.
+        TimedOutError: another keeper of this namespace and storage holds the lock.
+        SnapkafkaError: the first round cannot be run at all; later ones are told of, and the next one comes.
+    """
+    require_extra("spark", "assembly")
+    if not storage:
+        raise BadInputError("nothing says where tables shall lie", hint="add --storage DIR")
+    await asyncio.to_thread(lambda: open_store(storage).check_writable())
+
+    async def made(names: Sequence[str]) -> tuple[Assembled, ...]:
+        return await assemble(where, namespace, names, storage=storage, reading=reading, say=say)
+
+    first = True
+    async with keeping_lock(storage, namespace):
+        while True:
+            now_ms = clock()
+            try:
+                found = await round_at(
+                    now_ms, where, namespace, schedule, storage=storage, who=who, made=made
+                )
+            except OF_A_WHILE as error:
+                if first:
+                    raise
+                found = _failed(name_at(now_ms, schedule.every_ms), error)
+            told(found)
+            if once:
+                return found
+            first = False
+            left_ms = schedule.every_ms - clock() % schedule.every_ms
+            await asyncio.sleep(left_ms / 1_000)
+
+
+async def round_at(
+    now_ms: int,
+    where: Connection | Cluster,
+    namespace: str,
+    schedule: Schedule,
+    *,
+    storage: str,
+    who: str,
+    made: Assemble,
+) -> Round:
+    """Run the round of a moment, or what is left of it: trigger, assemble and verify, prune.
+
+    Args:
+        made: assembles snapshots, in the order of their epochs.
+    """
+    name = name_at(now_ms, schedule.every_ms)
+    if any(quiet.covers(now_ms) for quiet in schedule.quiet):
+        return Round(id=name, outcome=Outcome.QUIET)
+    kind = _type(schedule, await list_snapshots(where, namespace), name)
+    try:
+        taken = await trigger(
+            where,
+            namespace,
+            snapshot_id=name,
+            type=kind,
+            storage=storage,
+            who=who,
+            ttl_ms=schedule.ttl_ms,
+            retries=RETRIES,
+            wait=True,
+        )
+        found = await _assembled(await list_snapshots(where, namespace), taken, made)
+    except OF_ONE as error:
+        return _failed(name, error)
+    return replace(found, removed=await _pruned(schedule, namespace, storage))
+
+
+async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) -> Round:
+    """The round of a captured snapshot. Earlier ones that nobody has assembled come first; they may be beyond help."""
+    found = Round(id=taken.id, outcome=Outcome.VERIFIED, type=taken.type, epoch=taken.epoch)
+    if taken.verdict:  # by a keeper that was cut short after it
+        good = taken.verdict in GOOD
+        outcome = Outcome.VERIFIED if good else Outcome.NOT_GOOD
+        return replace(found, outcome=outcome, verdict=taken.verdict, manifest=taken.manifest)
+    waiting = [
+        item
+        for item in listed
+        if item.id.startswith(PREFIX)
+        and item.status is Status.CAPTURED
+        and not item.verdict
+        and item.epoch < taken.epoch
+    ]
+    earlier = tuple(item.id for item in waiting[-CATCH_UP_MAX:])
+    try:
+        results = await made([*earlier, taken.id])
+    except (*OF_ONE, StorageError):
+        if not earlier:
+            raise
+        earlier, results = (), await made([taken.id])
+    (own,) = [result for result in results if result.id == taken.id]
+    return replace(
+        found,
+        outcome=Outcome.VERIFIED if own.good else Outcome.NOT_GOOD,
+        verdict=own.verdict,
+        manifest=own.manifest,
+        made_up_for=earlier,
+    )
+
+
+def _type(schedule: Schedule, listed: Sequence[Summary], name: str) -> str:
+    """Full or incremental; of one that is there already, what it is."""
+    for item in listed:
+        if item.id == name:
+            return item.type
+    good = [item for item in listed if item.verdict in GOOD]
+    if not (schedule.incremental and good):
+        return "full"
+    today = name[: len(PREFIX) + len("20261125")]
+    full_today = any(item.type == "full" and item.id.startswith(today) for item in good)
+    return "full" if schedule.full_daily and not full_today else "incremental"
+
+
+async def _pruned(schedule: Schedule, namespace: str, storage: str) -> tuple[str, ...]:
+    if schedule.keep_last is None and schedule.keep_days is None:
+        return ()
+    policy = Policy(last=schedule.keep_last, days=schedule.keep_days, namespace=namespace)
+    planned = await plan_pruning(storage, policy)
+    return tuple(item.id for item in (await prune(storage, policy, planned)).removed)
+
+
+def _failed(name: str, error: SnapkafkaError) -> Round:
+    return Round(id=name, outcome=Outcome.FAILED, why=error.message, code=error.code)
+
+
+@contextlib.asynccontextmanager
+async def keeping_lock(storage: str, namespace: str) -> AsyncIterator[Path]:
+    """Hold the lock of a namespace and a storage on this machine; it ends with the process.
+
+    Raises:
+        TimedOutError: another process holds it.
+    """
+    place = open_store(storage).uri
+    digest = hashlib.sha256(f"{namespace}\0{place}".encode()).hexdigest()[:16]
+    path = Path(tempfile.gettempdir()) / f"snapkafka-keep-{os.getuid()}-{digest}.lock"
+    path.touch(mode=0o600)
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locked(path, wait=False))
+        except BlockingIOError:
+            raise TimedOutError(
+                f"another `snapkafka keep` of namespace {namespace} runs for {place}",
+                hint="let it go on, or stop it first",
+            ) from None
+        yield path

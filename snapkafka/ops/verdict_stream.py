@@ -1,0 +1,83 @@
+"""`verdicts`: each verdict of the ledger as it is appended, for whoever starts work when a snapshot is verified."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from snapkafka.checks.verdict import GOOD
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import LedgerReading, opened
+from snapkafka.ports import Cluster
+from snapkafka.protocol.records import Verdict
+
+__all__ = ["Verified", "verdicts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """A verdict and the snapshot it is about.
+
+    `offset`: of the verdict in the ledger; reading may go on at the next one. `triggered_ms`: the instant that the
+    tables show, `verified_ms`: when the verdict was appended, both in the ledger's time (milliseconds since 1970).
+    `good`: the snapshot may be relied on.
+    """
+
+    offset: int
+    id: str
+    epoch: int
+    verdict: str
+    good: bool
+    manifest: str
+    triggered_ms: int
+    verified_ms: int
+
+
+async def verdicts(
+    where: Connection | Cluster, namespace: str, *, start: int | None = None, live: bool = True
+) -> AsyncIterator[Verified]:
+    """Yield the verdicts of a ledger in its order.
+
+    Args:
+        start: the first offset of interest; None: whatever is appended from now on.
+        live: wait for later ones; False: end at the end of the ledger as it is now.
+
+    Raises:
+        LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
+    """
+    async with opened(where, namespace, remember=True) as work:
+        reading = work.reading
+        known = reading.entries or []
+        first = reading.state.end if start is None else start
+        past = [entry for entry in known if entry.offset >= first]
+        reading.entries = None
+        for entry in past:
+            if isinstance(entry.record, Verdict) and (
+                found := _verified(work.reading, entry.offset, entry.record)
+            ):
+                yield found
+        if not live:
+            return
+        async for entry in work.ledger.read(reading.state.end):
+            reading.apply(entry)
+            if isinstance(entry.record, Verdict) and (
+                found := _verified(reading, entry.offset, entry.record)
+            ):
+                yield found
+
+
+def _verified(reading: LedgerReading, offset: int, record: Verdict) -> Verified | None:
+    """The verdict with its snapshot; None where the ledger no longer knows that."""
+    view = reading.state.snapshots.get(record.epoch)
+    if view is None:
+        return None
+    return Verified(
+        offset=offset,
+        id=view.trigger.id,
+        epoch=record.epoch,
+        verdict=record.verdict,
+        good=record.verdict in GOOD,
+        manifest=record.manifest,
+        triggered_ms=reading.times_ms[record.epoch - 1],
+        verified_ms=reading.times_ms[offset],
+    )

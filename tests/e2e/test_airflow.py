@@ -1,0 +1,202 @@
+"""The example DAGs on a real Airflow, against a real system under load: `airflow dags test`, in its own environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pytest
+
+from snapkafka.demo.system import wait_until
+from snapkafka.protocol.completion import SnapshotView
+from tests.e2e.parts import Live, live
+from tests.e2e.test_damage import white_after_the_marker
+
+pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1200)]
+
+CHECKOUT: Final = Path(__file__).parents[2]
+AIRFLOW: Final = Path(os.environ.get("SNAPKAFKA_TEST_AIRFLOW", CHECKOUT / ".venv/airflow")) / "bin"
+DAGS: Final = CHECKOUT / "connectors/airflow/src/snapkafka_airflow/example_dags"
+#: Longer than any run seen; a hanging one is ended.
+RUN_S: Final = 300
+
+
+@dataclass
+class Airflow:
+    """An Airflow with a database of its own, whose connection leads to the system and whose Spark job runs here."""
+
+    home: Path
+    environ: dict[str, str]
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a command of Airflow, in a process group of its own."""
+        return subprocess.Popen(
+            [str(AIRFLOW / "airflow"), *arguments],
+            env=self.environ,
+            cwd=self.home,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Exit status and output."""
+        process = self.start(*arguments)
+        try:
+            output, _ = process.communicate(timeout=RUN_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode, output
+
+    def dag(self, name: str, date: str, **conf: str) -> str:
+        """Run a DAG, each task in its order; the output, with the logs of tasks."""
+        status, output = self.run("dags", "test", name, date, "-c", json.dumps(conf))
+        print(output[-20_000:])
+        state = re.findall(r"state=(\w+)|DagRun Finished.*?state.*?(\w+)", output)
+        assert status == 0 or "failed" in output, (status, state)
+        return output
+
+
+@pytest.fixture
+def system(namespace: str) -> Iterator[Live]:
+    with live(namespace) as running:
+        yield running
+
+
+@pytest.fixture
+def airflow(system: Live, tmp_path: Path) -> Airflow:
+    assert (AIRFLOW / "airflow").exists(), f"no Airflow in {AIRFLOW}: `make test-airflow` makes it"
+    home = tmp_path / "airflow"
+    home.mkdir()
+    connection = {
+        "conn_type": "snapkafka",
+        "host": system.bootstrap,
+        "extra": {
+            "namespace": system.namespace,
+            "storage": str(tmp_path / "snapshots"),
+            "python": sys.executable,
+        },
+    }
+    (tmp_path / "snapshots").mkdir()
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SNAPKAFKA"))
+    }
+    environ |= {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW_CONN_SNAPKAFKA_DEFAULT": json.dumps(connection),
+        "PATH": f"{AIRFLOW}:{os.environ['PATH']}",
+        "PYTHONUNBUFFERED": "1",
+    }
+    made = Airflow(home, environ)
+    status, output = made.run("db", "migrate")
+    assert status == 0, output[-3000:]
+    status, output = made.run("dags", "reserialize")
+    assert status == 0, output[-3000:]
+    return made
+
+
+def snapshots(system: Live) -> list[SnapshotView]:
+    return [view for _, view in sorted(system.observer.state.snapshots.items())]
+
+
+def spark_jobs(bootstrap: str) -> list[psutil.Process]:
+    """Processes of Spark jobs on this broker, their JVMs too."""
+    jobs = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if "snapkafka.assembly" in line and f"--bootstrap={bootstrap}" in line:
+            jobs += [process, *process.children(recursive=True)]
+    return jobs
+
+
+def end_in_assembly(
+    airflow: Airflow, system: Live, date: str, number: signal.Signals
+) -> list[psutil.Process]:
+    """Start the DAG, and signal it once Spark's JVM runs for its snapshot; the processes of its job."""
+    process = airflow.start("dags", "test", "snapkafka_daily_full", date)
+    try:
+        wait_until(
+            "the JVM of the Spark job",
+            lambda: any(job.name() == "java" for job in spark_jobs(system.bootstrap) if job.is_running()),
+            timeout_s=180,
+            system=system.system,
+        )
+        jobs = spark_jobs(system.bootstrap)
+        os.kill(process.pid, number)
+        process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return jobs
+
+
+def all_gone(jobs: list[psutil.Process]) -> bool:
+    return not any(job.is_running() and job.status() != psutil.STATUS_ZOMBIE for job in jobs)
+
+
+def test_a_dag_runs_to_success_is_killed_and_retried_and_a_damaged_topic_fails_it(
+    system: Live, airflow: Airflow, tmp_path: Path
+) -> None:
+    """One system for all of it, as it takes a minute to start: each part says what it shows."""
+    storage = tmp_path / "snapshots"
+
+    # 1. The daily DAG: trigger, captured (its trigger in line), assemble, verify, prune.
+    output = airflow.dag("snapkafka_daily_full", "2026-05-01")
+    (first,) = snapshots(system)
+    assert first.verdict is not None
+    assert first.verdict.verdict.startswith("VERIFIED")
+    assert f"snapshot {first.trigger.id} was captured" in output
+    assert "snapshots and 0 leftovers; 1 stay" in output
+    manifest = json.loads((storage / f"{first.trigger.id}.json").read_text())
+
+    # 2. Run again, as after a lost scheduler: the same snapshot, the same rows.
+    airflow.dag("snapkafka_daily_full", "2026-05-01")
+    assert [view.trigger.id for view in snapshots(system)] == [first.trigger.id]
+    again = json.loads((storage / f"{first.trigger.id}.json").read_text())
+    assert again["content"] == manifest["content"]
+
+    # 3. SIGTERM in the middle of assembly: no Spark job is left. SIGKILL: neither.
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        jobs = end_in_assembly(airflow, system, "2026-05-02", number)
+        assert jobs, "no Spark job was running: this test shows nothing"
+        started = time.monotonic()
+        wait_until(f"the Spark job to end after {number.name}", lambda: all_gone(jobs), timeout_s=15)  # noqa: B023
+        print(f"{number.name}: {len(jobs)} processes were gone after {time.monotonic() - started:.1f} s")
+        assert not spark_jobs(system.bootstrap)
+
+    # 4. The run that was killed twice, retried: one trigger, one snapshot, verified against its tables, nothing else.
+    airflow.dag("snapkafka_daily_full", "2026-05-02")
+    _, second = snapshots(system)
+    assert second.trigger.attempt == 1
+    assert second.verdict is not None
+    assert second.verdict.verdict.startswith("VERIFIED")
+    names = {first.trigger.id, second.trigger.id}
+    assert {path.stem for path in storage.glob("*.json")} == names
+    assert {path.name for path in storage.iterdir() if path.is_dir()} == names
+
+    # 5. The hourly DAG builds on it.
+    airflow.dag("snapkafka_hourly", "2026-05-02T01:00:00")
+    third = snapshots(system)[-1]
+    assert (third.trigger.type, third.verdict is not None) == ("incremental", True)
+
+    # 6. A record in the colour of a sender, after its marker: the task fails, with the very record in its log.
+    topic, partition, offset = white_after_the_marker(system, manifest["captured"], other_than=("", 0, 0))
+    output = airflow.dag("snapkafka_verify_again", "2026-05-03", snapshot_id=first.trigger.id)
+    assert f"{topic}[{partition}] offset {offset}" in output
+    assert f"snapshot {first.trigger.id} is INCONSISTENT" in output
