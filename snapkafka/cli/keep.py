@@ -84,7 +84,7 @@ def keep(
     max_mb_s: MaxMbS = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka keep`; with `--once`, status 1 for a snapshot that is not good, its error's for one that failed."""
+    """Run `snapkafka keep`; `--once` ends with status 1 for a snapshot that is not good."""
     found = run(
         lambda: ops.keep(
             connect(bootstrap),
