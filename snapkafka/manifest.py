@@ -51,6 +51,7 @@ __all__ = [
     "SettledEntry",
     "TableEntry",
     "Times",
+    "TopicEntry",
     "WitnessEntry",
     "content_digest",
     "dump",
@@ -247,6 +248,19 @@ class ExternalEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEntry:
+    """A topic of the snapshot (input, changelog or output) as it was at assembly: a restore compares it.
+
+    `settings`: those that were made on the topic itself, by Kafka's names; empty where they may not be read.
+    """
+
+    name: str
+    topic_id: str
+    partitions: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """See the top of this file. `id`, `attempt` and `epoch` repeat those of `captured`, for readers of the JSON.
 
@@ -256,6 +270,7 @@ class Manifest:
     that is not where the assembly was `strict`; of the others the verdict assumes that nothing that writes there reads
     outputs of the snapshot.
     `isolation`: how the log was read ("read_committed": without what was aborted).
+    `topics`: inputs, changelogs and outputs, by name; empty: assembled by an earlier release.
     """
 
     id: str
@@ -279,6 +294,7 @@ class Manifest:
     strict: bool = False
     isolation: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    topics: tuple[TopicEntry, ...] = ()
     version: int = MANIFEST_VERSION
 
 

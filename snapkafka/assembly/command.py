@@ -183,6 +183,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
                     wanted=wanted,
                     strangers=desk.strangers(captured, options.sink),
                     restorable=desk.restorable(captured),
+                    topics=desk.topics(captured),
                     meter=meter,
                     say=options.say,
                 )

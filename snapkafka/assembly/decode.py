@@ -100,11 +100,5 @@ def _low(number: Column, bits: int) -> Column:
 
 
 def other_headers() -> Column:
-    """The record's headers without ours, as a map; of a repeated key the last value."""
-    others = fn.filter("headers", lambda h: h["key"] != wire.HEADER)
-
-    def last(header: Column, index: Column) -> Column:
-        rest = fn.slice(others, index + 2, fn.size(others) + 1)
-        return ~fn.exists(rest, lambda later: later["key"] == header["key"])
-
-    return fn.map_from_entries(fn.filter(others, last))
+    """Select the record's headers without ours, as a list: order, repeated keys and null values stay."""
+    return fn.filter("headers", lambda h: h["key"] != wire.HEADER)

@@ -20,12 +20,20 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import restorable
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.kafka.reading import LedgerReading, find_captured, good, read_to_end
-from snapkafka.manifest import AppendedEntry, LedgerEntry, Manifest, OpenEntry, RestorableEntry, dump
+from snapkafka.manifest import (
+    AppendedEntry,
+    LedgerEntry,
+    Manifest,
+    OpenEntry,
+    RestorableEntry,
+    TopicEntry,
+    dump,
+)
 from snapkafka.protocol import records
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 
-from .facts import look, look_for_strangers
+from .facts import look, look_at_topics, look_for_strangers
 
 __all__ = ["Desk", "group_name"]
 
@@ -105,6 +113,10 @@ class Desk:
     def restorable(self, captured: Captured) -> RestorableEntry:
         """How long its log holds what it needs, as of now."""
         return self._loop.run(self._restorable(captured))
+
+    def topics(self, captured: Captured) -> tuple[TopicEntry, ...]:
+        """Describe its inputs, changelogs and outputs as they are now."""
+        return self._loop.run(look_at_topics(self.connection, captured))
 
     def record(self, manifest: Manifest, where: str, *, sha256: str = "") -> None:
         """Append the `Verdict`.

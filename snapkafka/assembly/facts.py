@@ -17,7 +17,7 @@ from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection, hear_of, translated
 from snapkafka.kafka.lasting import log_bounds, wall_ms
 from snapkafka.kafka.strangers import strangers
-from snapkafka.manifest import OpenEntry
+from snapkafka.manifest import OpenEntry, TopicEntry
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
 
@@ -26,6 +26,7 @@ __all__ = [
     "ISOLATIONS",
     "kafka_options",
     "look",
+    "look_at_topics",
     "look_for_strangers",
     "require_isolation",
 ]
@@ -36,6 +37,8 @@ DEFAULT_ISOLATION: Final = "read_committed"
 #: A transaction that was open at the cut is over by then, or its producer is dead: the broker's own limit is 60 s.
 STABLE_TIMEOUT_S: Final = 70.0
 STABLE_POLL_S: Final = 0.2
+#: Topics whose settings are asked for at the same time.
+ASKED_AT_ONCE: Final = 16
 
 
 def require_isolation(asked: str) -> None:
@@ -102,6 +105,39 @@ async def look_for_strangers(
         return await strangers(admin, captured, known=known, sinks=sinks)
     finally:
         await admin.close()
+
+
+async def look_at_topics(connection: Connection, captured: Captured) -> tuple[TopicEntry, ...]:
+    """Describe the inputs, changelogs and outputs of a snapshot, by name; those that are gone are left out.
+
+    Settings that may not be read are left out, and no error: the manifest is the better for what it has.
+    """
+    parts = (*captured.inputs, *captured.changelogs, *captured.senders)
+    names = sorted({part.topic for part in parts})
+    admin = KafkaTopicAdmin(connection)
+    gate = asyncio.Semaphore(ASKED_AT_ONCE)
+
+    async def settings(topic: str) -> Mapping[str, str]:
+        async with gate:
+            try:
+                return (await admin.topic_settings(topic))[1]
+            except LedgerUnusableError:
+                return {}
+
+    try:
+        try:
+            found = await admin.describe_topics(names)
+        except LedgerUnusableError:  # one of them may not be described: those that may be are listed
+            found = {name: it for name, it in (await admin.describe_topics()).items() if name in names}
+        own = await asyncio.gather(*(settings(name) for name in found))
+    finally:
+        await admin.close()
+    return tuple(
+        TopicEntry(
+            name=name, topic_id=found[name].topic_id, partitions=found[name].partitions, settings=settings
+        )
+        for name, settings in sorted(zip(found, own, strict=True))
+    )
 
 
 async def _keeping(admin: KafkaTopicAdmin, topic: str, then: Retention | None, age_ms: int) -> Keeping | None:

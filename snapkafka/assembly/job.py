@@ -31,6 +31,7 @@ from snapkafka.manifest import (
     Manifest,
     OpenEntry,
     RestorableEntry,
+    TopicEntry,
     file_stem,
 )
 from snapkafka.protocol.records import TopicPartition
@@ -101,6 +102,7 @@ def assemble(
     wanted: Iterable[Invariant] = (),
     strangers: tuple[OpenEntry, ...] = (),
     restorable: RestorableEntry | None = None,
+    topics: tuple[TopicEntry, ...] = (),
     meter: Meter | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Manifest:
@@ -116,6 +118,7 @@ def assemble(
         wanted: invariants to check (V6).
         strangers: groups that read outputs (`kafka.strangers`); they count where inputs hold external records.
         restorable: how long the log holds what it needs, for the manifest.
+        topics: as they are now, for the manifest.
         meter: measures the work.
         say: hears what is being done.
 
@@ -175,6 +178,7 @@ def assemble(
                 captured, external, strangers, sources=settings.sources, strict=settings.strict
             ),
             restorable=restorable,
+            topics=topics,
             clock=clock,
         )
         if base is not None:

@@ -24,6 +24,7 @@ from snapkafka.manifest import (
     SettledEntry,
     TableEntry,
     Times,
+    TopicEntry,
     WitnessEntry,
     content_digest,
     open_paths,
@@ -69,6 +70,7 @@ def manifest_of(
     ranges: Sequence[ReadRange],
     openness: Openness,
     restorable: RestorableEntry | None,
+    topics: tuple[TopicEntry, ...],
     clock: Clock,
 ) -> Manifest:
     """The manifest of an assembly that has ended now.
@@ -100,6 +102,7 @@ def manifest_of(
         strict=openness.strict,
         isolation=isolation,
         restorable=restorable,
+        topics=topics,
         versions={
             "snapkafka": snapkafka.__version__,
             "python": platform.python_version(),

@@ -26,7 +26,8 @@ __all__ = ["SOURCE_SCHEMA", "bare_source", "read_ranges"]
 
 #: What `read_ranges` gives, in this order.
 SOURCE_SCHEMA: Final = (
-    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
+    "topic string, partition int, offset bigint, timestamp timestamp, timestamp_type int, "
+    "key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
 )
 #: A task for so many records. Kafka partitions are read one after the other within a task.
@@ -82,6 +83,7 @@ def read_ranges(
         "partition",
         "offset",
         "timestamp",
+        fn.col("timestampType").alias("timestamp_type"),
         "key",
         "value",
         fn.coalesce("headers", fn.array().cast("array<struct<key:string,value:binary>>")).alias("headers"),

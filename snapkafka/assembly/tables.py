@@ -41,8 +41,9 @@ SCHEMAS: Final[Mapping[str, str]] = {
     STATE: STATE_SCHEMA,
     "messages": (
         "sender bigint, sender_app string, receiver_app string, topic string, partition int, offset bigint, "
-        "seq bigint, key string, value string, key_raw binary, value_raw binary, headers map<string,binary>, "
-        "timestamp timestamp, why_undecoded string"
+        "seq bigint, key string, value string, key_raw binary, value_raw binary, "
+        "headers array<struct<key:string,value:binary>>, timestamp timestamp, timestamp_ms bigint, "
+        "timestamp_type string, why_undecoded string"
     ),
     "channels": (
         "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
@@ -63,6 +64,8 @@ SCHEMAS: Final[Mapping[str, str]] = {
 #: The times that are some: Kafka says -1 for none, and past the year 9999 hardly any reader of a file can follow.
 TIMES: Final = ("1970-01-01 00:00:00 UTC", "9999-12-31 23:59:59.999 UTC")
 UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: What Spark's Kafka source numbers: the producer's time, or the broker's when it appended the record.
+TIMESTAMP_TYPE_NAMES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 #: The last of `TIMES`, in milliseconds.
 LAST_MS: Final = 253_402_300_799_999
 #: In a table of one file rows lie in this order: what is looked up together lies together.
@@ -160,9 +163,19 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
             fn.when(fn.col("timestamp").between(*map(_instant, TIMES)), fn.col("timestamp")).alias(
                 "timestamp"
             ),
+            fn.unix_millis("timestamp").alias("timestamp_ms"),
+            _timestamp_type().alias("timestamp_type"),
         )
         .select(*columns("messages"))
     )
+
+
+def _timestamp_type() -> Column:
+    """Kafka's name of the type of a record's timestamp; null where the record has none."""
+    kind, name = fn.col("timestamp_type"), fn.lit(None).cast("string")
+    for number, text in TIMESTAMP_TYPE_NAMES.items():
+        name = fn.when(kind == number, fn.lit(text)).otherwise(name)
+    return name
 
 
 def _instant(text: str) -> Column:

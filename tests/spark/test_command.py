@@ -52,6 +52,9 @@ async def test_from_trigger_to_a_verdict_by_commands_alone(
     assert str(tmp_path / "mine.json") in out
     assert "restorable as long as its topics are there" in out  # nothing was unread, and there is no table
     assert json.loads((tmp_path / "mine.json").read_text())["restorable"]["how"] == "always"
+    (described,) = json.loads((tmp_path / "mine.json").read_text())["topics"]
+    assert (described["name"], described["partitions"]) == (f"{topic_prefix}orders", 1)
+    assert len(described["topic_id"]) == 32
     status, out, err = await command(environment, "list", "--json")
     (listed,) = json.loads(out)["snapshots"]
     assert (listed["status"], listed["verdict"]) == ("COMPLETED", "VERIFIED")

@@ -25,6 +25,7 @@ from snapkafka.manifest import (
     SettledEntry,
     TableEntry,
     Times,
+    TopicEntry,
     WitnessEntry,
     content_digest,
     file_stem,
@@ -108,6 +109,7 @@ def example() -> Manifest:
         settled=(SettledEntry(topic="c", partition=0, offset=4),),
         isolation="read_committed",
         versions={"spark": "4"},
+        topics=(TopicEntry(name="in", topic_id="ab", partitions=1, settings={"retention.ms": "1"}),),
     )
 
 

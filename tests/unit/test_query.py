@@ -34,7 +34,7 @@ HELLO = {
     "topic": "credits",
     "offset": 7,
     "key_raw": b"\xff\x00",
-    "headers": {"trace": b"\x01"},
+    "headers": [{"key": "trace", "value": b"\x01"}],
     "timestamp": datetime(2026, 5, 1, 12, 30),
     "value": "\x1b[31m[red]",
 }
@@ -231,7 +231,7 @@ async def test_values_are_as_json_has_them(storage: str) -> None:
         (
             7,
             "ff00",
-            {"trace": "01"},
+            [{"key": "trace", "value": "01"}],
             "2026-05-01T12:30:00",
             None,
             [{"agent": "a", "topic": "credits", "partition": 0, "offset": 6}],
@@ -379,7 +379,7 @@ def test_as_json_and_as_csv_all_rows_come_back(storage: str) -> None:
     assert (found["id"], found["columns"], found["more"]) == ("tuesday/noon", ["range"], False)
     assert found["rows"] == [{"range": number} for number in range(100)]
     text = call("SELECT 'a,b' AS text, headers, NULL AS nothing FROM messages", "--storage", storage, "--csv")
-    assert text.stdout == 'text,headers,nothing\n"a,b","{""trace"": ""01""}",\n'
+    assert text.stdout == 'text,headers,nothing\n"a,b","[{""key"": ""trace"", ""value"": ""01""}]",\n'
 
 
 def test_errors_have_their_statuses(storage: str) -> None:
