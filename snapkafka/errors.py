@@ -21,6 +21,8 @@ __all__ = [
     "LedgerUnusableError",
     "OffsetsGoneError",
     "OutputError",
+    "RestoreFailedError",
+    "RestoreRefusedError",
     "SnapkafkaError",
     "SnapshotFailedError",
     "StorageError",
@@ -143,6 +145,20 @@ class OutputError(SnapkafkaError):
     code = "output"
     exit_status = 13
     hint = "what was done is done; ask again, with the output elsewhere"
+
+
+class RestoreRefusedError(SnapkafkaError):
+    meaning = "A restore was refused before it changed anything; every reason is named."
+    code = "restore-refused"
+    exit_status = 14
+    hint = "see what `snapkafka restore SNAP --dry-run` lists"
+
+
+class RestoreFailedError(SnapkafkaError):
+    meaning = "A restore ended before it was done; the same command continues it."
+    code = "restore-failed"
+    exit_status = 15
+    hint = "run the same command again: it continues; until then the workers of these apps wait"
 
 
 def all_errors() -> list[type[SnapkafkaError]]:

@@ -27,6 +27,7 @@ EXTRAS: Final = {
         "starlette",
         "uvicorn",
     ),
+    "restore": ("duckdb", "pytz", "xxhash", "confluent_kafka"),
     "s3": ("s3fs", "fsspec"),
     "sim": ("matplotlib",),
     "demo": (

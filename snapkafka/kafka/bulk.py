@@ -1,0 +1,262 @@
+"""Many records, read and appended in order, by librdkafka: what a restore moves.
+
+A consumer without a group reads committed records of exact ranges; one idempotent producer appends, outside any
+transaction: an at-least-once changelog that ends with a control record hangs Faust's recovery for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, TimedOutError
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.runtime.extras import require_extra
+
+from .connection import Connection
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+__all__ = ["BulkRecord", "KafkaBulk", "client_settings"]
+
+#: Messages taken from the client at once.
+BATCH: Final = 1_000
+#: Nothing has come of a range by then: it is given up.
+IDLE_S: Final = 30.0
+#: The leader of a partition answers by then.
+ASK_S: Final = 10.0
+#: Records that the producer holds at most; more wait for the broker.
+QUEUED_MAX: Final = 50_000
+#: What has been given to the broker is acknowledged by then, or the attempt is void.
+FLUSH_S: Final = 120.0
+#: Kafka's own bound of a record is its topic's; the client shall not be the one to refuse.
+RECORD_BYTES_MAX: Final = 1_000_000_000
+
+
+class BulkRecord(NamedTuple):
+    """A record as it lies in the log. `timestamp_ms`: -1 where it has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+
+
+def client_settings(connection: Connection, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Translate a connection to librdkafka's settings; the certificates come from `SNAPKAFKA_SSL_CAFILE`."""
+    names = {
+        "security_protocol": "security.protocol",
+        "sasl_mechanism": "sasl.mechanism",
+        "sasl_plain_username": "sasl.username",
+        "sasl_plain_password": "sasl.password",
+    }
+    found: dict[str, Any] = {"bootstrap.servers": ",".join(connection.hosts), "log_level": 0}
+    found |= {
+        theirs: connection.security[ours] for ours, theirs in names.items() if ours in connection.security
+    }
+    if cafile := environ.get("SNAPKAFKA_SSL_CAFILE"):
+        found["ssl.ca.location"] = cafile
+    return found
+
+
+class KafkaBulk:
+    """Reads and appends many records. Every call blocks, and ends soon after `stop` is set.
+
+    Args:
+        connection: the cluster.
+        environ: of the process, for certificates.
+    """
+
+    def __init__(self, connection: Connection, environ: Mapping[str, str]) -> None:
+        require_extra("restore", "a restore")
+        self.connection = connection
+        self.stop = threading.Event()
+        self._settings = client_settings(connection, environ)
+
+    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[BulkRecord]:
+        """Read committed records of `(topic, partition, start, end)`, in the order of each partition.
+
+        Raises:
+            TimedOutError: nothing comes any more before the end of a range.
+            LedgerUnusableError: a topic may not be read, or an offset is gone.
+        """
+        from confluent_kafka import Consumer, KafkaError
+        from confluent_kafka import TopicPartition as KafkaPartition
+
+        ends = {(topic, partition): end for topic, partition, start, end in ranges if start < end}
+        if not ends:
+            return
+        consumer = Consumer(
+            self._settings
+            | {
+                "group.id": "snapkafka-restore",  # nothing is ever committed under it
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 20,
+            }
+        )
+        try:
+            consumer.assign(
+                [KafkaPartition(topic, part, start) for topic, part, start, end in ranges if start < end]
+            )
+            heard = time.monotonic()
+            while ends:
+                self._raise_if_stopped()
+                for message in consumer.consume(BATCH, 0.2):
+                    heard = time.monotonic()
+                    place = (message.topic(), message.partition())
+                    error = message.error()
+                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise _refused(f"read {place[0]}[{place[1]}]", error)
+                    if place not in ends:
+                        continue
+                    if message.offset() >= ends[place]:
+                        del ends[place]
+                    elif error is None:
+                        yield _record(message)
+                        if message.offset() + 1 >= ends[place]:
+                            del ends[place]
+                if time.monotonic() - heard > IDLE_S:
+                    names = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(ends))
+                    raise TimedOutError(
+                        f"no record came of {names} for {IDLE_S:g} s",
+                        hint="check that the partition has a leader",
+                    )
+        finally:
+            consumer.close()
+
+    def stable_ends(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """Read the offsets below which no transaction is open.
+
+        Raises:
+            BrokerUnavailableError: nobody answers.
+        """
+        from confluent_kafka import Consumer, KafkaException
+        from confluent_kafka import TopicPartition as KafkaPartition
+
+        settings = {"group.id": "snapkafka-restore", "isolation.level": "read_committed"}
+        consumer = Consumer(self._settings | settings)
+        found = {}
+        try:
+            for topic, partition in partitions:
+                self._raise_if_stopped()
+                _, end = consumer.get_watermark_offsets(KafkaPartition(topic, partition), timeout=ASK_S)
+                found[TopicPartition(topic, partition)] = int(end)
+        except KafkaException as error:
+            raise BrokerUnavailableError(f"could not read the last stable offsets: {error}") from error
+        finally:
+            consumer.close()
+        return found
+
+    def append(self, records: Iterable[Any], acknowledged: Callable[[int, int], None]) -> None:
+        """Append records in this order per partition; returns when every one is acknowledged.
+
+        Args:
+            records: with topic, partition, key, value, headers and timestamp_ms (None: the time of the append).
+            acknowledged: is given the number of a record (from 0) and its offset.
+
+        Raises:
+            LedgerUnusableError: a record was refused.
+            BrokerUnavailableError: not all were acknowledged in time.
+        """
+        from confluent_kafka import Producer
+
+        failures: list[Any] = []
+        producer = Producer(
+            self._settings
+            | {
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 20,
+                "queue.buffering.max.messages": QUEUED_MAX,
+                "message.max.bytes": RECORD_BYTES_MAX,
+                "message.timeout.ms": int(FLUSH_S * 1_000),
+            }
+        )
+
+        def delivered(number: int) -> Callable[[Any, Any], None]:
+            def report(error: Any, message: Any) -> None:
+                if error is not None:
+                    failures.append((f"append to {message.topic()}[{message.partition()}]", error))
+                else:
+                    acknowledged(number, message.offset())
+
+            return report
+
+        for number, record in enumerate(records):
+            more = {} if record.timestamp_ms is None else {"timestamp": max(1, record.timestamp_ms)}
+            while True:
+                self._raise_if_stopped()
+                if failures:
+                    raise _refused(*failures[0])
+                try:
+                    producer.produce(
+                        record.topic,
+                        value=record.value,
+                        key=record.key,
+                        partition=record.partition,
+                        headers=list(record.headers),
+                        on_delivery=delivered(number),
+                        **more,
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            producer.poll(0)
+        deadline = time.monotonic() + FLUSH_S
+        while (left := producer.flush(0.2)) and not failures:
+            self._raise_if_stopped()
+            if time.monotonic() > deadline:
+                raise BrokerUnavailableError(f"{left:,} records were not acknowledged within {FLUSH_S:g} s")
+        if failures:
+            raise _refused(*failures[0])
+
+    def fence(self, transactional_ids: Iterable[str]) -> None:
+        """Fence the producers of transactional ids, and abort what they have open (`InitProducerId`)."""
+        from confluent_kafka import Producer
+
+        for name in transactional_ids:
+            self._raise_if_stopped()
+            Producer(self._settings | {"transactional.id": name}).init_transactions(30)
+
+    def _raise_if_stopped(self) -> None:
+        if self.stop.is_set():
+            raise TimedOutError("interrupted", hint="run the same command again: it continues")
+
+
+def _record(message: Message) -> BulkRecord:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None and partition is not None and offset is not None
+    _, timestamp_ms = message.timestamp()
+    return BulkRecord(
+        topic,
+        partition,
+        offset,
+        _bytes(message.key()),
+        _bytes(message.value()),
+        _headers(message),
+        timestamp_ms,
+    )
+
+
+def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple((str(name), _bytes(value)) for name, value in message.headers() or ())
+
+
+def _bytes(value: object) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value  # type: ignore[return-value]  # bytes, or None
+
+
+def _refused(what: str, error: Any) -> LedgerUnusableError:
+    return LedgerUnusableError(
+        f"could not {what}: {error.str()}", hint="check the rights and the broker's log"
+    )

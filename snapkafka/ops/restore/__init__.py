@@ -1,0 +1,350 @@
+"""`restore`: append to the logs of a system what makes it go on from a verified snapshot.
+
+It overwrites, it does not merge: what the apps did since the cut is of no effect any more, but nothing is deleted, and
+outputs that others have read cannot be taken back. See docs/guide/restore.md.
+
+| module | |
+|---|---|
+| `planning` | which positions, records and outputs are concerned; pure |
+| `refusing` | every reason not to do it, by a stable code; pure |
+| `looking` | the facts for both: cluster, ledger, files |
+| `appending` | records of the restore's own process, stamped, and compared with the log afterwards |
+| `channels`, `state` | what is appended to inputs and to changelogs |
+| `committing` | the steps in their order, and the commit point |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, cast
+
+from snapkafka.errors import BadInputError, RestoreRefusedError
+from snapkafka.kafka.bulk import KafkaBulk
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.lasting import wall_ms
+from snapkafka.kafka.reading import Opened, opened
+from snapkafka.ops.finding import manifest_places
+from snapkafka.ops.querying import Placed
+from snapkafka.ports import Cluster
+from snapkafka.protocol.records import Restore, TopicPartition
+from snapkafka.protocol.restoring import RestoreView
+from snapkafka.runtime.extras import require_extra
+from snapkafka.store import read_manifest
+from snapkafka.wire.headers import ledger_id
+
+from .channels import channels, holds_own
+from .committing import RestoreBulk, Restoring, open_plan
+from .looking import Groups, Tables, carried_by, load, look, ranges_from
+from .planning import (
+    Irrevocable,
+    PartitionMove,
+    Plan,
+    TopicWork,
+    apps_of,
+    changelogs_of,
+    inputs_of,
+    irrevocable,
+    lowest_positions,
+    open_readers,
+)
+from .refusing import Facts, Refusal, raise_refused, refusals
+
+__all__ = [
+    "Irrevocable",
+    "PartitionMove",
+    "Plan",
+    "Refusal",
+    "Restored",
+    "TopicWork",
+    "abort_restore",
+    "plan_restore",
+    "restore",
+]
+
+#: How often the members of groups are counted with `wait_s`.
+WAIT_POLL_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What was done. `messages`, `state`: so many records were appended to inputs and changelogs; -1: by an earlier run
+    of the same plan. `irrevocable`: outputs after the cut, which cannot be taken back."""
+
+    plan: str
+    snapshot: str
+    epoch: int
+    apps: tuple[str, ...]
+    author: int
+    resumed: bool
+    messages: int
+    state: int
+    irrevocable: tuple[Irrevocable, ...]
+    seconds: float
+
+
+async def plan_restore(
+    where: Connection | Cluster,
+    namespace: str,
+    name: str,
+    *,
+    storage: str = "",
+    force: bool = False,
+    bulk: RestoreBulk | None = None,
+) -> Plan:
+    """Find out what a restore would do, and every reason to refuse it. Changes nothing.
+
+    Args:
+        name: id, epoch or `latest`, the last one that is good.
+        storage: where its manifest lies; empty: where the ledger says.
+        force: leave out the reasons that `--force` overrides.
+        bulk: for tests; None: by librdkafka.
+
+    Raises:
+        UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
+        DependencyMissingError: the extra `restore` is not installed.
+    """
+    async with _begun(where, namespace, name, storage, bulk) as it:
+        return await it.plan(force=force)
+
+
+async def restore(
+    where: Connection | Cluster,
+    namespace: str,
+    name: str,
+    *,
+    storage: str = "",
+    force: bool = False,
+    wait_s: float = 0.0,
+    who: str = "",
+    say: Callable[[str], None] = lambda text: None,
+    crash: Callable[[str], None] = lambda step: None,
+    bulk: RestoreBulk | None = None,
+) -> Restored:
+    """Restore the apps of a snapshot in place, or finish a restore that was interrupted.
+
+    Args:
+        name, storage, force, bulk: as for `plan_restore`.
+        wait_s: wait so long for the consumer groups to have no member.
+        who: asks for it.
+        say: hears each phase.
+        crash: for tests: is called before each phase.
+
+    Raises:
+        RestoreRefusedError: for a reason that it names; nothing was changed.
+        RestoreFailedError: it ended half-way; run again it continues.
+    """
+    started = time.monotonic()
+    async with _begun(where, namespace, name, storage, bulk) as it:
+        await it.await_no_members(wait_s, say)
+        plan = await it.plan(force=force)
+        raise_refused(plan.refusals)
+        facts, lasting = it.facts, it.work.reading.state.restores.open
+        steps = Restoring(
+            work=it.work,
+            admin=it.admin,
+            bulk=it.bulk,
+            placed=it.placed,
+            tables=it.tables,
+            ledger_id=it.ledger_id,
+            plan=lasting.plan if lasting is not None else f"{random.getrandbits(64):016x}",
+            who=who,
+            triggered_ms=it.placed.manifest.ledger.triggered_ms,
+            now_ms=facts.now_ms,
+            settings={topic: it.settings for topic, it in facts.topics.items()},
+            log_starts=facts.starts,
+            say=say,
+            crash=crash,
+        )
+        view = await steps.run()
+    return Restored(
+        plan=view.plan,
+        snapshot=plan.snapshot,
+        epoch=plan.epoch,
+        apps=plan.apps,
+        author=view.author,
+        resumed=bool(plan.resumes),
+        messages=steps.appended.get("messages", -1),
+        state=steps.appended.get("state", -1),
+        irrevocable=plan.irrevocable,
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: str) -> str:
+    """Give up the restore that is open, as long as it is not committed; returns its plan.
+
+    Raises:
+        BadInputError: none is open.
+        RestoreRefusedError: it has passed its commit point, and can only be finished.
+    """
+    async with opened(where, namespace) as work:
+        view = open_plan(work)
+        if view is None:
+            raise BadInputError("no restore is open", hint="`snapkafka list` lists snapshots")
+        if view.committed:
+            raise RestoreRefusedError(
+                f"{view} has passed its commit point",
+                hint=f"run `snapkafka restore {view.begun.snapshot} --yes`",
+            )
+        record = Restore(n=random.getrandbits(62), plan=view.plan, stage="aborted", reason=reason)
+        await work.catch_up(to=await work.ledger.append(record) + 1)
+        return view.plan
+
+
+# --- One look -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class _Look:
+    """A snapshot, its tables and its cluster, while a plan is made and done."""
+
+    work: Opened
+    admin: Groups
+    bulk: RestoreBulk
+    placed: Placed
+    tables: Tables
+    topic_id: str
+    known: Facts | None = None
+
+    @property
+    def facts(self) -> Facts:
+        assert self.known is not None, "plan() comes first"
+        return self.known
+
+    @property
+    def ledger_id(self) -> int:
+        return ledger_id(bytes.fromhex(self.topic_id))
+
+    async def await_no_members(self, wait_s: float, say: Callable[[str], None]) -> None:
+        """Wait until no group has members, or for `wait_s`: what is left then is a reason to refuse."""
+        deadline, told = asyncio.get_running_loop().time() + wait_s, False
+        while asyncio.get_running_loop().time() < deadline:
+            if not [app for app in apps_of(self.placed.manifest.captured) if await self.admin.members(app)]:
+                return
+            if not told:
+                say("waiting for the consumer groups to have no member")
+                told = True
+            await asyncio.sleep(WAIT_POLL_S)
+
+    async def plan(self, *, force: bool) -> Plan:
+        manifest = self.placed.manifest
+        captured, lasting = manifest.captured, open_plan(self.work)
+        same = lasting is not None and (lasting.begun.snapshot, lasting.begun.epoch) == (
+            manifest.id,
+            manifest.epoch,
+        )
+        lowest = lowest_positions(captured)
+        described = await self.admin.describe_topics({tp.topic for tp in lowest})
+        there = [
+            tp for tp in lowest if tp.topic in described and tp.partition < described[tp.topic].partitions
+        ]
+        ends, starts = await self.admin.log_ends(there), await self.admin.log_starts(there)
+        ranges = ranges_from({tp: max(at, starts[tp]) for tp, at in lowest.items() if tp in ends}, ends)
+        in_flight = {tp: found for tp, found in self.tables.in_flight.items() if tp in ends}
+        found = await asyncio.to_thread(
+            lambda: list(
+                channels(
+                    self.bulk,
+                    ranges,
+                    in_flight,
+                    holds_own(self.bulk, ranges, in_flight, self.ledger_id),
+                    self.ledger_id,
+                )
+            )
+        )
+        appends = {channel.tp: len(channel.records) for channel in found}
+        carried = carried_by(record for channel in found for record in channel.records)
+        self.known = await look(
+            self.work,
+            self.admin,
+            self.placed,
+            self.tables,
+            ledger_topic_id=self.topic_id,
+            now_ms=wall_ms(),
+            carried=carried,
+            other_plan="" if lasting is None or same else str(lasting),
+        )
+        work = [
+            TopicWork(topic=topic, kind="input", records=it.records, bytes=it.bytes)
+            for topic, it in sorted(carried.items())
+        ] + [
+            TopicWork(topic=topic, kind="changelog", records=rows, bytes=size)
+            for topic, (rows, size, _) in sorted(self.tables.state.items())
+        ]
+        return Plan(
+            snapshot=manifest.id,
+            epoch=manifest.epoch,
+            namespace=self.work.namespace,
+            verdict=manifest.verdict,
+            apps=apps_of(captured),
+            moves=await self._moves(appends),
+            work=tuple(work),
+            irrevocable=await self._irrevocable(),
+            refusals=()
+            if _committed(lasting, same=same)
+            else refusals(manifest, self.facts, lowest, force=force),
+            resumes=lasting.plan if lasting is not None and same else "",
+            stage=lasting.stage if lasting is not None and same else "",
+            open=open_readers(manifest) if manifest.verdict == "VERIFIED_OPEN" else (),
+        )
+
+    async def _moves(self, appends: dict[TopicPartition, int]) -> tuple[PartitionMove, ...]:
+        captured = self.placed.manifest.captured
+        groups = {app: await self.admin.committed(app) for app in apps_of(captured)}
+        return tuple(
+            PartitionMove(
+                app=cut.app,
+                topic=tp.topic,
+                partition=tp.partition,
+                before=groups[cut.app].get(tp, (-1, ""))[0],
+                after=None if tp in appends else min([p.offset for p in cut.agents] or [cut.position]),
+                appends=appends.get(tp, 0),
+            )
+            for tp, cuts in inputs_of(captured).items()
+            for cut in cuts
+        )
+
+    async def _irrevocable(self) -> tuple[Irrevocable, ...]:
+        captured = self.placed.manifest.captured
+        known = {*inputs_of(captured), *changelogs_of(captured)}
+        outputs = {TopicPartition(it.topic, it.partition) for it in captured.senders} - known
+        described = await self.admin.describe_topics({tp.topic for tp in outputs}) if outputs else {}
+        there = [tp for tp in outputs if tp.topic in described]
+        return irrevocable(captured, await self.admin.log_ends(there) if there else {})
+
+
+def _committed(view: RestoreView | None, *, same: bool) -> bool:
+    """Has the open plan passed its commit point? Then it is finished, whatever there is to be said against it."""
+    return view is not None and same and view.committed
+
+
+@asynccontextmanager
+async def _begun(
+    where: Connection | Cluster, namespace: str, name: str, storage: str, bulk: RestoreBulk | None
+) -> AsyncIterator[_Look]:
+    if bulk is None:
+        require_extra("restore", "a restore")
+        if not isinstance(where, Connection):
+            raise BadInputError("a restore needs a connection to Kafka", hint="give --bootstrap")
+        bulk = cast(RestoreBulk, KafkaBulk(where, os.environ))
+    (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
+    placed = Placed(*read_manifest(place))
+    async with opened(where, namespace or placed.manifest.namespace) as work:
+        try:
+            yield _Look(
+                work=work,
+                admin=cast(Groups, work.admin),
+                bulk=bulk,
+                placed=placed,
+                tables=await load(placed),
+                topic_id=getattr(work.ledger, "topic_id", placed.manifest.ledger.topic_id),
+            )
+        finally:
+            if (stop := getattr(bulk, "stop", None)) is not None:
+                stop.set()

@@ -1,0 +1,180 @@
+"""What a restore has to know before it decides: the cluster, the ledger, the files. Nothing is changed here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from snapkafka.checks import ReadRange
+from snapkafka.errors import LedgerUnusableError, SnapkafkaError
+from snapkafka.kafka.reading import Opened, latest_of_apps
+from snapkafka.ops.querying import Placed, engine, trusted
+from snapkafka.ports import TopicAdmin
+from snapkafka.protocol.records import TopicPartition
+
+from .appending import LogRecord
+from .planning import apps_of, changelogs_of, inputs_of
+from .refusing import Carried, Facts, TopicFacts
+from .state import Row
+
+__all__ = ["Groups", "Tables", "carried_by", "load", "look", "ranges_from", "rows_of_state", "topics_of"]
+
+#: Rows taken from DuckDB at once.
+BATCH_ROWS: Final = 10_000
+
+
+class Groups(TopicAdmin, Protocol):
+    """What a restore does with consumer groups, besides what it asks of topics."""
+
+    async def members(self, group: str) -> int:
+        """Count the members of a group."""
+
+    async def committed(self, group: str) -> Mapping[TopicPartition, tuple[int, str]]:
+        """Read what a group has committed: position and note, of each partition."""
+
+    async def commit_positions(self, group: str, positions: Mapping[TopicPartition, int], note: str) -> None:
+        """Commit positions for a group without members."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """What the tables of a snapshot hold, in short. `in_flight`: the table `messages`, each record once. `state`: by
+    changelog topic, how many rows, their bytes, and the largest (bytes). `damage`: what is wrong with the files."""
+
+    in_flight: Mapping[TopicPartition, Sequence[LogRecord]]
+    state: Mapping[str, tuple[int, int, int]]
+    damage: str = ""
+
+
+def topics_of(placed: Placed) -> list[str]:
+    """List the inputs and changelogs of a snapshot."""
+    captured = placed.manifest.captured
+    return sorted({part.topic for part in (*captured.inputs, *captured.changelogs)})
+
+
+async def load(placed: Placed) -> Tables:
+    """Read the tables, after their files were compared with the manifest."""
+    try:
+        await trusted(None, [placed], unchecked=False)
+    except SnapkafkaError as error:
+        return Tables(in_flight={}, state={}, damage=error.message)
+    messages = next(table for table in placed.manifest.tables if table.name == "messages")
+    if "timestamp_ms" not in {column.name for column in messages.schema}:
+        return Tables(
+            in_flight={}, state={}, damage="its tables are those of an earlier release, without all headers"
+        )
+    return await asyncio.to_thread(_load, placed)
+
+
+def _load(placed: Placed) -> Tables:
+    with engine({"main": placed}) as database:
+        found = database.execute(
+            'SELECT DISTINCT ON (topic, "partition", "offset") topic, "partition", "offset", key_raw, value_raw,'
+            " headers, timestamp_ms FROM messages"
+        ).fetchall()
+        sizes = database.execute(
+            "SELECT changelog_topic, count(*), sum(size), max(size) FROM (SELECT changelog_topic,"
+            " coalesce(octet_length(key_raw), 0) + coalesce(octet_length(value_raw), 0) AS size FROM state)"
+            " GROUP BY changelog_topic"
+        ).fetchall()
+    in_flight: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
+    for topic, partition, offset, key, value, headers, timestamp_ms in found:
+        own = tuple((header["key"], header["value"]) for header in headers or ())
+        record = LogRecord(
+            topic, partition, offset, key, value, own, -1 if timestamp_ms is None else timestamp_ms
+        )
+        in_flight[record.tp].append(record)
+    return Tables(
+        in_flight=dict(in_flight),
+        state={topic: (int(count), int(size), int(largest)) for topic, count, size, largest in sizes},
+    )
+
+
+def rows_of_state(placed: Placed) -> Iterable[Row]:
+    """Read the rows of the table `state`, of an incremental snapshot with those of its parents."""
+    with engine({"main": placed}) as database:
+        done = database.execute('SELECT changelog_topic, "partition", key_raw, value_raw FROM state')
+        while rows := done.fetchmany(BATCH_ROWS):
+            for topic, partition, key, value in rows:
+                yield Row(TopicPartition(topic, partition), key, value)
+
+
+def carried_by(records: Iterable[LogRecord]) -> dict[str, Carried]:
+    """Sum up records that are appended with their own timestamps, by topic."""
+    found: dict[str, Carried] = {}
+    for record in records:
+        so_far = found.get(record.topic, Carried())
+        parts = (
+            record.key,
+            record.value,
+            *(part for name, of in record.headers for part in (name.encode(), of)),
+        )
+        size = sum(len(part) for part in parts if part is not None)
+        at_ms, first = record.timestamp_ms, not so_far.records
+        found[record.topic] = Carried(
+            records=so_far.records + 1,
+            bytes=so_far.bytes + size,
+            oldest_ms=at_ms if first else min(so_far.oldest_ms, at_ms),
+            youngest_ms=at_ms if first else max(so_far.youngest_ms, at_ms),
+            largest=max(so_far.largest, size),
+        )
+    return found
+
+
+async def look(
+    work: Opened,
+    admin: Groups,
+    placed: Placed,
+    tables: Tables,
+    *,
+    ledger_topic_id: str,
+    now_ms: int,
+    carried: Mapping[str, Carried],
+    other_plan: str,
+) -> Facts:
+    """Gather the facts of a refusal.
+
+    Args:
+        carried: what would be appended to inputs.
+        other_plan: another restore that is open, as a phrase.
+    """
+    captured = placed.manifest.captured
+    described = await admin.describe_topics(topics_of(placed))
+    settings = dict(
+        zip(described, await asyncio.gather(*(_settings(admin, name) for name in described)), strict=True)
+    )
+    there = [
+        tp
+        for tp in (*inputs_of(captured), *changelogs_of(captured))
+        if tp.topic in described and tp.partition < described[tp.topic].partitions
+    ]
+    return Facts(
+        ledger_topic_id=ledger_topic_id,
+        now_ms=now_ms,
+        topics={
+            name: TopicFacts(topic_id=it.topic_id, partitions=it.partitions, settings=settings[name])
+            for name, it in described.items()
+        },
+        starts=await admin.log_starts(there),
+        members={app: await admin.members(app) for app in apps_of(captured)},
+        hellos={view.hello.app: view.hello for view in latest_of_apps(work.reading.state)},
+        files=tables.damage,
+        carried=carried,
+        state_largest={topic: largest for topic, (_, _, largest) in tables.state.items()},
+        other_plan=other_plan,
+    )
+
+
+async def _settings(admin: Groups, topic: str) -> Mapping[str, str]:
+    try:
+        return (await admin.topic_settings(topic))[0]
+    except LedgerUnusableError:
+        return {}
+
+
+def ranges_from(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[ReadRange]:
+    """Build the ranges between two offsets of each partition that has an end."""
+    return [ReadRange(*tp, start, ends[tp]) for tp, start in sorted(starts.items()) if tp in ends]

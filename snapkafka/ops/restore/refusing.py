@@ -1,0 +1,273 @@
+"""Why a restore would not be done: every reason by a stable code, found before anything is changed.
+
+The checks are pure: `Facts` is what the cluster, the ledger and the files say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from snapkafka.errors import RestoreRefusedError
+from snapkafka.manifest import Manifest
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.records import Hello, TopicPartition
+
+__all__ = ["Carried", "Facts", "Refusal", "TopicFacts", "raise_refused", "refusals"]
+
+#: Our header on a record that is appended again, with its name and lengths.
+HEADER_BYTES: Final = 32
+#: Kafka's own of a record and its batch, at most.
+OVERHEAD_BYTES: Final = 100
+#: The name of Kafka's setting -> which side of the broker's clock it bounds.
+BEFORE: Final = "message.timestamp.before.max.ms"
+AFTER: Final = "message.timestamp.after.max.ms"
+UNBOUNDED: Final = (-1, 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a restore is refused. `code` is stable; `forceable`: `--force` overrides it."""
+
+    code: str
+    what: str
+    hint: str
+    forceable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """A topic as it is now. `settings`: all that hold for it; empty: they may not be read."""
+
+    topic_id: str
+    partitions: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def number(self, name: str, default: int) -> int:
+        """A setting as a number."""
+        return int(self.settings.get(name, default))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """Records that would be appended to a topic with their own timestamps (ms): how many, the oldest and the youngest
+    time, and the largest size of key, value and headers together (bytes)."""
+
+    records: int = 0
+    bytes: int = 0
+    oldest_ms: int = 0
+    youngest_ms: int = 0
+    largest: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of the world, now.
+
+    `ledger_topic_id`: of the ledger that is there. `files`: what is wrong with the files; empty: they are as they were
+    written. `topics`: by name, those that exist. `starts`: log starts. `members`: of each app's consumer group.
+    `carried`: by input topic, what the table `messages` would append. `state_largest`: by changelog, the largest row.
+    `hellos`: the latest of each app. `other_plan`: another restore that is open, as a phrase; empty: none.
+    """
+
+    ledger_topic_id: str
+    now_ms: int
+    topics: Mapping[str, TopicFacts]
+    starts: Mapping[TopicPartition, int]
+    members: Mapping[str, int]
+    hellos: Mapping[str, Hello]
+    files: str = ""
+    carried: Mapping[str, Carried] = field(default_factory=dict)
+    state_largest: Mapping[str, int] = field(default_factory=dict)
+    other_plan: str = ""
+
+
+def refusals(
+    manifest: Manifest, facts: Facts, lowest: Mapping[TopicPartition, int], *, force: bool
+) -> tuple[Refusal, ...]:
+    """Find every reason to refuse, the most telling first.
+
+    Args:
+        lowest: the lowest position of each input partition.
+        force: leave out what it overrides.
+    """
+    captured = manifest.captured
+    found = [
+        *_snapshot(manifest, facts),
+        *_topics(captured, facts),
+        *_logs(manifest, facts, lowest),
+        *_records(facts),
+        *_code(captured, facts),
+        *_running(facts),
+    ]
+    return tuple(item for item in found if not (force and item.forceable))
+
+
+def raise_refused(found: tuple[Refusal, ...]) -> None:
+    """Refuse, naming every reason.
+
+    Raises:
+        RestoreRefusedError: there is one.
+    """
+    if found:
+        reasons = "; ".join(f"{item.what} ({item.code})" for item in found)
+        raise RestoreRefusedError(f"nothing was changed: {reasons}", hint=found[0].hint)
+
+
+def _snapshot(manifest: Manifest, facts: Facts) -> Iterator[Refusal]:
+    if manifest.verdict not in ("VERIFIED", "VERIFIED_OPEN"):
+        yield Refusal(
+            code="verdict",
+            what=f"snapshot {manifest.id} is {manifest.verdict or 'not verified'}",
+            hint="choose a VERIFIED snapshot (`snapkafka list`), or add --force and expect wrong values",
+            forceable=True,
+        )
+    if facts.files:
+        yield Refusal(
+            code="files", what=facts.files, hint="assemble the snapshot again, while its log is still there"
+        )
+    if facts.ledger_topic_id != manifest.ledger.topic_id:
+        yield Refusal(
+            code="ledger-recreated",
+            what=f"ledger {manifest.ledger.topic} was deleted and recreated since the snapshot",
+            hint="offsets of one ledger mean nothing in another: choose a snapshot of this one",
+        )
+    if facts.other_plan:
+        yield Refusal(
+            code="plan-open",
+            what=f"another restore is open: {facts.other_plan}",
+            hint="finish it: run `snapkafka restore` again for that snapshot",
+        )
+
+
+def _topics(captured: Captured, facts: Facts) -> Iterator[Refusal]:
+    ids = {part.topic: part.topic_id for part in (*captured.inputs, *captured.changelogs)}
+    counts: dict[str, int] = {}
+    for part in (*captured.inputs, *captured.changelogs):
+        counts[part.topic] = max(part.partition + 1, counts.get(part.topic, 0))
+    for topic, topic_id in sorted(ids.items()):
+        now = facts.topics.get(topic)
+        if now is None:
+            yield Refusal(
+                code="topic-missing",
+                what=f"topic {topic} does not exist",
+                hint="a restore needs the topics of the snapshot; create no other by that name",
+            )
+        elif topic_id and now.topic_id != topic_id:
+            yield Refusal(
+                code="topic-recreated",
+                what=f"topic {topic} was deleted and recreated: it has id {now.topic_id}, had {topic_id}",
+                hint="the offsets of the snapshot mean nothing in it: choose a later snapshot",
+            )
+        elif now.partitions != counts[topic]:
+            yield Refusal(
+                code="partitions-changed",
+                what=f"topic {topic} has {now.partitions} partitions, and had {counts[topic]} in the snapshot",
+                hint="keys lie in other partitions by now: choose a snapshot taken since",
+            )
+
+
+def _logs(manifest: Manifest, facts: Facts, lowest: Mapping[TopicPartition, int]) -> Iterator[Refusal]:
+    external = {entry.topic for entry in manifest.external}
+    for tp, position in sorted(lowest.items()):
+        start = facts.starts.get(tp, 0)
+        if start > position and (tp.topic in external or not manifest.topics):
+            yield Refusal(
+                code="offsets-gone",
+                what=f"{tp} begins at offset {start}, and external records from {position} on are to be read again",
+                hint=f"choose a later snapshot, and raise retention.ms of {tp.topic} for the next one",
+            )
+
+
+def _records(facts: Facts) -> Iterator[Refusal]:
+    for topic, carried in sorted(facts.carried.items()):
+        now = facts.topics.get(topic)
+        if now is None or not carried.records:
+            continue
+        age_ms, ahead_ms = facts.now_ms - carried.oldest_ms, carried.youngest_ms - facts.now_ms
+        own_time = now.settings.get("message.timestamp.type", "CreateTime") == "CreateTime"
+        before, after = now.number(BEFORE, -1), now.number(AFTER, -1)
+        if own_time and before not in UNBOUNDED and age_ms > before:
+            yield _timestamp(topic, BEFORE, before, f"is {age_ms:,} ms old")
+        if own_time and after not in UNBOUNDED and ahead_ms > after:
+            yield _timestamp(topic, AFTER, after, f"lies {ahead_ms:,} ms ahead")
+        retention = now.number("retention.ms", -1)
+        if (
+            own_time
+            and retention != -1
+            and "delete" in now.settings.get("cleanup.policy", "delete")
+            and age_ms > retention
+        ):
+            yield Refusal(
+                code="retention",
+                what=f"a record in flight to {topic} is {age_ms:,} ms old: retention.ms={retention} would delete it",
+                hint=f"raise retention.ms of {topic} until the apps have caught up",
+            )
+        yield from _too_large(topic, carried.largest, now)
+    for topic, largest in sorted(facts.state_largest.items()):
+        if topic in facts.topics:
+            yield from _too_large(topic, largest, facts.topics[topic])
+
+
+def _timestamp(topic: str, setting: str, value: int, how: str) -> Refusal:
+    return Refusal(
+        code="timestamps",
+        what=f"the timestamp of a record in flight to {topic} {how}, and {setting}={value}",
+        hint=f"raise {setting} of {topic} for the restore",
+    )
+
+
+def _too_large(topic: str, largest: int, now: TopicFacts) -> Iterator[Refusal]:
+    limit = now.number("max.message.bytes", 0)
+    if limit and largest + HEADER_BYTES + OVERHEAD_BYTES > limit:
+        yield Refusal(
+            code="record-too-large",
+            what=f"a record of {largest:,} bytes for {topic} does not fit with its header: max.message.bytes={limit}",
+            hint=f"raise max.message.bytes of {topic} by {HEADER_BYTES + OVERHEAD_BYTES} bytes",
+        )
+
+
+def _code(captured: Captured, facts: Facts) -> Iterator[Refusal]:
+    """The code that would run has to know what is restored: its latest `Hello` names tables and inputs."""
+    for app in sorted({part.app for part in (*captured.inputs, *captured.changelogs)}):
+        hello = facts.hellos.get(app)
+        if hello is None:
+            yield Refusal(
+                code="app-unknown",
+                what=f"no process of app {app} is in the ledger",
+                hint="start the app once, so that it announces its tables, and stop it",
+            )
+            continue
+        tables = {table.changelog: table for table in hello.tables}
+        for cut in sorted({(c.topic, c.table) for c in captured.changelogs if c.app == app}):
+            if cut[0] not in tables:
+                yield Refusal(
+                    code="table-missing",
+                    what=f"app {app} has no table {cut[1]} with changelog {cut[0]} any more",
+                    hint=f"start a release of {app} that has it once, then stop it; or choose a later snapshot",
+                )
+        inputs = {*(source.topic for source in hello.inputs), *hello.missing}
+        for topic in sorted({cut.topic for cut in captured.inputs if cut.app == app} - inputs):
+            yield Refusal(
+                code="input-missing",
+                what=f"app {app} does not read {topic} any more",
+                hint=f"start a release of {app} that reads it once, then stop it; or choose a later snapshot",
+            )
+    for cut_ in {(c.topic, c.key_codec, c.value_codec) for c in captured.changelogs if c.sets}:
+        if cut_[1:] != ("json", "json"):
+            yield Refusal(
+                code="set-codec",
+                what=f"changelog {cut_[0]} of a table of sets has codecs {cut_[1]} and {cut_[2]}",
+                hint="only tables of sets in JSON can be restored",
+            )
+
+
+def _running(facts: Facts) -> Iterator[Refusal]:
+    for app, members in sorted(facts.members.items()):
+        if members:
+            yield Refusal(
+                code="group-has-members",
+                what=f"consumer group {app} has {members} member{'s' if members > 1 else ''}",
+                hint="stop all workers; after kill -9 they leave by session time-out: add --wait",
+            )

@@ -1,0 +1,149 @@
+"""State: what is appended to changelogs, so that their fold is the state of the cut again.
+
+Of a key that a record at or past `settled` names, the raw bytes of the cut are appended, or a tombstone where the cut
+has none. Keys that only older records name are what they were. Where tombstones or whole records may have been deleted
+since, every key of the cut is appended.
+
+A table of sets logs changes of members, so of each set that was touched one change is appended that adds the touched
+members of the cut and removes the touched others; never a tombstone, which Faust would take for a broken record.
+
+A plain ordered producer does it; Spark and its sink would be faster for large states.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from snapkafka.protocol.captured import ChangelogCut
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from .appending import LogRecord, NewRecord
+
+__all__ = ["Row", "Touched", "may_have_lost", "records_of_state", "touch"]
+
+#: The first part of a key in the changelog of a table of sets (`faust.tables.sets`).
+ADD: Final = 1
+DISCARD: Final = 2
+UPDATE: Final = 15
+
+
+class Row(NamedTuple):
+    """A row of the table `state`, as far as it is appended."""
+
+    tp: TopicPartition
+    key: bytes | None
+    value: bytes | None
+
+
+class Touched:
+    """What records at or past `settled` name: keys of plain tables, members of sets (both as JSON text)."""
+
+    def __init__(self) -> None:
+        self.keys: defaultdict[TopicPartition, set[bytes]] = defaultdict(set)
+        self.members: defaultdict[TopicPartition, dict[str, set[str]]] = defaultdict(dict)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.keys.values())) + sum(map(len, self.members.values()))
+
+
+def touch(records: Iterable[LogRecord], cuts: Mapping[TopicPartition, ChangelogCut]) -> Touched:
+    """Collect what records of changelogs name; markers and records without a key name nothing."""
+    found = Touched()
+    for record in records:
+        if record.key is None or record.key.startswith(wire.HEADER.encode() + b":"):
+            continue
+        tp = record.tp
+        if not cuts[tp].sets:
+            found.keys[tp].add(record.key)
+        elif (change := _change(record.key, record.value)) is not None:
+            of, members = change
+            found.members[tp].setdefault(of, set()).update(members)
+    return found
+
+
+def may_have_lost(settings: Mapping[str, str], age_ms: int) -> bool:
+    """May a changelog have lost records that name a key, tombstones or any others, since the cut?
+
+    Args:
+        settings: all that hold for the topic; empty: unknown, so it may.
+        age_ms: of the cut.
+    """
+    if not settings or "delete" in settings.get("cleanup.policy", "delete"):
+        return True
+    return age_ms >= int(settings.get("delete.retention.ms", 0))
+
+
+def records_of_state(
+    rows: Iterable[Row],
+    touched: Touched,
+    cuts: Mapping[TopicPartition, ChangelogCut],
+    whole: Collection[TopicPartition],
+) -> Iterator[NewRecord]:
+    """Yield what is appended: first the rows of the cut, then tombstones.
+
+    Args:
+        rows: of the cut; `touched` is used up by them.
+        whole: the changelogs of which every row is appended.
+    """
+    for row in rows:
+        if row.key is None or row.tp not in cuts:
+            continue
+        if cuts[row.tp].sets:
+            yield from _set(row, touched, whole=row.tp in whole)
+            continue
+        keys = touched.keys[row.tp]
+        if row.key in keys or row.tp in whole:
+            keys.discard(row.key)
+            yield NewRecord(row.tp.topic, row.tp.partition, row.key, row.value)
+    for tp, keys in sorted(touched.keys.items()):
+        for key in sorted(keys):
+            yield NewRecord(tp.topic, tp.partition, key, None)
+    for tp, sets in sorted(touched.members.items()):
+        for of, members in sorted(sets.items()):
+            yield _update(tp, of, [], members)
+
+
+# --- Sets -----------------------------------------------------------------------------------------------------------
+
+
+def _set(row: Row, touched: Touched, *, whole: bool) -> Iterator[NewRecord]:
+    change = _change(row.key or b"", row.value)
+    if change is None:  # an operation that nobody can read: nor can Faust
+        return
+    of, cut = change
+    members = touched.members[row.tp].pop(of, None)
+    if members is None and not whole:
+        return
+    members = members or set()
+    yield _update(row.tp, of, cut if whole else [m for m in cut if m in members], members - set(cut))
+
+
+def _update(tp: TopicPartition, of: str, added: Iterable[str], lost: Iterable[str]) -> NewRecord:
+    value = f"[[{', '.join(sorted(added))}], [{', '.join(sorted(lost))}]]"
+    return NewRecord(tp.topic, tp.partition, f"[{UPDATE}, {of}]".encode(), value.encode())
+
+
+def _change(key: bytes, value: bytes | None) -> tuple[str, list[str]] | None:
+    """Read a change of a set: the set and the members that it names, each as JSON text; None: it is no such change."""
+    try:
+        kind, of = json.loads(key)
+        told = json.loads(value or b"")
+    except (ValueError, TypeError):
+        return None
+    match kind:
+        case 1 | 2:
+            return _text(of), [_text(told)]
+        case 15 if isinstance(told, list) and len(told) == 2 and all(isinstance(p, list) for p in told):
+            return _text(of), [_text(member) for part in told for member in part]
+        case _:
+            return None
+
+
+def _text(value: Any) -> str:
+    """JSON text that is the same for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
