@@ -112,8 +112,11 @@ async def look_at_topics(connection: Connection, captured: Captured) -> tuple[To
 
     Settings that may not be read are left out, and no error: the manifest is the better for what it has.
     """
-    parts = (*captured.inputs, *captured.changelogs, *captured.senders)
-    names = sorted({part.topic for part in parts})
+    names = sorted(
+        {part.topic for part in captured.inputs}
+        | {part.topic for part in captured.changelogs}
+        | {part.topic for part in captured.senders}
+    )
     admin = KafkaTopicAdmin(connection)
     gate = asyncio.Semaphore(ASKED_AT_ONCE)
 

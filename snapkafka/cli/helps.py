@@ -36,6 +36,9 @@ COMMANDS: Final = {
         "Remove old snapshots from storage: shows which, and asks. The newest good one stays, and what others build on."
     ),
     "serve": "Serve REST and a page: snapshots, live progress, tables. It keeps nothing; any number may run.",
+    "restore": (
+        "Restore the apps of a snapshot in place: shows the plan, and asks. Overwrites, does not merge."
+    ),
     "demo": (
         "See it: a broker, services, load, three snapshots, assembled and verified, all on this machine."
     ),

@@ -20,7 +20,7 @@ from .connection import Connection
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-__all__ = ["BulkRecord", "KafkaBulk", "client_settings"]
+__all__ = ["KafkaBulk", "LogRecord", "client_settings"]
 
 #: Messages taken from the client at once.
 BATCH: Final = 1_000
@@ -36,7 +36,7 @@ FLUSH_S: Final = 120.0
 RECORD_BYTES_MAX: Final = 1_000_000_000
 
 
-class BulkRecord(NamedTuple):
+class LogRecord(NamedTuple):
     """A record as it lies in the log. `timestamp_ms`: -1 where it has none."""
 
     topic: str
@@ -46,6 +46,10 @@ class BulkRecord(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp_ms: int
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 def client_settings(connection: Connection, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -79,7 +83,7 @@ class KafkaBulk:
         self.stop = threading.Event()
         self._settings = client_settings(connection, environ)
 
-    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[BulkRecord]:
+    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
         """Read committed records of `(topic, partition, start, end)`, in the order of each partition.
 
         Raises:
@@ -233,11 +237,11 @@ class KafkaBulk:
             raise TimedOutError("interrupted", hint="run the same command again: it continues")
 
 
-def _record(message: Message) -> BulkRecord:
+def _record(message: Message) -> LogRecord:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None and partition is not None and offset is not None
     _, timestamp_ms = message.timestamp()
-    return BulkRecord(
+    return LogRecord(
         topic,
         partition,
         offset,

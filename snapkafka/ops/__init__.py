@@ -27,6 +27,8 @@ from .mending import Mended, Mending, mend, plan_mending
 from .planning import Reading, plan_assembly
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Bounds, Queried, query
+from .restore import Irrevocable, Restored, abort_restore, plan_restore, restore
+from .restore import Plan as RestorePlan
 from .rights import Right, Rights, rights
 from .standing import Standing, Viewed
 from .stored import Stored, stored
@@ -47,6 +49,7 @@ __all__ = [
     "Examined",
     "Freshness",
     "HowToRead",
+    "Irrevocable",
     "KeptRound",
     "Launch",
     "LedgerReading",
@@ -59,6 +62,8 @@ __all__ = [
     "Queried",
     "Quiet",
     "Reading",
+    "RestorePlan",
+    "Restored",
     "Right",
     "Rights",
     "Round",
@@ -70,6 +75,7 @@ __all__ = [
     "Verified",
     "Viewed",
     "abort",
+    "abort_restore",
     "assemble",
     "await_captured",
     "checkpoint",
@@ -84,9 +90,11 @@ __all__ = [
     "plan_assembly",
     "plan_mending",
     "plan_pruning",
+    "plan_restore",
     "prune",
     "query",
     "read_ledger",
+    "restore",
     "resume",
     "retire",
     "rights",

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
+from snapkafka.kafka.bulk import LogRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
@@ -22,22 +23,6 @@ __all__ = ["Author", "Bulk", "Headers", "LogRecord", "NewRecord", "Written", "re
 
 Headers = tuple[tuple[str, bytes | None], ...]
 _LENGTH: Final = Struct(">q")
-
-
-class LogRecord(NamedTuple):
-    """A record as it lies in the log. `timestamp_ms`: -1 where it has none."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    timestamp_ms: int
-
-    @property
-    def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
 
 class NewRecord(NamedTuple):

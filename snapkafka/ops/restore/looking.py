@@ -17,7 +17,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .appending import LogRecord
 from .planning import apps_of, changelogs_of, inputs_of
-from .refusing import Carried, Facts, TopicFacts
+from .refusing import Carried, Facts, TopicFacts, parts_of
 from .state import Row
 
 __all__ = ["Groups", "Tables", "carried_by", "load", "look", "ranges_from", "rows_of_state", "topics_of"]
@@ -51,8 +51,7 @@ class Tables:
 
 def topics_of(placed: Placed) -> list[str]:
     """List the inputs and changelogs of a snapshot."""
-    captured = placed.manifest.captured
-    return sorted({part.topic for part in (*captured.inputs, *captured.changelogs)})
+    return sorted({part.topic for part in parts_of(placed.manifest.captured)})
 
 
 async def load(placed: Placed) -> Tables:

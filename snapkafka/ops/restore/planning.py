@@ -19,7 +19,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.records import NOBODY, AgentPosition, LogEnd, Position, Restore, TopicPartition
 
-from .refusing import Refusal
+from .refusing import Refusal, parts_of
 
 __all__ = [
     "Appended",
@@ -117,7 +117,7 @@ class Plan:
 
 def apps_of(captured: Captured) -> tuple[str, ...]:
     """List the apps of a snapshot that have inputs or tables, sorted."""
-    return tuple(sorted({part.app for part in (*captured.inputs, *captured.changelogs)}))
+    return tuple(sorted({part.app for part in parts_of(captured)}))
 
 
 def inputs_of(captured: Captured) -> dict[TopicPartition, list[InputCut]]:
@@ -251,7 +251,7 @@ def irrevocable(captured: Captured, ends: Mapping[TopicPartition, int]) -> tuple
     Args:
         ends: the log ends by now; partitions that are missing are left out.
     """
-    restored = {part.topic for part in (*captured.inputs, *captured.changelogs)}
+    restored = {part.topic for part in parts_of(captured)}
     starts: dict[TopicPartition, int] = {}
     for sender in captured.senders:
         if sender.topic not in restored:

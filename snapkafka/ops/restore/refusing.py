@@ -11,10 +11,10 @@ from typing import Final
 
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.records import Hello, TopicPartition
 
-__all__ = ["Carried", "Facts", "Refusal", "TopicFacts", "raise_refused", "refusals"]
+__all__ = ["Carried", "Facts", "Refusal", "TopicFacts", "parts_of", "raise_refused", "refusals"]
 
 #: Our header on a record that is appended again, with its name and lengths.
 HEADER_BYTES: Final = 32
@@ -83,6 +83,11 @@ class Facts:
     other_plan: str = ""
 
 
+def parts_of(captured: Captured) -> list[InputCut | ChangelogCut]:
+    """List what a restore is about: the inputs and the changelogs."""
+    return [*captured.inputs, *captured.changelogs]
+
+
 def refusals(
     manifest: Manifest, facts: Facts, lowest: Mapping[TopicPartition, int], *, force: bool
 ) -> tuple[Refusal, ...]:
@@ -142,9 +147,9 @@ def _snapshot(manifest: Manifest, facts: Facts) -> Iterator[Refusal]:
 
 
 def _topics(captured: Captured, facts: Facts) -> Iterator[Refusal]:
-    ids = {part.topic: part.topic_id for part in (*captured.inputs, *captured.changelogs)}
+    ids = {part.topic: part.topic_id for part in parts_of(captured)}
     counts: dict[str, int] = {}
-    for part in (*captured.inputs, *captured.changelogs):
+    for part in parts_of(captured):
         counts[part.topic] = max(part.partition + 1, counts.get(part.topic, 0))
     for topic, topic_id in sorted(ids.items()):
         now = facts.topics.get(topic)
@@ -230,7 +235,7 @@ def _too_large(topic: str, largest: int, now: TopicFacts) -> Iterator[Refusal]:
 
 def _code(captured: Captured, facts: Facts) -> Iterator[Refusal]:
     """The code that would run has to know what is restored: its latest `Hello` names tables and inputs."""
-    for app in sorted({part.app for part in (*captured.inputs, *captured.changelogs)}):
+    for app in sorted({part.app for part in parts_of(captured)}):
         hello = facts.hellos.get(app)
         if hello is None:
             yield Refusal(

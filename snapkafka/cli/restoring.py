@@ -1,0 +1,163 @@
+"""`restore`: shows the plan, asks, and prints what was done."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from typing import Annotated, NoReturn
+
+import typer
+from rich.markup import escape
+
+from snapkafka import ops
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.kafka.lasting import said_bytes
+
+from .options import AsJson, Bootstrap, Namespace
+from .running import connect, console, notices, print_json, run, who
+from .tables import table
+
+__all__ = ["restore"]
+
+
+def restore(
+    snapshot: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="The snapshot: its id, its epoch, or latest, the last good one."),
+    ] = "latest",
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    storage: Annotated[
+        str, typer.Option("--storage", help="Where its tables lie; default: where the ledger says.")
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and every reason to refuse it; change nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Restore a snapshot that is not VERIFIED; its values may be wrong."),
+    ] = False,
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait", metavar="SECONDS", min=0, help="Wait so long for the workers to leave their groups."
+        ),
+    ] = 0.0,
+    abort: Annotated[
+        bool, typer.Option("--abort", help="Give up the restore that is open, before its commit point.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run `snapkafka restore`."""
+    if abort:
+        plan = run(
+            lambda: ops.abort_restore(connect(bootstrap), namespace, reason=f"given up by {who()}"),
+            as_json=as_json,
+        )
+        if as_json:
+            print_json({"aborted": plan})
+        else:
+            console.print(f"plan {plan} is aborted: workers start as if it had never begun")
+        return
+    planned = None
+    if dry_run or not yes:
+        planned = run(
+            lambda: ops.plan_restore(connect(bootstrap), namespace, snapshot, storage=storage, force=force),
+            as_json=as_json,
+        )
+        if not as_json:
+            _print_plan(planned)
+        if dry_run or planned.refused:
+            if as_json:
+                print_json({"planned": planned, "done": None})
+            if planned.refused:
+                raise typer.Exit(EXIT_NOT_GOOD)
+            return
+        if as_json or not sys.stdin.isatty():
+            run(_nobody_to_ask, as_json=as_json, beside={"planned": planned})
+        if not typer.confirm(f"restore {', '.join(planned.apps)} to {planned.snapshot}?", err=True):
+            console.print("nothing was changed")
+            raise typer.Exit(EXIT_NOT_GOOD)
+    done = run(
+        lambda: ops.restore(
+            connect(bootstrap),
+            namespace,
+            snapshot,
+            storage=storage,
+            force=force,
+            wait_s=wait,
+            who=who(),
+            say=(lambda text: None)
+            if as_json
+            else (lambda text: notices.print(f"restore: {text}", markup=False)),
+        ),
+        as_json=as_json,
+    )
+    if as_json:
+        print_json({"planned": planned, "done": done})
+    else:
+        _print_done(done)
+
+
+def _nobody_to_ask() -> NoReturn:
+    raise BadInputError(
+        "restore asks before it changes anything, and there is no terminal to ask on; nothing was changed",
+        hint="see what --dry-run prints, then add --yes",
+    )
+
+
+def _print_plan(plan: ops.RestorePlan) -> None:
+    console.print(
+        f"restore of [bold]{escape(', '.join(plan.apps))}[/] to snapshot [bold]{escape(plan.snapshot)}[/]"
+        f"  epoch {plan.epoch}  {plan.verdict}: overwrites, does not merge",
+        soft_wrap=True,
+    )
+    if plan.resumes:
+        console.print(f"continues plan {plan.resumes}, which is {plan.stage}")
+    moves = table(
+        "app", "input", "partition", "committed", "new", "appended", right=("partition", "committed")
+    )
+    for move in plan.moves:
+        moves.add_row(
+            escape(move.app),
+            escape(move.topic),
+            str(move.partition),
+            "-" if move.before < 0 else str(move.before),
+            "behind its end" if move.after is None else str(move.after),
+            f"{move.appends:,}" if move.appends else "",
+        )
+    console.print(moves)
+    work = table("topic", "kind", "records, at most", "bytes", right=("records, at most", "bytes"))
+    for item in plan.work:
+        work.add_row(escape(item.topic), item.kind, f"{item.records:,}", said_bytes(item.bytes))
+    if plan.work:
+        console.print(work)
+    if plan.open:
+        console.print(f"unproven paths lead through {escape(', '.join(plan.open))}", soft_wrap=True)
+    _print_irrevocable(plan.irrevocable)
+    for refusal in plan.refusals:
+        console.print(f"[red]refused[/] ({refusal.code}): {escape(refusal.what)}", soft_wrap=True)
+        console.print(f"        {escape(refusal.hint)}", soft_wrap=True)
+
+
+def _print_irrevocable(found: tuple[ops.Irrevocable, ...]) -> None:
+    by_topic: dict[str, list[ops.Irrevocable]] = defaultdict(list)
+    for item in found:
+        by_topic[item.topic].append(item)
+    for topic, items in by_topic.items():
+        ranges = ", ".join(f"{item.partition}: {item.start}-{item.end - 1}" for item in items)
+        console.print(
+            f"cannot be taken back: outputs in {escape(topic)}, partition: offsets {ranges}", soft_wrap=True
+        )
+
+
+def _print_done(done: ops.Restored) -> None:
+    console.print(
+        f"restored {escape(', '.join(done.apps))} to [bold]{escape(done.snapshot)}[/] in {done.seconds:.1f} s"
+        f" (plan {done.plan}): start the workers",
+        soft_wrap=True,
+    )
+    if done.messages >= 0:
+        console.print(f"appended: {done.messages:,} messages, {done.state:,} records of state")
+    _print_irrevocable(done.irrevocable)
