@@ -28,6 +28,8 @@ HTTP_STATUS: Final[Mapping[str, int]] = {
     "install": 500,
     "dependency-missing": 501,
     "output": 500,
+    "restore-refused": 409,
+    "restore-failed": 500,
     "internal": 500,
 }
 #: What only a server refuses: code -> HTTP status.

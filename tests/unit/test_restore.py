@@ -133,7 +133,7 @@ class World:
 
     def folded(self) -> dict[bytes, bytes]:
         """The plain table as Faust recovers it from the whole changelog."""
-        found = {}
+        found: dict[bytes, bytes] = {}
         for record in self.log.records[LOG]:
             assert record.key is not None
             if record.value is None:
@@ -228,8 +228,9 @@ def world(tmp_path: Path) -> World:
         log.put(RAW, b"r", b"%d" % number)
     for number in range(3):
         log.put(OUT, b"o", b"%d" % number, by=SENDER)
-    for key, value in ((b'"x"', b"1"), (b'"y"', b"2"), (b'"x"', b"9"), (b'"y"', None), (b'"z"', b"3")):
-        log.put(LOG, key, value, by=SENDER)
+    changes = ((b'"x"', b"1"), (b'"y"', b"2"), (b'"x"', b"9"), (b'"y"', None), (b'"z"', b"3"))
+    for key, of in changes:
+        log.put(LOG, key, of, by=SENDER)
     for key, value in ((b'[1,"k"]', b"1"), (b'[1,"k"]', b"2"), (b'[2,"k"]', b"2"), (b'[1,"k"]', b"3")):
         log.put(SETS, key, value, by=SENDER)
     hello = Hello(
