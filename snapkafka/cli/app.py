@@ -13,7 +13,7 @@ from snapkafka import __version__, ops
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.listing import wall_ms
 
-from . import doctoring, keep, querying, restoring, serving, storing, switching, watching
+from . import doctoring, freshness, keep, querying, restoring, serving, storing, switching, watching
 from .helps import COMMANDS, SNAPKAFKA
 from .options import (
     AsJson,
@@ -323,6 +323,7 @@ def verify(
 
 _command("watch")(watching.watch)
 _command("keep")(keep.keep)
+_command("metrics")(freshness.metrics)
 _command("query")(querying.query)
 _command("diff")(querying.diff)
 

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "keep": (
         "Keep snapshots by a schedule: trigger, assemble, verify, prune; one at a time. --once is for timers and pods."
     ),
+    "metrics": "Print the age of the newest good snapshot and more, as Prometheus reads it.",
     "query": "Ask an assembled snapshot with SQL (DuckDB). Reads its files, and can change nothing.",
     "diff": (
         "Say what changed from one assembled snapshot to another: keys, what was in flight, how far everybody read."

@@ -19,7 +19,7 @@ from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .examining import Examined, verify_offline
 from .following import Progress
-from .freshness import Freshness, freshness
+from .freshness import Freshness, exposition, freshness, freshness_in, gauges
 from .keep import Outcome, Quiet, Schedule, keep
 from .keep import Round as KeptRound
 from .listing import Details, Summary, list_snapshots, show
@@ -81,8 +81,11 @@ __all__ = [
     "checkpoint",
     "diff",
     "doctor",
+    "exposition",
     "find_snapshot",
     "freshness",
+    "freshness_in",
+    "gauges",
     "keep",
     "list_snapshots",
     "mend",

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
 
 from snapkafka.checks.lasting import How
+from snapkafka.checks.verdict import Verdict
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import restorable, wall_ms
-from snapkafka.kafka.reading import Opened, captured, good, opened
+from snapkafka.kafka.reading import LedgerReading, Opened, captured, good, opened
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import gather
 from snapkafka.protocol.completion import SnapshotView
 
-__all__ = ["Freshness", "freshness"]
+__all__ = ["Freshness", "Gauge", "exposition", "freshness", "freshness_in", "gauges"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,18 +72,33 @@ async def freshness(
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     async with opened(where, namespace) as work:
-        state, times_ms = work.reading.state, work.reading.times_ms
-        views = sorted(state.snapshots.values(), key=lambda view: view.epoch)
-        newest = next((view for view in reversed(views) if captured(view)), None)
-        newest_good = next((view for view in reversed(views) if captured(view) and good(view)), None)
-        return Freshness(
-            captured_ms=None if newest is None else times_ms[newest.epoch - 1],
-            verified_ms=None if newest_good is None else times_ms[newest_good.epoch - 1],
-            verified_id="" if newest_good is None else newest_good.trigger.id,
-            verdicts=Counter(view.verdict.verdict for view in views if view.verdict is not None),
-            restorable=await _restorable(work, newest_good, clock),
-            now_ms=clock(),
-        )
+        found = freshness_in(work.reading, clock())
+        views = work.reading.state.snapshots.values()
+        newest_good = max((view for view in views if _usable(view)), key=_epoch, default=None)
+        kept = await _restorable(work, newest_good, clock)
+        return replace(found, restorable=kept, now_ms=clock())
+
+
+def freshness_in(reading: LedgerReading, now_ms: int) -> Freshness:
+    """Take from a ledger what it holds itself: all but how long a snapshot is restorable."""
+    views = sorted(reading.state.snapshots.values(), key=_epoch)
+    newest = next((view for view in reversed(views) if captured(view)), None)
+    newest_good = next((view for view in reversed(views) if _usable(view)), None)
+    return Freshness(
+        now_ms=now_ms,
+        captured_ms=None if newest is None else reading.times_ms[newest.epoch - 1],
+        verified_ms=None if newest_good is None else reading.times_ms[newest_good.epoch - 1],
+        verified_id="" if newest_good is None else newest_good.trigger.id,
+        verdicts=Counter(view.verdict.verdict for view in views if view.verdict is not None),
+    )
+
+
+def _usable(view: SnapshotView) -> bool:
+    return captured(view) and good(view)
+
+
+def _epoch(view: SnapshotView) -> int:
+    return view.epoch
 
 
 async def _restorable(
@@ -96,3 +112,61 @@ async def _restorable(
 
 def _age_s(now_ms: int, then_ms: int | None) -> float | None:
     return None if then_ms is None else max(0, now_ms - then_ms) / 1_000
+
+
+# -- as Prometheus reads it -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauge:
+    """A metric: `samples` are pairs of the value of its label (empty where it has none) and its own value."""
+
+    name: str
+    help: str
+    label: str = ""
+    samples: tuple[tuple[str, float], ...]
+
+
+def gauges(found: Freshness) -> tuple[Gauge, ...]:
+    """Describe freshness as metrics. What is not known has no sample, and an alert asks for its absence."""
+
+    def one(name: str, about: str, value: float | None) -> Gauge:
+        return Gauge(name=name, help=about, samples=() if value is None else (("", value),))
+
+    kinds = {*map(str, Verdict), *found.verdicts}
+    return (
+        one(
+            "snapkafka_captured_age_seconds",
+            "Seconds since the newest captured snapshot was triggered",
+            found.captured_age_s,
+        ),
+        one(
+            "snapkafka_verified_age_seconds",
+            "Seconds since the newest good snapshot was triggered",
+            found.verified_age_s,
+        ),
+        one(
+            "snapkafka_restorable_seconds",
+            "Seconds until topics lose what the newest good snapshot needs",
+            found.restorable_s,
+        ),
+        Gauge(
+            name="snapkafka_verdicts",
+            help="Snapshots of the ledger by their verdict",
+            label="verdict",
+            samples=tuple((kind, float(found.verdicts.get(kind, 0))) for kind in sorted(kinds)),
+        ),
+    )
+
+
+def exposition(found: Freshness, namespace: str) -> str:
+    """Write freshness in Prometheus' text format, for a textfile collector."""
+    lines = []
+    for gauge in gauges(found):
+        if not gauge.samples:
+            continue
+        lines += [f"# HELP {gauge.name} {gauge.help}", f"# TYPE {gauge.name} gauge"]
+        for label, value in gauge.samples:
+            labels = f'namespace="{namespace}"' + (f',{gauge.label}="{label}"' if gauge.label else "")
+            lines.append(f"{gauge.name}{{{labels}}} {'+Inf' if value == inf else format(value, '.15g')}")
+    return "".join(f"{line}\n" for line in lines)

@@ -96,7 +96,7 @@ def make_app(
             await handlers.jobs.close()
 
     async def scraped(request: Request) -> Response:
-        body, content_type = metrics.rendered()
+        body, content_type = await metrics.rendered()
         return Response(body, headers={"content-type": content_type})
 
     inner = Starlette(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
 from prometheus_client import Counter as PrometheusCounter
 from prometheus_client.core import GaugeMetricFamily
 
-from snapkafka.ops import Standing
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ops import Standing, freshness_in, gauges
 
 from .guard import App, Message, Receive, Scope, Send
 from .live import Streams
@@ -29,6 +31,7 @@ class Metrics:
 
     def __init__(self, standing: Standing, streams: Streams) -> None:
         self._standing, self._streams = standing, streams
+        self._kept: RestorableEntry | None = None
         self._registry = CollectorRegistry(auto_describe=False)
         self._requests = PrometheusCounter(
             "snapkafka_service_requests",
@@ -69,9 +72,19 @@ class Metrics:
                     "When the last verified snapshot was triggered, by the ledger's clock",
                     value=standing.reading.times_ms[good - 1] / 1_000,
                 )
+            fresh = replace(freshness_in(standing.reading, standing.clock()), restorable=self._kept)
+            for gauge in gauges(fresh):
+                labels = ["namespace", gauge.label] if gauge.label else ["namespace"]
+                family = GaugeMetricFamily(gauge.name, gauge.help, labels=labels)
+                for label, value in gauge.samples:
+                    family.add_metric([standing.namespace, label][: len(labels)], value)
+                yield family
 
-    def rendered(self) -> tuple[bytes, str]:
+    async def rendered(self) -> tuple[bytes, str]:
         """Write the text that Prometheus reads, and its content type."""
+        standing = self._standing
+        good = standing.latest_good() if standing.version and standing.followed else None
+        self._kept = None if good is None else await standing.restorable(good)
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     def around(self, app: App) -> App:

@@ -38,6 +38,7 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("verify", "one", "--offline", "--storage", "tables"), "", UNKNOWN),
     (("watch", "--until", "termination", "--storage", "tables", *NO_BROKER), "spark", AWAY),
     (("keep", "--every", "10m", "--once", "--storage", "tables", *NO_BROKER), "spark", AWAY),
+    (("metrics", *NO_BROKER), "", AWAY),
     (("query", "SELECT 1", "--storage", "tables"), "query", UNKNOWN),
     (("diff", "one", "two", "--storage", "tables"), "query", UNKNOWN),
     (("doctor", *NO_BROKER), "", AWAY),

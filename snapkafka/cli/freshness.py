@@ -1,0 +1,50 @@
+"""`snapkafka metrics`: how fresh the snapshots of a namespace are, for Prometheus' textfile collector."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snapkafka import ops
+from snapkafka.errors import OutputError
+
+from .options import AsJson, Bootstrap, Namespace
+from .running import connect, print_json, run
+
+__all__ = ["metrics"]
+
+
+def metrics(
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", metavar="FILE", help="Write them there, whole or not at all; default: print."
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Run `snapkafka metrics`."""
+    found = run(lambda: ops.freshness(connect(bootstrap), namespace), as_json=as_json)
+    if as_json:
+        print_json(found)
+        return
+    text = ops.exposition(found, namespace)
+    if output:
+        _replace(Path(output), text)
+    else:
+        print(text, end="")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that who reads it finds the old one or the new one."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from error
