@@ -44,6 +44,13 @@ def restore(
             "--wait", metavar="SECONDS", min=0, help="Wait so long for the workers to leave their groups."
         ),
     ] = 0.0,
+    safety: Annotated[
+        bool,
+        typer.Option(
+            "--safety/--no-safety",
+            help="With --wait, where workers run: take a snapshot first, the way back.",
+        ),
+    ] = True,
     abort: Annotated[
         bool, typer.Option("--abort", help="Give up the restore that is open, before its commit point.")
     ] = False,
@@ -87,6 +94,7 @@ def restore(
             storage=storage,
             force=force,
             wait_s=wait,
+            safety=safety,
             who=who(),
             say=(lambda text: None)
             if as_json
@@ -160,4 +168,6 @@ def _print_done(done: ops.Restored) -> None:
     )
     if done.messages >= 0:
         console.print(f"appended: {done.messages:,} messages, {done.state:,} records of state")
+    if done.undo:
+        console.print(f"undo: snapkafka assemble {done.undo}; snapkafka restore {done.undo}", soft_wrap=True)
     _print_irrevocable(done.irrevocable)

@@ -224,14 +224,6 @@ class KafkaBulk:
         if failures:
             raise _refused(*failures[0])
 
-    def fence(self, transactional_ids: Iterable[str]) -> None:
-        """Fence the producers of transactional ids, and abort what they have open (`InitProducerId`)."""
-        from confluent_kafka import Producer
-
-        for name in transactional_ids:
-            self._raise_if_stopped()
-            Producer(self._settings | {"transactional.id": name}).init_transactions(30)
-
     def _raise_if_stopped(self) -> None:
         if self.stop.is_set():
             raise TimedOutError("interrupted", hint="run the same command again: it continues")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.errors import RestoreFailedError, RestoreRefusedError
+from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
 from snapkafka.kafka.bulk import LogRecord
 from snapkafka.manifest import Manifest, SettledEntry, TopicEntry
 from snapkafka.ops.restore.appending import NewRecord
@@ -566,5 +567,36 @@ async def test_force_overrides_the_verdict_and_nothing_else(world: World) -> Non
 
 async def test_waiting_for_the_groups_ends_when_their_last_member_leaves(world: World) -> None:
     world.admin.member_counts = [1, 1]
-    await world.restore(wait_s=30)
+    await world.restore(wait_s=30, safety=False)
     holds_the_snapshot(world)
+
+
+async def test_where_workers_run_the_way_back_is_a_snapshot_taken_before(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from snapkafka.ops import restore as module
+
+    taken: list[str] = []
+
+    async def trigger(where: object, namespace: str, *, snapshot_id: str, **more: Any) -> None:
+        assert (namespace, more["apps"], more["wait"]) == ("shop", ("app",), True)
+        assert world.state().restores.open is None, "a snapshot is taken before the restore begins"
+        taken.append(snapshot_id)
+
+    async def refuse(where: object, namespace: str, **more: Any) -> None:
+        raise SnapshotFailedError("nobody cuts")
+
+    said: list[str] = []
+    monkeypatch.setattr(sys.modules[module.__module__], "trigger", trigger)
+    world.admin.member_counts = [1, 1]
+    done = await world.restore(wait_s=30, say=said.append)
+    assert [done.undo] == taken
+    assert f"undo: snapkafka assemble {done.undo}; snapkafka restore {done.undo}" in said
+    monkeypatch.setattr(sys.modules[module.__module__], "trigger", refuse)
+    world.admin.member_counts = [1, 1]
+    done = await world.restore(wait_s=30, say=said.append)
+    assert done.undo == ""
+    assert any("no snapshot was taken (nobody cuts)" in text for text in said)
+    world.admin.member_counts = []
+    assert (await world.restore(wait_s=30)).undo == "", "no workers, no snapshot"
+    assert len(taken) == 1

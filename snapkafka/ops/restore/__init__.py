@@ -24,13 +24,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, cast
 
-from snapkafka.errors import BadInputError, RestoreRefusedError
+from snapkafka.errors import BadInputError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import Opened, opened
 from snapkafka.ops.finding import manifest_places
 from snapkafka.ops.querying import Placed
+from snapkafka.ops.triggering import trigger
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore, TopicPartition
 from snapkafka.protocol.restoring import RestoreView
@@ -74,7 +75,8 @@ WAIT_POLL_S: Final = 0.5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """What was done. `messages`, `state`: so many records were appended to inputs and changelogs; -1: by an earlier run
-    of the same plan. `irrevocable`: outputs after the cut, which cannot be taken back."""
+    of the same plan. `irrevocable`: outputs after the cut, which cannot be taken back. `undo`: the snapshot that was
+    taken before; empty: there is none."""
 
     plan: str
     snapshot: str
@@ -86,6 +88,7 @@ class Restored:
     state: int
     irrevocable: tuple[Irrevocable, ...]
     seconds: float
+    undo: str = ""
 
 
 async def plan_restore(
@@ -121,6 +124,7 @@ async def restore(
     storage: str = "",
     force: bool = False,
     wait_s: float = 0.0,
+    safety: bool = True,
     who: str = "",
     say: Callable[[str], None] = lambda text: None,
     crash: Callable[[str], None] = lambda step: None,
@@ -131,6 +135,7 @@ async def restore(
     Args:
         name, storage, force, bulk: as for `plan_restore`.
         wait_s: wait so long for the consumer groups to have no member.
+        safety: where workers still run, take a snapshot before they are waited for: the way back.
         who: asks for it.
         say: hears each phase.
         crash: for tests: is called before each phase.
@@ -141,6 +146,7 @@ async def restore(
     """
     started = time.monotonic()
     async with _begun(where, namespace, name, storage, bulk) as it:
+        undo = await _safety_snapshot(where, it, who, say) if safety and wait_s else ""
         await it.await_no_members(wait_s, say)
         plan = await it.plan(force=force)
         raise_refused(plan.refusals)
@@ -172,6 +178,7 @@ async def restore(
         messages=steps.appended.get("messages", -1),
         state=steps.appended.get("state", -1),
         irrevocable=plan.irrevocable,
+        undo=undo,
         seconds=round(time.monotonic() - started, 3),
     )
 
@@ -195,6 +202,29 @@ async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: 
         record = Restore(n=random.getrandbits(62), plan=view.plan, stage="aborted", reason=reason)
         await work.catch_up(to=await work.ledger.append(record) + 1)
         return view.plan
+
+
+async def _safety_snapshot(
+    where: Connection | Cluster, it: _Look, who: str, say: Callable[[str], None]
+) -> str:
+    """Take a snapshot while workers still run; returns its id, empty where nobody can cut any more."""
+    apps = apps_of(it.placed.manifest.captured)
+    if open_plan(it.work) is not None or not [app for app in apps if await it.admin.members(app)]:
+        return ""
+    snapshot_id = f"before-restore-{random.getrandbits(32):08x}"
+    say(f"taking snapshot {snapshot_id}, the way back")
+    try:
+        storage = it.placed.store.uri
+        await trigger(
+            where, it.work.namespace, snapshot_id=snapshot_id, storage=storage, who=who, apps=apps, wait=True
+        )
+    except SnapkafkaError as error:
+        say(
+            f"no snapshot was taken ({error.message}): the way back is the moment at which Faust would have gone on"
+        )
+        return ""
+    say(f"undo: snapkafka assemble {snapshot_id}; snapkafka restore {snapshot_id}")
+    return snapshot_id
 
 
 # --- One look -------------------------------------------------------------------------------------------------------

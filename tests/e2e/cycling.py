@@ -1,0 +1,77 @@
+"""Two services in a cycle, whose end result is known: every item is counted in three tables and comes out once.
+
+work (external) -> left: counts, and collects with another agent -> ping -> right: sums -> pong -> left: back -> out
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import faust
+
+import snapkafka
+from tests.e2e.cycling_names import PARTITIONS
+
+PREFIX = os.environ["CYCLE_PREFIX"]
+
+
+app = faust.App(
+    f"{PREFIX}{os.environ['CYCLE_ROLE']}",
+    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
+    store="memory://",
+    topic_partitions=PARTITIONS,
+    topic_disable_leader=True,
+    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
+    web_enabled=False,
+    env={},
+    broker_session_timeout=10.0,
+    broker_heartbeat_interval=1.0,
+)
+snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+
+
+def topic(name: str) -> Any:
+    return app.topic(f"{PREFIX}{name}", key_type=str, value_serializer="json")
+
+
+def table(name: str) -> Any:
+    return app.Table(name, key_type=str, value_type=int, default=int, partitions=PARTITIONS)
+
+
+ping, pong = topic("ping"), topic("pong")
+
+if os.environ["CYCLE_ROLE"] == "left":
+    work, out = topic("work"), topic("out")
+    counts, back = table("counts"), table("back")
+    seen = app.SetTable("seen", key_type=str, value_type=int, partitions=PARTITIONS)
+
+    @app.agent(work, name="count")
+    async def count(stream: Any) -> None:
+        async for key, item in stream.items():
+            counts[key] += item["n"]
+            await ping.send(key=key, value=item)
+
+    @app.agent(work, name="collect")
+    async def collect(stream: Any) -> None:
+        """Slower than the other agent of its topic: one consumer group, two positions."""
+        async for key, item in stream.items():
+            await asyncio.sleep(0.02)
+            seen[key].add(item["id"])
+
+    @app.agent(pong, name="return")
+    async def give_back(stream: Any) -> None:
+        async for key, item in stream.items():
+            back[key] += item["n"]
+            await out.send(key=key, value=item)
+
+else:
+    sums = table("sums")
+
+    @app.agent(ping, name="sum")
+    async def add_up(stream: Any) -> None:
+        async for key, item in stream.items():
+            await asyncio.sleep(0.01)
+            sums[key] += item["n"]
+            await pong.send(key=key, value=item)

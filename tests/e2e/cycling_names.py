@@ -1,0 +1,12 @@
+"""The names of `cycling`, for who does not run it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["PARTITIONS", "TABLES", "TOPICS"]
+
+PARTITIONS: Final = 2
+TOPICS: Final = ("work", "ping", "pong", "out")
+#: App (without the prefix) and table.
+TABLES: Final = (("left", "counts"), ("left", "back"), ("left", "seen"), ("right", "sums"))

@@ -1,0 +1,78 @@
+"""Many records, read and appended in order, on a real broker."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from confluent_kafka import Producer
+
+from snapkafka.errors import LedgerUnusableError, TimedOutError
+from snapkafka.kafka.bulk import KafkaBulk
+from snapkafka.kafka.connection import Connection
+from snapkafka.ops.restore.appending import NewRecord
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import Broker, create_topics
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+NOW_MS = 1_790_000_000_000
+
+
+def test_records_come_back_byte_by_byte_and_in_order(kafka: Broker, topic_prefix: str) -> None:
+    """Null and empty are two things; headers keep order, repeated names and nulls; timestamps are their own."""
+    topic = f"{topic_prefix}bulk"
+    create_topics(kafka.bootstrap, topic, partitions=2)
+    odd = [
+        NewRecord(topic, 0, None, None, (), NOW_MS),
+        NewRecord(topic, 0, b"", b"", (("a", b""), ("b", None), ("a", b"\x00\xff")), NOW_MS - 7),
+        NewRecord(topic, 0, b"\xff\x00", b"v" * 100_000, (("ä", b"1"),), 1),
+    ]
+    many = [NewRecord(topic, n % 2, b"%d" % n, b"x", (), NOW_MS) for n in range(2_000)]
+    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap), os.environ)
+    acknowledged: dict[int, int] = {}
+    bulk.append([*odd, *many], acknowledged.__setitem__)
+    assert len(acknowledged) == 2_003
+    ends = bulk.stable_ends([(topic, 0), (topic, 1)])
+    assert ends == {TopicPartition(topic, 0): 1_003, TopicPartition(topic, 1): 1_000}
+    found = list(bulk.read([(topic, 0, 0, 1_003), (topic, 1, 0, 1_000)]))
+    for partition in (0, 1):
+        sent = [record for record in [*odd, *many] if record.partition == partition]
+        read = [record for record in found if record.partition == partition]
+        assert [tuple(NewRecord(r.topic, r.partition, *r[3:])) for r in read] == [tuple(r) for r in sent]
+        assert [record.offset for record in read] == list(range(len(sent)))
+    assert [acknowledged[n] for n in range(3)] == [0, 1, 2]
+    assert [record.offset for record in bulk.read([(topic, 1, 10, 12)])] == [10, 11]
+
+
+def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
+    kafka: Broker, topic_prefix: str
+) -> None:
+    topic = f"{topic_prefix}transactions"
+    create_topics(kafka.bootstrap, topic, partitions=1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(30)
+    for value, commit in ((b"kept", True), (b"aborted", False)):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.flush(30)
+        (producer.commit_transaction if commit else producer.abort_transaction)(30)
+    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap), os.environ)
+    assert [record.value for record in bulk.read([(topic, 0, 0, 4)])] == [b"kept"]
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush(30)
+    assert bulk.stable_ends([(topic, 0)]) == {TopicPartition(topic, 0): 4}, "a transaction is open"
+    producer.abort_transaction(30)
+    assert bulk.stable_ends([(topic, 0)]) == {TopicPartition(topic, 0): 6}
+
+
+def test_a_record_that_is_refused_and_a_stop_end_it(kafka: Broker, topic_prefix: str) -> None:
+    topic = f"{topic_prefix}small"
+    create_topics(kafka.bootstrap, topic, partitions=1, config={"max.message.bytes": "1000"})
+    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap), os.environ)
+    with pytest.raises(LedgerUnusableError, match=f"could not append to {topic}"):
+        bulk.append([NewRecord(topic, 0, None, b"v" * 2_000)], lambda number, offset: None)
+    bulk.stop.set()
+    with pytest.raises(TimedOutError, match="interrupted"):
+        bulk.append([NewRecord(topic, 0, None, b"v")], lambda number, offset: None)
