@@ -42,6 +42,7 @@ class FakeLog:
 
     records: dict[TopicPartition, list[LogRecord]] = field(default_factory=lambda: defaultdict(list))
     appended: Callable[[NewRecord], None] = lambda record: None
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def put(
         self, tp: TopicPartition, key: bytes | None, value: bytes | None, *, by: int = -1, epoch: int = 0
@@ -54,6 +55,9 @@ class FakeLog:
 
     def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
         for topic, partition, start, end in ranges:
+            assert start >= self.starts.get(TopicPartition(topic, partition), 0), (
+                "what is gone cannot be read"
+            )
             yield from self.records[TopicPartition(topic, partition)][start:end]
 
     def append(self, records: Iterable[NewRecord], acknowledged: Callable[[int, int], None]) -> None:
@@ -376,6 +380,14 @@ async def test_an_app_is_restored(world: World) -> None:
     ]
 
 
+async def test_what_was_in_flight_is_taken_from_the_tables_where_the_log_has_lost_it(world: World) -> None:
+    world.admin.starts.update({IN: 2, LOG: 3, SETS: 3})
+    world.log.starts = world.admin.starts
+    await world.restore()
+    assert world.taken("a") == [b"one", b"two, external", b"three", b"five, external"]
+    assert world.taken("b") == [b"three", b"five, external"]
+
+
 async def test_it_is_restored_twice(world: World) -> None:
     """The stamps of the first restore tell its copies from external records: the second one does not double them."""
     await world.restore()
@@ -507,6 +519,12 @@ def _sets_by_pickle(world: World) -> None:
     )
 
 
+def _changelog_as_input(world: World) -> None:
+    cut = dataclasses.replace(world.manifest.captured.inputs[1], topic=LOG.topic)
+    both = dataclasses.replace(world.manifest.captured, inputs=(*world.manifest.captured.inputs, cut))
+    save(world, dataclasses.replace(world.manifest, captured=both))
+
+
 def _external_gone(world: World) -> None:
     from snapkafka.manifest import ExternalEntry
 
@@ -528,6 +546,7 @@ REFUSALS: dict[str, Callable[[World], None]] = {
     "table-missing": _newer_app,
     "input-missing": _newer_app,
     "set-codec": _sets_by_pickle,
+    "changelog-is-input": _changelog_as_input,
     "group-has-members": lambda world: world.admin.member_counts.extend([2] * 9),
 }
 

@@ -163,7 +163,6 @@ async def restore(
             triggered_ms=it.placed.manifest.ledger.triggered_ms,
             now_ms=facts.now_ms,
             settings={topic: it.settings for topic, it in facts.topics.items()},
-            log_starts=facts.starts,
             say=say,
             crash=crash,
         )

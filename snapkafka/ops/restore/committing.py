@@ -88,7 +88,6 @@ class Restoring:
     Args:
         say: hears each phase as it begins.
         settings: all that hold for each topic; empty where they may not be read.
-        log_starts: the first offset that is still there.
         crash: for tests: is called with the name of each step before it is done.
     """
 
@@ -103,7 +102,6 @@ class Restoring:
     triggered_ms: int
     now_ms: int
     settings: Mapping[str, Mapping[str, str]]
-    log_starts: Mapping[TopicPartition, int]
     say: Callable[[str], None] = lambda text: None
     crash: Callable[[str], None] = lambda step: None
     appended: dict[str, int] = field(default_factory=dict)
@@ -136,7 +134,10 @@ class Restoring:
         self._phase("channels")
         appended = await self._channels(author, ends)
         self._phase("state")
-        await self._in_thread(lambda: self._state(author, ends))
+        settled = {TopicPartition(it.topic, it.partition): it.offset for it in self.placed.manifest.settled}
+        cuts = changelogs_of(self.placed.manifest.captured)
+        ranges = await self._readable({tp: settled.get(tp, 0) for tp in cuts}, ends)
+        await self._in_thread(lambda: self._state(author, ranges))
         self._phase("read back")
         await self._read_back(author, ends)
         self._phase("ready")
@@ -192,7 +193,7 @@ class Restoring:
         self, author: Author, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[Appended, ...]]:
         captured = self.placed.manifest.captured
-        ranges = ranges_from(lowest_positions(captured), ends)
+        ranges = await self._readable(lowest_positions(captured), ends)
         in_flight = self.tables.in_flight
 
         def work() -> dict[TopicPartition, tuple[Appended, ...]]:
@@ -204,9 +205,16 @@ class Restoring:
         self.appended["messages"] = sum(map(len, appended.values()))
         return appended
 
-    def _state(self, author: Author, ends: Mapping[TopicPartition, int]) -> None:
+    async def _readable(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> list[ReadRange]:
+        """Build the ranges of what is still there: of what is gone, `refusing` has judged that it is not needed."""
+        there = await self.admin.log_starts(starts)
+        return ranges_from({tp: max(start, there[tp]) for tp, start in starts.items()}, ends)
+
+    def _state(self, author: Author, ranges: list[ReadRange]) -> None:
         cuts = changelogs_of(self.placed.manifest.captured)
-        touched = touch(self.bulk.read(self._touched_ranges(ends)), cuts)
+        touched = touch(self.bulk.read([item for item in ranges if item.start < item.end]), cuts)
         whole = {tp for tp in cuts if self._may_have_lost(tp.topic)}
         count = 0
 
@@ -218,14 +226,6 @@ class Restoring:
 
         self.bulk.append(stamped(), lambda number, offset: None)
         self.appended["state"] = count
-
-    def _touched_ranges(self, ends: Mapping[TopicPartition, int]) -> list[ReadRange]:
-        settled = {
-            TopicPartition(item.topic, item.partition): item.offset for item in self.placed.manifest.settled
-        }
-        cuts = changelogs_of(self.placed.manifest.captured)
-        starts = {tp: max(settled.get(tp, 0), self.log_starts.get(tp, 0)) for tp in cuts}
-        return [item for item in ranges_from(starts, ends) if item.start < item.end]
 
     def _may_have_lost(self, topic: str) -> bool:
         return may_have_lost(self.settings.get(topic, {}), self.now_ms - self.triggered_ms)

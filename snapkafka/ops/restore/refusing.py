@@ -151,6 +151,12 @@ def _topics(captured: Captured, facts: Facts) -> Iterator[Refusal]:
     counts: dict[str, int] = {}
     for part in parts_of(captured):
         counts[part.topic] = max(part.partition + 1, counts.get(part.topic, 0))
+    for topic in sorted({c.topic for c in captured.inputs} & {c.topic for c in captured.changelogs}):
+        yield Refusal(
+            code="changelog-is-input",
+            what=f"topic {topic} is the changelog of one app and an input of another",
+            hint="its readers would take the state that is appended for new changes: this cannot be restored",
+        )
     for topic, topic_id in sorted(ids.items()):
         now = facts.topics.get(topic)
         if now is None:
