@@ -30,13 +30,14 @@ else
 	@$(PYTEST) -m alone
 endif
 
-lint: $(READY)  ## style, format, types, layers, that every claim has its test, and every protocol rule its place
+lint: $(READY)  ## style, format, types, layers, that every claim has its test, every protocol rule its place, and that the words are those of the glossary
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check .
 	@$(VENV)/mypy
 	@$(VENV)/lint-imports
 	@$(VENV)/python tests/check_claims.py
 	@$(VENV)/python tests/check_rules.py
+	@$(VENV)/python tests/check_words.py
 
 format: $(READY)  ## put the code into its form
 	@$(VENV)/ruff check --fix-only --quiet .

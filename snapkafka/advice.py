@@ -1,4 +1,4 @@
-"""What `doctor` has to say: one thing that was found, and how bad it is."""
+"""Describe what `doctor` has to report: one thing that was found, and how bad it is."""
 
 from __future__ import annotations
 

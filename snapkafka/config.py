@@ -1,4 +1,4 @@
-"""What a service or a command is told: one value, checked as a whole."""
+"""Hold the settings of a service or a command: one value, checked as a whole."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Config:
     Args:
         namespace: the systems that are snapshotted together share one; it names the ledger. No default.
         enabled: False leaves the app as it is: nothing is installed.
-        mode: for a roll-out. "off": nothing; "observe": only say at the start what a snapshot would hold and what not;
-            "stamp": join and put headers on what is sent, but refuse snapshots; "on". The environment variable
+        mode: for a roll-out. "off": nothing; "observe": only report at the start what a snapshot would hold and what
+            not; "stamp": join and put headers on what is sent, but refuse snapshots; "on". The environment variable
             SNAPKAFKA goes before it.
         hear: by what it may learn of a snapshot, a part of "ledger", "markers", "headers". Less than all is for tests
             and for proof.
@@ -119,7 +119,7 @@ class Config:
         return found
 
     def validate(self, error: type[SnapkafkaError] = InstallError) -> None:
-        """Say all that is wrong at once.
+        """Print all that is wrong at once.
 
         Raises:
             error: something is.
@@ -129,7 +129,7 @@ class Config:
 
 
 class Settings(TypedDict, total=False):
-    """What `snapkafka.install` takes by name: the fields of `Config`, for type checkers."""
+    """Hold what `snapkafka.install` takes by name: the fields of `Config`, for type checkers."""
 
     enabled: bool
     mode: str
@@ -149,7 +149,7 @@ SETTINGS: Final = frozenset(setting.name for setting in fields(Config)) - {"name
 
 
 def unknown_settings(names: Iterable[str]) -> list[str]:
-    """Describe each name that is no setting, one line each, with the setting that it resembles."""
+    """Describe each name that is not a setting, one line each, with the setting that it resembles."""
     import difflib  # no service that starts well needs it
 
     found = []
@@ -164,7 +164,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def namespace_problem(namespace: object) -> str | None:
-    """What is wrong with a namespace, None if nothing is."""
+    """Return what is wrong with a namespace, None if nothing is."""
     if namespace is None or namespace == "":
         return "no namespace is given; there is no default"
     if not isinstance(namespace, str):

@@ -1,7 +1,7 @@
 """Everything that can go wrong in the world, each with a stable code.
 
-`assert` is for our own bugs; a `SnapkafkaError` is for the world: a broker that is not there, an id that nobody
-knows, a disk that is full. Each class has a stable `code` (what REST, gRPC and logs say) and an `exit_status` (what
+`assert` is for our own bugs; a `SnapkafkaError` is for the world: a broker that is not there, an id that it is
+unknown, a disk that is full. Each class has a stable `code` (what REST, gRPC and logs state) and an `exit_status` (what
 the command returns), and each message comes with a `hint`: what to do next. A failed verification is a *result*,
 not an error, and has an exit status of its own.
 """
@@ -120,7 +120,7 @@ class OffsetsGoneError(SnapkafkaError):
 
 
 class TimedOutError(SnapkafkaError):
-    meaning = "Something awaited did not come in time; the message says what was awaited and for how long."
+    meaning = "Something awaited did not come in time; the message names what was awaited and for how long."
     code = "timed-out"
     exit_status = 10
     hint = "run it again with a longer time-out, or see what it waits for with `snapkafka show ID`"
@@ -141,7 +141,7 @@ class DependencyMissingError(SnapkafkaError):
 
 
 class OutputError(SnapkafkaError):
-    meaning = "What the command has to say cannot be written: a full disk."
+    meaning = "The output of the command cannot be written: a full disk."
     code = "output"
     exit_status = 13
     hint = "what was done is done; ask again, with the output elsewhere"

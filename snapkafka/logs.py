@@ -1,8 +1,8 @@
-"""What a line of the log is about, as fields: any formatter that writes JSON gets them beside the text.
+"""Describe what a line of the log is about, as fields: any formatter that writes JSON gets them beside the text.
 
 `logger.warning("...", extra=about(epoch=7, snapshot="friday"))` gives the record the attributes `snapkafka_epoch` and
 `snapkafka_snapshot`. Every line about a snapshot has both, so that one query of a log store finds what all workers had
-to say about it; where one of them is not known it is empty, never missing.
+to report about it; where one of them is not known it is empty, never missing.
 """
 
 from __future__ import annotations

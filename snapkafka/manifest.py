@@ -1,4 +1,4 @@
-"""The manifest: one JSON file that says what a snapshot is, where its tables lie, and whether to believe it.
+"""The manifest: one JSON file that states what a snapshot is, where its tables lie, and whether to believe it.
 
 It is written last, and whole or not at all: where there is no manifest there is no snapshot (R13). It holds the whole
 vector of offsets (`captured`), so that with the manifest and the broker alone anybody can verify the snapshot again,
@@ -188,9 +188,9 @@ class ReadEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorableEntry:
-    """How long the log holds what the snapshot needs of it, as far as could be told when this was written.
+    """How long the log holds what the snapshot needs of it, as far as could be determined when this was written.
 
-    `how`: "until" (kept until then, deleted soon after), "from" (kept until then, after that nobody knows), "always",
+    `how`: "until" (kept until then, deleted soon after), "from" (kept until then, after that it is unknown), "always",
     "gone", "unknown". `until`: ISO 8601 in UTC, empty where no time is known. `topic`, `partition`: what goes first.
     """
 
@@ -225,9 +225,10 @@ class ParentEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenEntry:
-    """A consumer group without snapkafka that reads outputs, while inputs hold records of nobody with snapkafka.
+    """A consumer group without snapkafka that reads outputs, while inputs hold external records.
 
-    `group` empty: groups could not be seen. `topics`: the outputs that it reads; empty: which ones cannot be told.
+    `group` empty: groups could not be seen. `topics`: the outputs that it reads; empty: which ones cannot be
+    determined.
     """
 
     group: str
@@ -236,7 +237,7 @@ class OpenEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalEntry:
-    """An input topic that holds records of nobody with snapkafka, where the snapshot reads it.
+    """An input topic that holds external records, where the snapshot reads it.
 
     `mixed`: processes of the snapshot write there as well. `declared`: somebody declares that what is external there is
     no effect of what they send (`install(sources=...)`, `--source`).
@@ -265,7 +266,7 @@ class Manifest:
     """See the top of this file. `id`, `attempt` and `epoch` repeat those of `captured`, for readers of the JSON.
 
     `parents`: of an incremental snapshot, oldest first; that is a full one, and each builds on the one before it.
-    `open`: paths that nobody can see, which make a snapshot `VERIFIED_OPEN` at best.
+    `open`: paths that cannot be seen, which make a snapshot `VERIFIED_OPEN` at best.
     `external`: topics with external records; a mixed one that is not declared leaves a snapshot open, and so does any
     that is not where the assembly was `strict`; of the others the verdict assumes that nothing that writes there reads
     outputs of the snapshot.
@@ -319,7 +320,7 @@ def state_table(manifest: Manifest) -> TableEntry:
 
 
 def saw_nothing(checks: Iterable[CheckEntry]) -> bool:
-    """Tell whether no check has looked at a single record: then what passed proves nothing."""
+    """Return whether no check has looked at a single record: then what passed proves nothing."""
     counted = [check.records for check in checks if check.run and check.records is not None]
     return bool(counted) and not any(counted)
 
@@ -378,7 +379,7 @@ def load(text: str, *, where: str = "manifest") -> Manifest:
     version = data.get("version") if isinstance(data, dict) else None
     if not isinstance(version, int):
         raise BadInputError(
-            f"{where} is no manifest: it has no version", hint="see schemas/manifest.schema.json"
+            f"invalid manifest {where}: it has no version", hint="see schemas/manifest.schema.json"
         )
     if version > MANIFEST_VERSION:
         raise LaterVersionError(

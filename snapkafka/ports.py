@@ -1,4 +1,4 @@
-"""What snapkafka needs of the world, so that a fake can stand in for it."""
+"""Describe what snapkafka needs of the world, so that a fake can stand in for it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class Topic(Protocol):
 
 
 class Access(Protocol):
-    """What can be done with a topic: our rights (None: not told), and how many replicas are in sync (0: no leader)."""
+    """Hold what can be done with a topic: our rights (None: unknown), and how many replicas are in sync (0: no
+    leader)."""
 
     @property
     def rights(self) -> frozenset[str] | None: ...
@@ -79,7 +80,7 @@ class Access(Protocol):
 
 
 class Group(Protocol):
-    """A consumer group, and the topics that it reads or has read; None where that cannot be told."""
+    """A consumer group, and the topics that it reads or has read; None where that cannot be determined."""
 
     @property
     def name(self) -> str: ...
@@ -104,10 +105,10 @@ class TopicAdmin(Protocol):
         """All settings that hold for a topic, and those among them that were made on the topic itself."""
 
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Change these settings of a topic and no others; None takes away what was made on the topic itself."""
+        """Change these settings of a topic and no others; None removes what was made on the topic itself."""
 
     async def access(self, topic: str) -> Access:
-        """What we may do with a topic."""
+        """Return what we may do with a topic."""
 
     async def log_starts(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The first offset that is still there, of each."""

@@ -1,9 +1,9 @@
 """Numbers in bytes, the highest byte first.
 
-Spark has no function that reads one. What comes nearest by its functions goes by way of two texts, hexadecimal digits
-and decimal ones (`by_digits`), and took as long as reading the record from Kafka. But Spark sorts binary columns by
-their first eight bytes as one number, and the expression that makes it (`SortPrefix`) can be had from its JVM. It is no
-part of Spark's interface: where it cannot be had, digits do.
+Spark has no function that reads one. All that comes nearest by its functions goes by way of two texts, hexadecimal
+digits and decimal ones (`by_digits`), and took as long as reading the record from Kafka. But Spark sorts binary columns
+by their first eight bytes as one number, and the expression that makes it (`SortPrefix`) can be had from its JVM. It is
+not a part of Spark's interface: where it cannot be had, digits do.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Checked(NamedTuple):
 
 
 def run(stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_there: StillThere) -> Checked:
-    """V1 to V5. Where no record tells its cause V5 is not run.
+    """V1 to V5. Where no record shows its cause V5 is not run.
 
     Args:
         stamps: those of the reading ranges; read several times, so persisted by the caller.
@@ -163,7 +163,7 @@ def white_after_end(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def late_of_left(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V1: records of processes that were taken for gone, past the ends that were seen; what they had sent before is a
+    """V1: records of processes that were declared dead, past the ends that were seen; what they had sent before is a
     copy."""
     of_left = (
         seqs.of_known(stamps, lookups).join(fn.broadcast(lookups.places), list(TP)).where(fn.col("left"))
@@ -188,8 +188,8 @@ def late_of_left(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def out_of_order(late: DataFrame) -> DataFrame:
-    """V1: records that come after a higher seq of their process; a repeat is only noted, and so is a copy of what lies
-    below all that is looked at. Of what nobody acknowledged the order is not known."""
+    """V1: records that come after a higher seq of their process; a duplicate is only noted, and so is a copy of what
+    lies below all that is looked at. Of what nobody acknowledged the order is not known."""
     kind = (
         fn.when(fn.col("again"), fn.lit("duplicate"))
         .when(fn.col("seq") < fn.col("lowest"), fn.lit("copy"))

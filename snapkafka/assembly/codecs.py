@@ -2,7 +2,7 @@
 
 JSON, text, base64 of either and Avro are Spark expressions; schemas are given, or a registry is asked for them
 (`numbered`). Any other codec is the app's own: it is loaded where the data is, by a function over batches (Arrow), and
-only if the user names the module that registers it. What cannot be decoded stays bytes, with the reason; nothing
+only if the user names the module that registers it. All that cannot be decoded stays bytes, with the reason; nothing
 undecodable ends a job.
 """
 
@@ -74,11 +74,11 @@ def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
     """Adds `_key` and `_value`, of type `struct<json string, text string, why string>`, for binary `key` and `value`.
 
     `json` is the content as JSON, `text` the same with a JSON string as its content and other text as it is; both are
-    null where there is nothing or it cannot be decoded, and then `why` says the reason. With a registry the table is
+    null where there is nothing or it cannot be decoded, and then `why` states the reason. With a registry the table is
     read, now, for the numbers of schemas in it.
 
     Args:
-        table: with the `topic`, that Avro schemas go by, and `key_codec` and `value_codec`, null where nobody knows
+        table: with the `topic`, that Avro schemas go by, and `key_codec` and `value_codec`, null where it is unknown
             it: then text that may be JSON.
     """
     sides = ("key", "value")
@@ -104,7 +104,7 @@ def key_and_value() -> list[Column]:
 
 
 def form(content: Column) -> Column:
-    """What is JSON, in the form that `decoded` gives."""
+    """Return what is JSON, in the form that `decoded` gives."""
     return _struct(content, text_of(content))
 
 
@@ -183,7 +183,7 @@ def _utf8(data: Column) -> Column:
 
 
 def _by_schema(found: Column, name: str, decoding: Decoding) -> Column:
-    """`found`, but Avro where a schema is given for the topic, or for the number in front of what is no text."""
+    """`found`, but Avro where a schema is given for the topic, or for the number in front of what is not text."""
     raw = fn.col(name)
     for known, schema in sorted(decoding.avro.items()):
         if known.isdecimal():
@@ -201,7 +201,7 @@ def _by_schema(found: Column, name: str, decoding: Decoding) -> Column:
 
 
 def _looked_up(table: DataFrame, sides: tuple[str, ...], decoding: Decoding) -> Numbered | None:
-    """What the registry knows of the table, where one is to be asked. What is given needs no asking."""
+    """Return what the registry knows of the table, where one is to be asked. All that is given needs no asking."""
     if decoding.registry is None:
         return None
     asked = {
@@ -212,7 +212,7 @@ def _looked_up(table: DataFrame, sides: tuple[str, ...], decoding: Decoding) -> 
 
 
 def _number(name: str) -> Column:
-    """The number of a schema that stands before what is no text."""
+    """Return the number of a schema that stands before a value that is not text."""
     return fn.when(_no_text(name), number_in(fn.col(name)))
 
 

@@ -1,6 +1,6 @@
 """`python -m snapkafka.assembly`: arguments in, a report or JSON out, an exit status.
 
-What it prints of progress goes to standard error, one line each; the result to standard output, or to the file that
+Progress goes to standard error, one line each; the result to standard output, or to the file that
 `--result` names.
 """
 
@@ -211,7 +211,7 @@ def isolation_of(manifest: Manifest, asked: str) -> str:
     """How the log of a snapshot is read again: as it was for its tables, for otherwise it is another log.
 
     Args:
-        asked: what the command says; empty: nothing.
+        asked: what the command reports; empty: nothing.
 
     Raises:
         BadInputError: it asks for another one than the manifest has.
@@ -385,7 +385,7 @@ def _spark(options: argparse.Namespace, offsets: int, schemes: Collection[str] =
 
 @contextmanager
 def _spared(spark: Any, options: argparse.Namespace) -> Iterator[dict[str, str]]:
-    """What the Kafka source needs for the brokers to hold it back, if they shall."""
+    """Return what the Kafka source needs for the brokers to hold it back, if they shall."""
     if options.max_mb_s is None:
         yield {}
         return

@@ -1,7 +1,7 @@
 """Bytes to columns: headers, ours and others. Expressions only, no Python per record.
 
-The layout of the `_sk` header is told in `snapkafka.wire.headers`. What does not fit it, or belongs to another ledger
-or partition, is no header of ours: the record is external.
+The layout of the `_sk` header is described in `snapkafka.wire.headers`. All that does not fit it, or belongs to another
+ledger or partition, is not a header of ours: the record is external.
 """
 
 from __future__ import annotations

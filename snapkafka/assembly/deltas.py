@@ -1,9 +1,9 @@
 """The state of an incremental snapshot: what has changed in the changelogs since its parent.
 
-White of the parent is white of the child: a colour is only ever told from a record's header, from who sent it and from
+White of the parent is white of the child: a colour is only ever known from a record's header, from who sent it and from
 the changelog's end, and each of these that made it white then does so now. So the child's state is the parent's, and on
 top of it the records that count for the child and did not count for the parent: those past the parent's end, and those
-below it that were red for the parent. Where the first of these can lie the parent says (`settled`).
+below it that were red for the parent. Where the first of these can lie is in the parent's manifest (`settled`).
 
 A key is part of the delta if its *last* white record is one that the parent did not count. It is not enough to fold
 what is new: behind a record that was red for the parent may lie one that was white for it, of an event that ended late.
@@ -43,7 +43,7 @@ def delta(records: DataFrame, lookups: Lookups, parent: Lookups, decoding: Decod
     for of these every record of the changelog counts.
 
     Args:
-        records: of each changelog all from where the parent says that it is settled; those of sets as a whole.
+        records: of each changelog all from where the parent declares it settled; those of sets as a whole.
     """
     white, offsets = of_changelogs(records, lookups).where("white"), lookups.view.state_offsets
     last = last_of_keys(white.where(~fn.col("sets")), offsets=offsets)

@@ -78,7 +78,7 @@ class Desk:
             self._loop.close()
 
     def ledger(self, captured: Captured) -> LedgerEntry:
-        """What the manifest of a snapshot says of the ledger."""
+        """Return what the manifest of a snapshot holds about the ledger."""
         known = {at: ms for at, ms in self.reading.times_ms.items() if ms > 0}
         told = sorted({at for cut in captured.processes for at in (cut.report, cut.closed)} & known.keys())
         return LedgerEntry(
@@ -171,7 +171,7 @@ class Desk:
         self.reading = await read_to_end(self._ledger)
 
     async def _broker_ms(self) -> int:
-        """What time it is by the clock that the ages of cuts are reckoned by: when the broker appends a record.
+        """Return the time by the clock of the cuts' ages: when the broker appends a record.
 
         That is a verdict of no snapshot, which every reader skips.
         """

@@ -1,7 +1,7 @@
 """The job as a process: whose end ends it, and what its standard output is for.
 
 Started by hand it runs in a child process (`runtime.child`), so that nothing of it is left however it ends; least of
-all the JVM that Spark is starting, which does not end with the Python that started it. Whoever starts it as such a
+all the JVM that Spark is starting, which does not end with the Python that started it. Anyone who starts it as such a
 child gives `--parent`. Under `spark-submit` the JVM is the parent, and the process group is that of whoever called
 `spark-submit`: no signal goes there.
 """
@@ -53,7 +53,7 @@ def _job(parent: int) -> int:
 
 
 def _keep_standard_output() -> None:
-    """Keep standard output for the result: whatever else is written there, by a JVM for instance, goes to standard
+    """Keep standard output for the result: anything that else is written there, by a JVM for instance, goes to standard
     error."""
     stream = sys.stdout
     kept = os.fdopen(os.dup(1), "w", encoding=stream.encoding, errors=stream.errors, buffering=1)

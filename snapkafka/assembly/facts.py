@@ -1,4 +1,5 @@
-"""What has to be known of the cluster before anything is read: which offsets are there, and whose topics they are."""
+"""Describe what has to be known of the cluster before anything is read: which offsets are there, and whose topics they
+are."""
 
 from __future__ import annotations
 
@@ -42,13 +43,15 @@ ASKED_AT_ONCE: Final = 16
 
 
 def require_isolation(asked: str) -> None:
-    """Refuse what is no isolation; empty is none asked for.
+    """Refuse what is not an isolation; empty: none asked for.
 
     Raises:
         BadInputError: naming those that there are.
     """
     if asked not in ("", *ISOLATIONS):
-        raise BadInputError(f"{asked!r} is no isolation", hint=f"--isolation takes {' or '.join(ISOLATIONS)}")
+        raise BadInputError(
+            f"invalid isolation: {asked!r}", hint=f"--isolation takes {' or '.join(ISOLATIONS)}"
+        )
 
 
 async def look(
@@ -144,7 +147,7 @@ async def look_at_topics(connection: Connection, captured: Captured) -> tuple[To
 
 
 async def _keeping(admin: KafkaTopicAdmin, topic: str, then: Retention | None, age_ms: int) -> Keeping | None:
-    """What a changelog has kept since the cut; None where its settings may not be read, or could not be then."""
+    """Return what a changelog has kept since the cut; None where its settings may not be read, or could not be then."""
     try:
         holding, _ = await admin.topic_settings(topic)
     except LedgerUnusableError:

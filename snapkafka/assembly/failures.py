@@ -1,4 +1,5 @@
-"""What failed, in our words: what Spark says when the world fails under it, and since when records are gone."""
+"""Describe what failed, in our words: what Spark reports when the world fails under it, and since when records are
+missing."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
         DependencyMissingError,
         "this Spark session has no committer for S3 (spark-hadoop-cloud among its jars)",
     ),
-    ("AWSStatus503Exception", StorageError, "the storage asks to be spared, and did so for too long"),
+    ("AWSStatus503Exception", StorageError, "the storage throttles requests (503), and did so for too long"),
     ("AccessDeniedException", StorageError, "the storage denies access to Spark"),
     ("UnknownStoreException", StorageError, "there is no such bucket"),
     ("AWSClientIOException", StorageError, "the storage cannot be reached from Spark"),
@@ -42,7 +43,7 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
     ("OffsetOutOfRange", OffsetsGoneError, "records were deleted while they were read"),
     ("UnknownTopicOrPartition", OffsetsGoneError, "a topic was deleted while it was read"),
     ("No space left on device", StorageError, "the disk is full"),
-    ("PATH_NOT_FOUND", StorageError, "files of a snapshot are gone"),
+    ("PATH_NOT_FOUND", StorageError, "files of a snapshot are missing"),
     ("Permission denied", StorageError, "tables cannot be written"),
     ("Mkdirs failed", StorageError, "tables cannot be written"),
     (
@@ -83,7 +84,7 @@ def _texts(error: BaseException | None) -> Iterator[str]:
 
 @contextmanager
 def told_when_it_was_lost(store: Store, captured: Captured) -> Iterator[None]:
-    """Adds to an `OffsetsGoneError` what an earlier assembly has said of how long the records would last."""
+    """Adds to an `OffsetsGoneError` what an earlier assembly has stated about how long the records would last."""
     try:
         yield
     except OffsetsGoneError as error:

@@ -38,7 +38,8 @@ def files(spark: SparkSession, folders: Mapping[str, str], sha256: Callable[[str
 
 
 def _tail(uri: str) -> str:
-    """What tells one folder of tables from another; Spark writes what stands before it in more than one way."""
+    """Return what distinguishes one folder of tables from another; Spark writes what stands before it in more than one
+    way."""
     return "/".join(uri.split("/")[-2:])
 
 
@@ -67,7 +68,7 @@ def require_unchanged(spark: SparkSession, store: Store, parts: Sequence[Manifes
         parts: what the state is made of (`store.state_parts`).
 
     Raises:
-        StorageError: naming the snapshot and a file that has changed, is gone, or lies there and is not its own.
+        StorageError: naming the snapshot and a file that has changed, is missing, or lies there and is not its own.
     """
     found = files_of(spark, store, map(state_table, parts))
     for part in parts:

@@ -65,7 +65,7 @@ class Settings:
 
     Args:
         bootstrap: `host:port` of a broker.
-        ledger: whose header counts as ours, and when it got what the processes said.
+        ledger: whose header counts as ours, and when it got the reports of the processes.
         isolation: "read_committed": without what was aborted.
         tail_max: how many offsets past the snapshot's ends are looked at, per partition.
         options: more options of Spark's Kafka source (credentials).
@@ -126,9 +126,9 @@ def assemble(
         the manifest as it was written; its verdict may well be a bad one.
 
     Raises:
-        OffsetsGoneError: records that the tables need are gone; nothing is written.
+        OffsetsGoneError: records that the tables need are no longer there; nothing is written.
         StorageError: the storage cannot be written; or a file of what it builds on is not what it was.
-        BadInputError: an invariant is no SQL; the state of the base has other columns.
+        BadInputError: an invariant is not SQL; the state of the base has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
     view = view_on(base, captured, view.bounds, triggered_ms=settings.ledger.triggered_ms)
@@ -198,7 +198,7 @@ def verify(
     meter: Meter | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checked:
-    """Run the checks from the log alone; records that are gone are findings here, and no error.
+    """Run the checks from the log alone; records that are no longer there are findings here, and no error.
 
     Args:
         view: the snapshot as its manifest has it, with the bounds of the log as they are now.
@@ -242,7 +242,8 @@ def _stored(spark: SparkSession, stored: Stored) -> dict[str, DataFrame]:
 def ask(
     spark: SparkSession, store: Store, manifest: Manifest, base: Base | None, asked: Iterable[Invariant]
 ) -> list[CheckOutcome]:
-    """Whether predicates hold in an assembled snapshot. Not holding is no fault of it: they are no checks of it."""
+    """Evaluate predicates on an assembled snapshot. One that does not hold is not a fault: predicates are not
+    checks."""
     written = {
         table.name: writing.read(spark, table.name, store.spark_uri(table.path)) for table in manifest.tables
     }

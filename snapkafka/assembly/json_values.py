@@ -2,9 +2,9 @@
 
 Spark's parsers end with the first value that they have read, whatever stands behind it, and some are lax. So text is
 put into an object and into an array: a strict parser has to find the end of the object behind it, and the array has to
-have one element. What closes a bracket that it did not open closes only one of the two.
+have one element. All that closes a bracket that it did not open closes only one of the two.
 
-Two parsers take longer than all else that is done for a small value. So what most values are is told by its marks.
+Two parsers take longer than all else that is done for a small value. So what most values are is known by its marks.
 
 Spark's variant has whole numbers of up to 38 digits, and makes doubles of longer ones. Where digits count (members and
 keys of sets: ids of 128 bits) such a number goes through it as a string that begins with a control character.
@@ -45,8 +45,8 @@ BAD: Final = "bad"
 
 
 def plain(levels: int) -> str:
-    """What matches values of JSON without escapes, up to so many levels deep; not all of them. Nothing in it goes back
-    over what it has read (`*+`, `++`) but within one string, so it takes as long as the text is.
+    """Return what matches values of JSON without escapes, up to so many levels deep; not all of them. Nothing in it
+    goes back over what it has read (`*+`, `++`) but within one string, so it takes as long as the text is.
     """
     space, string = r"[ \t\n\r]*+", STRING
     number = r"-?+(?:0|[1-9][0-9]{0,300}+)(?:\.[0-9]{1,300}+)?+(?:[eE][+-]?+[0-9]{1,300}+)?+"
@@ -95,7 +95,7 @@ def parsed(content: Column) -> Column:
 
 
 def unparsed(value: Column) -> Column:
-    """What was `parsed`, or a part of it, as JSON."""
+    """Return what was `parsed`, or a part of it, as JSON."""
     return fn.regexp_replace(fn.to_json(value), MARKED, "$1")
 
 
@@ -106,5 +106,5 @@ def quoted(text: Column) -> Column:
 
 
 def _is_plain_string(content: Column) -> Column:
-    """Said without the parser, which takes several times as long."""
+    """Stated without the parser, which takes several times as long."""
     return content.startswith('"') & content.rlike(PLAIN_STRING)

@@ -108,7 +108,7 @@ def _signed(number: int) -> int:
 
 
 def _started(source: InputCut) -> dict[str, Any]:
-    """What of an input its agents have started, as columns."""
+    """Return how far agents have started an input, as columns."""
     above = sorted({offset for agent in source.agents for offset in agent.started_above})
     return {
         "position": source.position,

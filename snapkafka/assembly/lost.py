@@ -1,7 +1,7 @@
 """V1 of what processes report as lost: sends that were refused or have no result, and that are not in the log.
 
 Between two records of a sender such a seq is a gap, as any other that is missing (`seqs`). Before the first and after
-the last one, and where there is none, nothing is missing in the order of the log: so what was reported is asked for.
+the last one, and where there is not one, nothing is missing in the order of the log: so what was reported is asked for.
 Hardly any snapshot has any of it.
 """
 

@@ -1,4 +1,4 @@
-"""What the manifest of an assembly says: when, of what, from what, and what the checks have found."""
+"""Describe what the manifest of an assembly states: when, of what, from what, and what the checks have found."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def openness_of(
     sources: Collection[str] = (),
     strict: bool = False,
 ) -> Openness:
-    """What leaves a snapshot open: groups count where some topic that is not declared holds external records.
+    """Return what leaves a snapshot open: groups count where some topic that is not declared holds external records.
 
     Args:
         external: what the checks have found.
@@ -142,7 +142,7 @@ def openness_of(
 
 
 def verdict_of(captured: Captured, outcomes: Iterable[CheckOutcome], openness: Openness) -> Verdict:
-    """What follows for a snapshot."""
+    """Return what follows for a snapshot."""
     return decide(
         outcomes,
         replays=captured.replays,
@@ -162,7 +162,7 @@ def check_entries(outcomes: Iterable[CheckOutcome]) -> tuple[CheckEntry, ...]:
 
 
 def entry(outcome: CheckOutcome) -> CheckEntry:
-    """What was found, as the manifest has it."""
+    """Return what was found, as the manifest has it."""
     records, partitions, channels = outcome.looked_at or (None, None, None)
     return CheckEntry(
         name=outcome.check,

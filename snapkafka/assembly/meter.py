@@ -1,4 +1,4 @@
-"""What Spark is at: each step by its name, and how much of the log it has read.
+"""Describe what Spark is at: each step by its name, and how much of the log it has read.
 
 The names are those that Spark's own page shows, for the job and for each of its stages. How much is read comes from
 Spark's books, not from a guess: an observation on the records as they are read, which is brought up to date whenever a
@@ -35,7 +35,7 @@ _OBSERVATION: Final = "snapkafka: read"
 
 @contextlib.contextmanager
 def step(spark: SparkSession, name: str) -> Iterator[None]:
-    """What this thread asks of Spark in the block has this name, on Spark's page and in what a `Meter` tells."""
+    """Name what this thread asks of Spark in the block, on Spark's page and in the reports of a `Meter`."""
     context = spark.sparkContext
     before = [context.getLocalProperty(key) for key in NAMES]
     # Otherwise pyspark calls what it collects by the line that asked for it.
@@ -60,11 +60,11 @@ def observed(records: DataFrame) -> DataFrame:
 
 
 class Meter:
-    """Tells how far the work on a snapshot is, while it is done, and afterwards what it came to.
+    """Report how far the work on a snapshot is, while it is done, and afterwards what it came to.
 
     Args:
         name: of the snapshot.
-        tell: hears it, from another thread too; not told while nothing changes.
+        tell: is called, from another thread too; not while nothing changes.
     """
 
     def __init__(self, spark: SparkSession, name: str, tell: Callable[[Working], None]) -> None:
@@ -104,7 +104,7 @@ class Meter:
         )
 
     def work(self, checks: Iterable[CheckEntry], written: Manifest | None = None) -> Work:
-        """What it came to.
+        """Return what it came to.
 
         Args:
             written: the manifest, if tables were written.

@@ -1,6 +1,6 @@
 """Keys and values that begin with a number: a zero byte, the number of a schema in a registry, and what it describes.
 
-Which numbers there are the rows say, so these are looked at once before they are decoded; then the driver asks the
+The rows contain the numbers, so these are looked at once before they are decoded; then the driver asks the
 registry, and what is left is Spark expressions. Schemas of one name are versions of one another: what was written by
 any of them is read as the latest that is among the rows, so that all have the same fields. It is the latest among the
 rows and not the latest of the registry: the same rows are decoded in the same way, whatever is registered later.
@@ -50,7 +50,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """What is known of the numbers in a table: how to read what they stand before, or why it cannot be read."""
+    """Hold what is known of the numbers in a table: how to read what they stand before, or why it cannot be read."""
 
     known: Mapping[_Place, Reading | str]
 
@@ -84,7 +84,7 @@ def number_in(raw: Column) -> Column:
 def look_up(
     table: DataFrame, numbers: Mapping[str, Column], registry: Registry, given: Container[str] = ()
 ) -> Numbered:
-    """What the registry knows of the numbers in a table. It is read for that.
+    """Return what the registry knows of the numbers in a table. It is read for that.
 
     Args:
         table: with a `topic`.
@@ -107,7 +107,7 @@ def look_up(
 
 
 def _places(table: DataFrame, numbers: Mapping[str, Column]) -> list[_Place]:
-    """Whose schemas are named, those first that are named most often."""
+    """Return whose schemas are named, those first that are named most often."""
     each = fn.explode(
         fn.array(*(fn.struct(fn.lit(side).alias("side"), n.alias("number")) for side, n in numbers.items()))
     )
@@ -172,7 +172,7 @@ def _newest(registry: Registry, subject: str, numbers: list[int]) -> int | Missi
 
 
 def _read(rest: Column, number: int, how: Reading | str) -> tuple[Column, Column]:
-    """What stands behind a number as JSON, and why it cannot be read."""
+    """Return what stands behind a number as JSON, and why it cannot be read."""
     if isinstance(how, str):
         return fn.lit(None), fn.lit(f"schema {number}: {how}")
     if not how.writer:

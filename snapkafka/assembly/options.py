@@ -27,37 +27,37 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="ID",
-        help="id, epoch or latest; repeat it for more",
+        help="id, epoch or latest; repeatable",
     )
-    add("--storage", default="", help="where tables go; default: where the trigger said")
+    add("--storage", default="", help="where tables go; default: where the trigger put them")
     either = made.add_mutually_exclusive_group()
     either.add_argument(
         "--invariants",
         action="append",
         default=[],
         metavar="DIR",
-        help=f"check these (V6): a folder of *.sql, a file, or one of {', '.join(ready_made())}; repeat it",
+        help=f"check these (V6): a folder of *.sql, a file, or one of {', '.join(ready_made())}; repeatable",
     )
     either.add_argument(
         "--ask",
         action="append",
         default=[],
         metavar="DIR",
-        help="say whether these hold, and leave them out of checks and verdict; repeat it",
+        help="report whether these hold, and leave them out of checks and verdict; repeatable",
     )
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the invariants")
     add(
         "--isolation",
         choices=ISOLATIONS,
         default="",
-        help=f"read_uncommitted takes what was aborted for sent; else {DEFAULT_ISOLATION}, or as its manifest says",
+        help=f"read_uncommitted takes what was aborted for sent; else {DEFAULT_ISOLATION}, or that of its manifest",
     )
     add(
         "--codecs",
         action="append",
         default=[],
         metavar="MODULE",
-        help="import it where the data is, for the codecs that it registers with Faust; repeat it",
+        help="import it where the data is, for the codecs that it registers with Faust; repeatable",
     )
     add("--unpickle", action="store_true", help="load pickles, which executes whatever they hold")
     add(
@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help="a schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it",
+        help="a schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeatable",
     )
     add(
         "--schema-registry",
@@ -85,14 +85,14 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="GROUP",
-        help="a consumer group without snapkafka that writes nothing back to inputs; * for all; repeat it",
+        help="a consumer group without snapkafka that writes nothing back to inputs; * for all; repeatable",
     )
     add(
         "--source",
         action="append",
         default=[],
         metavar="TOPIC",
-        help="a topic whose external records are no effects of what the apps send; repeat it",
+        help="a topic whose external records are no effects of what the apps send; repeatable",
     )
     add(
         "--strict",
@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="PATH",
-        help="with --verify-only; repeat it for more",
+        help="with --verify-only; repeatable",
     )
     add("--tables", action="store_true", help="with --verify-only: compare the stored tables with the log")
     add("--record", action="store_true", help="with --verify-only: write the verdict to the ledger")
@@ -116,14 +116,14 @@ def parser() -> argparse.ArgumentParser:
         help="read at most so many megabytes a second from each broker; takes the right to set quotas",
     )
     add("--ui", action="store_true", help="serve Spark's web page while it runs")
-    add("--json", action="store_true", help="say the result as JSON")
+    add("--json", action="store_true", help="print the result as JSON")
     add("--result", default="", metavar="FILE", help="write the result to this file, not to standard output")
-    add("--progress", action="store_true", help="say how far it is as lines of JSON, on standard error")
+    add("--progress", action="store_true", help="print its progress as lines of JSON, on standard error")
     return made
 
 
 def _positive(text: str) -> float:
     number = float(text)
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no rate")
+        raise argparse.ArgumentTypeError(f"invalid rate: {text}")
     return number

@@ -1,4 +1,5 @@
-"""What an incremental snapshot builds on, and whether it can: known from manifests and files, before any work."""
+"""Describe what an incremental snapshot builds on, and whether it can: known from manifests and files, before any
+work."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _Place = tuple[str, str, str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """What an incremental snapshot builds on.
+    """Hold what an incremental snapshot builds on.
 
     `parts`: the snapshots that make up its parent's state, oldest first; the last is the parent. `starts`: where in
     each changelog its delta begins. Below that everything was white for the parent already; from there on, up to the
@@ -48,7 +49,7 @@ class Base:
 
 
 def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str) -> Base | None:
-    """What a snapshot builds on; None: it is a full one.
+    """Return what a snapshot builds on; None: it is a full one.
 
     Args:
         ledger: that of the snapshot.
@@ -56,8 +57,8 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
 
     Raises:
         UnknownSnapshotError: its parent is not in this storage.
-        BadInputError: its parent is none that it can build on.
-        StorageError: a snapshot that the parent builds on, or a file of its state, is gone or is not what it was.
+        BadInputError: its parent is not one that it can build on.
+        StorageError: a snapshot that the parent builds on, or a file of its state, is missing or is not what it was.
     """
     if captured.type != "incremental":
         return None
@@ -65,7 +66,7 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
         parent = store.read(captured.parent)
     except UnknownSnapshotError as error:
         raise UnknownSnapshotError(
-            f"snapshot {captured.id} builds on {captured.parent or 'no other'}, and there is none such in {store}",
+            f"snapshot {captured.id} builds on {captured.parent or 'no other'}, which does not exist in {store}",
             hint=f"`snapkafka assemble {captured.parent}` first, into the same storage; else {FULL}",
         ) from error
     if why := next(_obstacles(captured, parent, ledger, isolation), ""):
@@ -129,13 +130,13 @@ def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolat
         if mine is None:
             yield f"{what} is not part of {captured.id}"
         elif mine.topic_id and theirs.topic_id and mine.topic_id != theirs.topic_id:
-            yield f"{what}: the topic was deleted and made anew"
+            yield f"{what}: the topic was deleted and recreated"
         elif _form(mine) != _form(theirs):
             yield f"{what} has other codecs by now, or is another kind of table"
         elif mine.end < theirs.end:
             yield f"{what} ends at offset {mine.end}, and at {theirs.end} in the parent"
         elif (offset := settled.get(TopicPartition(theirs.topic, theirs.partition), 0)) > theirs.end:
-            yield f"{what} ends at offset {theirs.end}, and what is new is said to begin at {offset} only"
+            yield f"{what} ends at offset {theirs.end}, and the delta begins only at {offset}"
 
 
 def _by_place(captured: Captured) -> dict[_Place, ChangelogCut]:
@@ -145,7 +146,7 @@ def _by_place(captured: Captured) -> dict[_Place, ChangelogCut]:
 
 
 def _form(cut: ChangelogCut) -> tuple[str, str, bool, bool]:
-    """What its records are to be read as."""
+    """Return what its records are to be read as."""
     return cut.key_codec, cut.value_codec, cut.sets, cut.windowed
 
 

@@ -1,4 +1,5 @@
-"""How far an assembly or a verification is, and what it came to: as the job tells it, to people or to whoever runs it.
+"""How far an assembly or a verification is, and what it came to: as the job reports it, to people or to whoever runs
+it.
 
 The job may run in a process of its own: `as_line` makes a line of its standard error, `from_line` finds it there again.
 """
@@ -41,7 +42,7 @@ class Working:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What was done for a snapshot. `bytes_read` are those of keys and values, `bytes_written` of files."""
+    """Hold what was done for a snapshot. `bytes_read` are those of keys and values, `bytes_written` of files."""
 
     id: str
     records_read: int
@@ -82,7 +83,7 @@ def as_line(working: Working) -> str:
 
 
 def from_line(line: str) -> Working | None:
-    """What `as_line` made a line of; None: it is another one."""
+    """Return what `as_line` made a line of; None: it is another one."""
     if not line.startswith(_LINE):
         return None
     told = json.loads(line)["working"]
@@ -92,7 +93,7 @@ def from_line(line: str) -> Working | None:
 def now_and_then(
     say: Callable[[str], None], every_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[Working], None]:
-    """Says in words how far it is, not more often than every so many seconds."""
+    """Prints in words how far it is, not more often than every so many seconds."""
     last = clock()
 
     def tell(working: Working) -> None:

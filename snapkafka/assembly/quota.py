@@ -1,11 +1,11 @@
-"""`--max-mb-s`: the brokers hold the reading back, by a quota that is made for one job and taken away after it.
+"""`--max-mb-s`: the brokers hold the reading back, by a quota that is made for one job and removed after it.
 
 Spark's Kafka source has no rate for a batch. Kafka has one for consumers: so many bytes a second from each broker, for
 all consumers of one client id together, and so for all tasks on all executors. The job gets a client id of its own. A
 broker looks at the last ten seconds or so: what would have fitted into these may come at once.
 
 A job that is killed leaves its quota behind. It slows nobody, as no other job will have that client id; the next job
-with a quota takes away what is older than a week.
+with a quota removes what is older than a week.
 """
 
 from __future__ import annotations
@@ -105,17 +105,17 @@ class _Quotas:
         self._admin = admin
 
     def entity(self, of: Mapping[str, str]) -> Any:
-        """Whose quota it is."""
+        """Return whose quota it is."""
         return self._kafka.ClientQuotaEntity(dict(of))
 
     def set(self, entities: Iterable[Any], bytes_s: float | None) -> None:
-        """None takes them away."""
+        """None removes them."""
         operation = self._kafka.ClientQuotaAlteration.Op("consumer_byte_rate", bytes_s)
         changes = [self._kafka.ClientQuotaAlteration(entity, [operation]) for entity in entities]
         self._answer(self._admin.alterClientQuotas(changes).all())
 
     def clear(self, *, before_s: int) -> None:
-        """Take away what jobs have left behind that began before then (seconds since 1970)."""
+        """Remove what jobs have left behind that began before then (seconds since 1970)."""
         of_clients = self._kafka.ClientQuotaFilterComponent.ofEntityType("client-id")
         found = self._admin.describeClientQuotas(self._kafka.ClientQuotaFilter.contains([of_clients]))
         for entity in self._answer(found.entities()):

@@ -1,9 +1,9 @@
 """A schema registry, asked by its URL: what speaks as Confluent's does (`GET /schemas/ids/{id}`), Apicurio among them.
 
-Nothing that it says or does not say ends a job: a schema that cannot be had is a reason, in words that are the same
-each time. Whatever may pass (no connection, 429, 5xx) is asked again, after pauses and within a bound for the whole
-job. Credentials go to the registry itself and nowhere else: no redirect takes them to another place, and no text that
-comes from here holds them. Standard library only: it runs on the driver, a few times per job.
+No answer and no missing answer of it ends a job: a schema that cannot be had is a reason, in words that are the same
+each time. Anything that may pass (no connection, 429, 5xx) is asked again, after pauses and within a bound for the
+whole job. Credentials go to the registry itself and nowhere else: no redirect takes them to another place, and no text
+that comes from here holds them. Standard library only: it runs on the driver, a few times per job.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What cannot be had, and why. `absent`: the registry says that there is no such thing."""
+    """Hold what cannot be had, and why. `absent`: the registry reports that there is no such thing."""
 
     why: str
     absent: bool = False
 
 
 class Registry:
-    """The registry at a URL. What it has said once, also that it says nothing, stands for the length of a job.
+    """The registry at a URL. All that it has stated once, also that it reports nothing, stands for the length of a job.
 
     Args:
         url: `http://host:port/path` or `https://...`, also with `user:password@` in it.
@@ -81,7 +81,7 @@ class Registry:
         clock, sleep: for tests.
 
     Raises:
-        BadInputError: that is no URL of a registry.
+        BadInputError: that is not a URL of a registry.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Registry:
     # -- asking -----------------------------------------------------------------------------------------------
 
     def _told(self, path: str) -> Any:
-        """What the registry answers, as JSON, or `Missing`; the same each time."""
+        """Return what the registry answers, as JSON, or `Missing`; the same each time."""
         if path not in self._answers:
             self._answers[path] = Missing(self._given_up) if self._given_up else self._asked(path)
         return self._answers[path]
@@ -256,12 +256,12 @@ def _parts(url: str) -> tuple[urllib.parse.SplitResult, str]:
         pass
     # The URL may hold a password: it is not repeated.
     raise BadInputError(
-        "the URL of the schema registry is none", hint="write http://host:port or https://host/path"
+        "invalid URL of the schema registry", hint="write http://host:port or https://host/path"
     )
 
 
 def _schema(told: Any) -> Schema | Missing:
-    """What the registry says of one schema, without what it refers to."""
+    """Return what the registry states about one schema, without what it refers to."""
     if not isinstance(told, dict) or not isinstance(told.get("schema"), str):
         return Missing(GARBAGE)
     return Schema(kind=str(told.get("schemaType") or AVRO).upper(), text=told["schema"])

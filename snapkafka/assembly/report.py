@@ -1,4 +1,4 @@
-"""What the job says of a snapshot when it is done: as data, and in a few lines."""
+"""Describe what the job states about a snapshot when it is done: as data, and in a few lines."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def report(told: dict[str, Any]) -> Iterator[str]:
     """A result in a few lines."""
     yield f"{told['id']} (epoch {told['epoch']}): {told['verdict']}"
     if told["contaminated"]:
-        yield f"  nobody can prove it: {told['contaminated']}"
+        yield f"  cannot be proved: {told['contaminated']}"
     yield from (
         f"  open:     {line}" for line in unseen_paths([OpenEntry(**entry) for entry in told["open"]])
     )

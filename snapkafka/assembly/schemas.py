@@ -17,7 +17,7 @@ def read_schemas(given: Iterable[str]) -> dict[str, str]:
         given: `name=file`; a name is `TOPIC-key`, `TOPIC-value`, or a number in a schema registry.
 
     Raises:
-        BadInputError: a name is none of these, or a file cannot be read or is no schema.
+        BadInputError: a name is not one of these, or a file cannot be read or is not a schema.
     """
     import avro.schema
 
@@ -35,5 +35,5 @@ def read_schemas(given: Iterable[str]) -> dict[str, str]:
         except (OSError, UnicodeDecodeError) as error:
             raise BadInputError(f"schema {path} cannot be read: {error}", hint="check --avro") from error
         except Exception as error:  # the library's own have no common base
-            raise BadInputError(f"{path} is no Avro schema: {error}", hint="check --avro") from error
+            raise BadInputError(f"invalid Avro schema {path}: {error}", hint="check --avro") from error
     return schemas

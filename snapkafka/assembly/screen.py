@@ -64,10 +64,11 @@ LOOKED_AT: Final = {"V1": "of_ours", "V2": "received", "V3": "held", "V4": "in_f
 
 
 class Look(NamedTuple):
-    """What is worth a second look, and what the changelogs hold, for V3. `untold`: there are records of processes that
-    the snapshot knows, and none of them says which event it comes from (`cause=False`): V5 has nothing to look at.
-    `external`: topics of inputs with records that have no header of ours, below the ends that the snapshot names: what
-    comes later says nothing of it, and depends on when one looks. `looked_at`: by check, what this look has seen."""
+    """Hold what is worth a second look, and what the changelogs hold, for V3. `untold`: there are records of processes
+    that the snapshot knows, and none of them states which event it comes from (`cause=False`): V5 has nothing to look
+    at. `external`: topics of inputs with records that have no header of ours, below the ends that the snapshot names:
+    what comes later states nothing about it, and depends on when one looks. `looked_at`: by check, what this look has
+    seen."""
 
     suspicion: Suspicion
     held: dict[TopicPartition, StateFacts]
@@ -77,7 +78,7 @@ class Look(NamedTuple):
 
 
 def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
-    """What V1 to V5 have to look at more closely."""
+    """Return what V1 to V5 have to look at more closely."""
     runs = _runs(_in_turn(stamps, lookups), lookups)
     by_place = defaultdict(list)
     for run in runs:
@@ -132,7 +133,7 @@ def _placed(stamps: DataFrame, lookups: Lookups, tps: Collection[TopicPartition]
 
 
 def _is_restless(view: CutView, tp: TopicPartition, runs: list[Row]) -> bool:
-    """Can seqs of a changelog be out of turn, for all that the runs of its processes tell?
+    """Can seqs of a changelog be out of turn, for all that the runs of its processes show?
 
     Where no two processes write by turns, and the distance of seq and offset stays as it is, seqs are in order, and as
     many are missing as offsets are: compaction took them.

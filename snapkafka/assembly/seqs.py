@@ -128,12 +128,12 @@ def is_copy(white: Column) -> Column:
 
 
 def white_stamped(epoch: int) -> Column:
-    """Sent in white by a living process, as far as its header tells."""
+    """Sent in white by a living process, as far as its header shows."""
     return ~fn.col("left") & (fn.col("epoch") < epoch) & (fn.col("process") < epoch) & ~fn.col("marker")
 
 
 def without_copies(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """The stamps, in which copies are external records: they say nothing of what their sender did in its order."""
+    """The stamps, in which copies are external records: they state nothing about what their sender did in its order."""
     copied = [row for row in lookups.sender_rows if row["earlier_seq"] >= 0]
     if not copied:
         return stamps
@@ -207,8 +207,8 @@ def late(stamps: DataFrame, suspect: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def gaps(suspect: DataFrame, came_late: DataFrame) -> DataFrame:
-    """Suspects before which seqs are missing (not merely late): `reported`, where their sender says of some that they
-    were not acknowledged, and `explained`, where as many offsets are missing as there are others."""
+    """Suspects before which seqs are missing (not merely late): `reported`, where their sender states about some that
+    they were not acknowledged, and `explained`, where as many offsets are missing as there are others."""
     seq, highest, late_seq = fn.col("seq"), fn.col("highest"), fn.col("late_seq")
     out_of_order = came_late.where(~fn.col("again")).select(*TP, "process", seq.alias("late_seq"))
     jumps = suspect.where(seq > highest + 1)

@@ -125,8 +125,8 @@ def sized(spark: SparkSession, offsets: int) -> Iterator[None]:
 
 
 def storage_level(offsets: int) -> StorageLevel:
-    """Where records are kept while they are looked at. Many in memory would be copied again and again by what clears up
-    there, and Spark would move most of them to the disk in the end."""
+    """Where records are kept while they are looked at. Many in memory would be copied again and again by garbage
+    collection there, and Spark would move most of them to the disk in the end."""
     return StorageLevel.MEMORY_AND_DISK if offsets <= SMALL_MAX else StorageLevel.DISK_ONLY
 
 
@@ -134,7 +134,7 @@ def storage_level(offsets: int) -> StorageLevel:
 def kept(rows: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DESER) -> Iterator[DataFrame]:
     """Rows that are looked at several times, persisted for the length of the block.
 
-    They are gone when the block is left. Where a job failed its tasks are still at them for a moment; a session that
+    They are deleted when the block is left. Where a job failed its tasks are still at them for a moment; a session that
     stops meanwhile prints what became of that, in fifty lines before the error that counts.
     """
     persisted = rows.persist(level)

@@ -75,7 +75,7 @@ def read_ranges(
         if "data source: kafka" in str(error) or "Failed to find" in str(error):
             raise DependencyMissingError(
                 "this Spark session has no Kafka source",
-                hint="give spark-submit --jars or --packages as docs/assembly.md says",
+                hint="give spark-submit --jars or --packages as docs/assembly.md describes",
             ) from error
         raise
     return records.select(
@@ -91,7 +91,7 @@ def read_ranges(
 
 
 def _newer_interface(spark: SparkSession) -> AbstractContextManager[None]:
-    """What is loaded in the block is read by the interface that streams are read by, which makes Spark's rows at once.
+    """Read what is loaded in the block by the interface of streams, which makes Spark's rows at once.
 
     By the older one, which Spark takes for batches, the source makes rows of Scala's, headers and all, for Spark to
     make its own of: that takes longer than reading. But by the newer one a task closes no consumer before it ends.

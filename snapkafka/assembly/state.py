@@ -1,7 +1,8 @@
 """State at the cut: changes of tables folded, and their keys and values decoded.
 
 A change is a record of a changelog, or a row of `state` of an earlier snapshot: its bytes (`key_raw`, `value_raw`) are
-those of one record that makes what the row says, so folding a state with the changes since gives the state after them.
+those of one record that makes what the row states, so folding a state with the changes since gives the state after
+them.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def fold(
 def last_of_keys(changes: DataFrame, *, offsets: int) -> DataFrame:
     """Of the changes the last one of each key, as it is.
 
-    Values stay where they are: only keys and offsets are shuffled, by hash. Which changes are the last ones is told by
+    Values stay where they are: only keys and offsets are shuffled, by hash. Which changes are the last ones is known by
     words of 64 bits, one for 64 offsets in a row; these are small enough to be sent to the changes.
 
     Args:
@@ -104,10 +105,10 @@ def last_of_keys(changes: DataFrame, *, offsets: int) -> DataFrame:
 
 
 def _sets(operations: DataFrame) -> DataFrame:
-    """One row per set, from the operations that made it. Its bytes are one operation that makes it anew.
+    """One row per set, from the operations that made it. Its bytes are one operation that recreates it.
 
-    A member belongs to a set if the last operation on it says so; what one both adds and takes away is gone. Operations
-    that cannot be read stay as they are: of those with the same bytes the last.
+    A member belongs to a set if the last operation on it reports it; what one both adds and removes is removed.
+    Operations that cannot be read stay as they are: of those with the same bytes the last.
     """
     place = [*TABLE, *CODECS, "of", "key", "value"]
     unread = [fn.first(side).alias(side) for side in ("_key", "_value")]
@@ -139,7 +140,7 @@ def _sets(operations: DataFrame) -> DataFrame:
 
 def _changed(operations: DataFrame) -> DataFrame:
     """Operations as changes of members: `of` is the set (as JSON), `change` a member (null: the set itself) and whether
-    it is gone. Of those that cannot be read `of` is null, of the others `key`, `value` and what they decode to."""
+    it is removed. Of those that cannot be read `of` is null, of the others `key`, `value` and what they decode to."""
     v, kind = fn.col("v"), fn.col("kind")
     none, one = fn.array().cast("array<string>"), fn.when(v.isNotNull(), fn.array(unparsed(v)))
     why = fn.coalesce("_key.why", fn.when(fn.col("_value.why").isNull(), "no operation of a set"))

@@ -45,10 +45,10 @@ def findings(
     read: Collection[ReadRange],
     still_there: StillThere,
 ) -> tuple[list[Finding], Counter[str]]:
-    """What V3 finds: the first findings of each kind, and how many there are of each.
+    """Return what V3 finds: the first findings of each kind, and how many there are of each.
 
     Args:
-        seen: what the first look has told of the same stamps.
+        seen: what the first look has found about the same stamps.
         read: what the stamps were read from.
         still_there: asked once the stamps have been read.
     """

@@ -1,7 +1,7 @@
 """`verify --tables`: are the stored tables what the log gives?
 
 The tables are computed again from the log, and compared with the stored ones by their order-free digests; only where
-these differ are rows compared. What a key or value decodes to depends on options (codecs, schemas) that no manifest
+these differ are rows compared. All that a key or value decodes to depends on options (codecs, schemas) that no manifest
 holds, so the bytes are compared apart from that: other bytes contradict the log, other texts of the same bytes leave it
 open. A log that no longer shows all of a table (V3, V4) contradicts nothing.
 """

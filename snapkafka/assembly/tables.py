@@ -131,7 +131,7 @@ def is_white(epoch: int) -> Column:
 
 
 def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
-    """What was in flight, decoded: one row per message and app that had still to start it (R8).
+    """Return what was in flight, decoded: one row per message and app that had still to start it (R8).
 
     A sender that is alive ends at its white end; one that left before the trigger, at the log end that the receiver
     saw. External records are no messages.
@@ -218,8 +218,8 @@ def channels(in_flight: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def processes(lookups: Lookups, ledger: LedgerEntry) -> DataFrame:
-    """Who took part: how each heard of the snapshot, what it was running, which of its events were torn (R6), how long
-    its cut took (microseconds); and when the ledger had the trigger, its report and its closing."""
+    """Return who took part: how each heard of the snapshot, what it was running, which of its events were torn (R6),
+    how long its cut took (microseconds); and when the ledger had the trigger, its report and its closing."""
     times = {entry.offset: entry.at_ms for entry in ledger.appended}
     rows = [
         asdict(cut)

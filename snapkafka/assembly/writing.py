@@ -1,4 +1,4 @@
-"""Tables as Parquet, what the manifest says of them, and their digests."""
+"""Tables as Parquet, what the manifest states about them, and their digests."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def entries(
     written: Mapping[str, DataFrame],
     sums: Mapping[str, tuple[int, str]],
 ) -> tuple[TableEntry, ...]:
-    """What the manifest says of tables.
+    """Return what the manifest states about tables.
 
     Args:
         folder: where they lie now.

@@ -4,7 +4,7 @@
 |---|---|
 | `witness` | findings and witnesses, every kind of them with its sentence |
 | `view` | a captured snapshot as the checks ask about it; the colour of a record |
-| `ranges` | which offsets must be read; what the bounds of the log alone tell |
+| `ranges` | which offsets must be read; what the bounds of the log alone show |
 | `external` | external records in inputs, and what a verdict assumes of them |
 | `log_checks` | V1, V2, V4, V5 on a list of records (the simulator; the reference for Spark's) |
 | `state_checks` | V3: what follows from what a changelog still holds |

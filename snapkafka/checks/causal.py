@@ -1,4 +1,4 @@
-"""Is a snapshot a consistent cut? Decided from the true history, by causality, and by nothing that the protocol says.
+"""Is a snapshot a consistent cut? Decided from the true history, by causality, and by nothing that the protocol states.
 
 Only a simulator knows the true history. It hands over every step with the steps it directly depends on, every
 execution of an event, the logs, and the snapshot as the world gets it: positions, channels, states. From these alone:
@@ -7,7 +7,7 @@ execution of an event, the logs, and the snapshot as the world gets it: position
    receiver's position. An execution is in it if its reader's position is past its input.
 2. *Whole*: of an execution in the snapshot every effect is in it; of one that is not, none is. Torn executions are in
    it up to where they were torn, and only if the snapshot lists them. Of an input that somebody else reads now, an
-   earlier reader's execution may be in it in part: then the snapshot must say that it holds replays.
+   earlier reader's execution may be in it in part: then the snapshot must state that it holds replays.
 3. *Consistent* (Chandy and Lamport 1985): what a step in the snapshot depends on is in the snapshot. To ask that of
    the direct dependencies is to ask it of all: it is the same as comparing vector clocks.
 4. *Channels* are exactly what was sent before minus what was received before, for every app that reads a partition.
@@ -47,7 +47,7 @@ class Step:
 
 @dataclass(slots=True)
 class Execution:
-    """One run of one event: who (below 0: by a ledger that is gone), of which agent, on which record; its steps in
+    """One run of one event: who (below 0: by a deleted ledger), of which agent, on which record; its steps in
     their order."""
 
     number: int
@@ -63,7 +63,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What is wrong, in words."""
+    """Hold what is wrong, in words."""
 
     rule: str
     what: str
@@ -91,13 +91,13 @@ class _Truth:
         return step.record in self.at
 
     def lost(self, step: Step, execution: Execution) -> bool:
-        """Is what a step sent nowhere, and nobody was told? A crash is no excuse for who closed: it said that all was
-        there."""
+        """Is what a step sent nowhere, and nobody was informed? A crash does not excuse one that closed: it reported
+        that all was there."""
         excused = step.failed or (execution.died and not self.view.living(execution.process))
         return step.effect and not excused and not self.logged(step)
 
     def record_in(self, step: Step) -> bool | None:
-        """Is what a step left in the log in the snapshot? None: it left nothing that the snapshot could tell."""
+        """Is what a step left in the log in the snapshot? None: it left nothing that the snapshot could show."""
         record = self.at.get(step.record) if step.record is not None else None
         if record is None or (record.process < 0 and step.record not in self.without):
             return None
@@ -116,7 +116,7 @@ class _Truth:
         return any(answers) if answers else None
 
     def execution_in(self, execution: Execution) -> bool | None:
-        """Is an execution in the snapshot? None: its app or input is none of the snapshot's."""
+        """Is an execution in the snapshot? None: its app or input is not one of the snapshot's."""
         source = self.sources.get((execution.app, execution.tp))
         if source is None:
             return None
@@ -149,7 +149,7 @@ class _Truth:
         return execution.process < 0 or read_before(source, execution.process)
 
     def replayed(self, execution: Execution) -> bool:
-        """May an execution past the position have left effects? By an earlier reader, if the verdict says so."""
+        """May an execution past the position have left effects? By an earlier reader, if the verdict reports it."""
         source = self.sources.get((execution.app, execution.tp))
         if source is None or not self.replays:
             return False
@@ -170,13 +170,13 @@ def causal(
     readers: Mapping[str, Collection[str]] = MappingProxyType({}),
     without: Set[tuple[TopicPartition, int]] = frozenset(),
 ) -> list[Violation]:
-    """What is wrong with a snapshot, by the true history.
+    """Return what is wrong with a snapshot, by the true history.
 
     Args:
         view: the snapshot.
         steps, executions: the history.
         records: what lies in the logs.
-        replays: does its verdict say that it holds replays?
+        replays: does its verdict state that it holds replays?
         readers: per topic, the apps that read it.
         without: where records of workers without snapkafka lie.
     """
@@ -270,7 +270,7 @@ def _channels(truth: _Truth) -> Iterator[Violation]:
 def _unread(
     truth: _Truth, readers: Mapping[str, Collection[str]], inside: Iterable[Step]
 ) -> Iterator[Violation]:
-    """What was sent to an app of the snapshot went into a partition that the snapshot knows of."""
+    """Check that what was sent to an app of the snapshot went into a partition that the snapshot knows of."""
     apps = {cut.app for cut in truth.view.processes.values()}
     for step in inside:
         if step.record is not None and truth.logged(step):

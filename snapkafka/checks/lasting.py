@@ -5,10 +5,10 @@ changelog, the last white value of each key. Three things eat them:
 
 - *Age* (`retention.ms`). Kafka deletes whole segments whose youngest record is older, so a record stays at least that
   long, and goes soon after: that is a date. A windowed table needs only windows that lived at the cut.
-- *Size* (`retention.bytes`). When, depends on the load; what is told is when it comes to that at the rate so far.
+- *Size* (`retention.bytes`). When, depends on the load; what is reported is when it comes to that at the rate so far.
 - *Compaction*. A white value goes when a later one of its key has been compacted over. Nothing is compacted before
   `min.compaction.lag.ms`, and never in the segment that is being written; when the cleaner comes after that
-  (`min.cleanable.dirty.ratio`, `max.compaction.lag.ms`), Kafka does not tell. So that is a date from which on it is
+  (`min.cleanable.dirty.ratio`, `max.compaction.lag.ms`), Kafka does not show. So that is a date from which on it is
   not known.
 """
 
@@ -47,7 +47,7 @@ LAST_MS: Final = 253_402_300_799_000
 
 
 class How(StrEnum):
-    """What is known of when it goes."""
+    """Hold what is known of when it goes."""
 
     #: It is kept until then, and deleted soon after.
     UNTIL = "until"
@@ -94,7 +94,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogNow:
-    """What the cluster tells of a partition. None: not told, or there is none.
+    """Hold what the cluster reports about a partition. None: unknown, or there is not one.
 
     Args:
         bounds: what its log holds.
@@ -108,7 +108,7 @@ class LogNow:
 
 
 def needs(view: CutView) -> Iterator[Need]:
-    """What a snapshot needs of the log; partitions of which it needs nothing are left out."""
+    """Return what a snapshot needs of the log; partitions of which it needs nothing are left out."""
     for tp, sources in sorted(view.inputs.items()):
         start = min(source.position for source in sources)
         if tp not in view.changelogs and start < view.closed_end(tp):
@@ -126,7 +126,7 @@ def needs(view: CutView) -> Iterator[Need]:
 
 
 def first_to_go(found: Iterable[Lasting]) -> Lasting:
-    """Of several the one that goes first: what is gone, then what is not known at all, then the earliest."""
+    """Of several the one that goes first: what is removed, then what is not known at all, then the earliest."""
     ranks = {How.GONE: 0, How.UNKNOWN: 1, How.UNTIL: 2, How.FROM: 2, How.ALWAYS: 3}
     return min(
         found,
@@ -180,7 +180,7 @@ def _by_size(need: Need, log: LogNow, holding: Mapping[str, str], now_ms: int) -
         return
     why = f"keeps {kept:,} bytes of each partition (retention.bytes)"
     if log.size is None or log.first_ms is None:
-        yield _told(need, How.FROM, now_ms, f"{why}, and how many it has may not be looked at")
+        yield _told(need, How.FROM, now_ms, f"{why}, and its size is unauthorized")
         return
     start = max(need.start, log.bounds.start)
     since = log.size * (log.bounds.end - start) // max(1, log.bounds.end - log.bounds.start)
@@ -216,7 +216,7 @@ def bound(holding: Mapping[str, str], name: str) -> int:
 
 
 def promised_by(topic: str, holding: Mapping[str, str]) -> Retention:
-    """What the settings of a changelog promise."""
+    """Return what the settings of a changelog promise."""
     retained_ms = UNBOUNDED
     if "delete" in holding["cleanup.policy"]:
         by_size = bound(holding, "retention.bytes") != UNBOUNDED
@@ -230,8 +230,8 @@ def promised_by(topic: str, holding: Mapping[str, str]) -> Retention:
 
 
 def keeping(then: Retention, now: Retention, *, age_ms: int) -> Keeping:
-    """What a changelog has kept since a cut of that age, as far as its settings of then and of now tell (what they were
-    in between nobody can tell)."""
+    """Return what a changelog has kept since a cut of that age, as far as its settings of then and of now show (what
+    they were in between it is unknown)."""
     retained = [ms for ms in (then.retained_ms, now.retained_ms) if ms != UNBOUNDED]
     return Keeping(
         age_ms=age_ms,
@@ -242,7 +242,7 @@ def keeping(then: Retention, now: Retention, *, age_ms: int) -> Keeping:
 
 
 def said_ms(ms: int) -> str:
-    """Milliseconds as a person says them."""
+    """Format milliseconds for a person."""
     if ms < 1_000:
         return f"{ms} ms"
     words = []

@@ -3,7 +3,7 @@
 The simulator runs these on its logs; Spark runs the same checks on Kafka's (`snapkafka.assembly.checks`), and a test
 holds the two against each other on random damage. All of them watch and none of them raises.
 
-What each proves, and what each finding means to a person, is told in docs/verification.md.
+docs/verification.md describes what each check proves and what each finding means.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
 
 def _white(view: CutView, tp: TopicPartition, lines: list[LogRecord]) -> Iterator[Finding]:
-    """What bears white of a living process, and is none of the records that it knows to have sent there in white."""
+    """Return what bears white of a living process, and is not one of the records that it knows to have sent there in
+    white."""
     for record in lines:
         end = view.white_end(record.process, tp)
         at = (*record[:3], record.process, record.seq)
@@ -73,7 +74,7 @@ def unseen(view: CutView, seen: Mapping[tuple[TopicPartition, int], tuple[int, i
     """Where V1 has to look whether unacknowledged sends are there. (Those between two records are gaps.)
 
     In a changelog each of them counts: a table may hold what was not written. In an input they count from what is still
-    to be read on: what failed before that, its readers are past. What was undone is no loss.
+    to be read on: what failed before that, its readers are past. All that was undone is not lost.
 
     Args:
         seen: per partition and process the seq of its first record below its white end, and the highest seq.
@@ -117,7 +118,7 @@ def _lost(view: CutView, log: Mapping[TopicPartition, list[LogRecord]]) -> list[
 
 
 def left_late(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """V1 of who was taken for gone: it sent again past the ends that were seen, or somebody copied what it had sent."""
+    """V1 of who was declared dead: it sent again past the ends that were seen, or somebody copied what it had sent."""
     findings = []
     for tp, lines in _by_partition(view, records).items():
         end = view.left_end(tp)
@@ -192,7 +193,7 @@ def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
 
 def _of_later(view: CutView, record: LogRecord, source: InputCut) -> str | None:
-    """What a white record is whose cause some agent had still to start."""
+    """Return what a white record is whose cause some agent had still to start."""
     assert record.cause is not None
     offset = record.cause[1]
     if not view.counts_white(record) or not in_flight(source, offset):
@@ -206,7 +207,7 @@ def _of_later(view: CutView, record: LogRecord, source: InputCut) -> str | None:
 
 
 def _of_earlier(view: CutView, record: LogRecord, source: InputCut) -> str | None:
-    """What a red record is whose cause every agent had started, and no process but its sender has run."""
+    """Return what a red record is whose cause every agent had started, and no process but its sender has run."""
     assert record.cause is not None
     by_receiver = record.process == source.receiver and source.steady
     before_closing = record.offset < view.sent_end(record.process, record.tp)

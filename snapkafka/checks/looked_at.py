@@ -3,7 +3,7 @@
 | check | its records |
 |---|---|
 | V1 | those of senders that the snapshot knows |
-| V2 | those with our header that some reader had started; reading begins at the log ends that the trigger tells |
+| V2 | those with our header that some reader had started; reading begins at the log ends that the trigger shows |
 | V3 | those of changelogs below the ends that the snapshot names |
 | V4 | white ones from the lowest position of their partition on; its channels are pairs of a sender and an input |
 | V5 | those of such senders that name the event which caused them |
@@ -27,12 +27,12 @@ __all__ = ["NOTHING_SEEN", "LookedAt", "channels", "first_position", "in_words",
 
 #: What a report says where every count is 0.
 NOTHING_SEEN: Final = (
-    "no check looked at any record: the snapshot is empty, and its verdict says no more than that"
+    "no check looked at any record: the snapshot is empty, and its verdict means no more than that"
 )
 
 
 class LookedAt(NamedTuple):
-    """What a check has looked at: records, the partitions that had any, and channels where it is about these."""
+    """Hold what a check has looked at: records, the partitions that had any, and channels where it is about these."""
 
     records: int = 0
     partitions: int = 0
@@ -69,7 +69,7 @@ def total(of_partition: Iterable[Mapping[str, int]], channels: int) -> dict[str,
 
 
 def on_list(view: CutView, records: Collection[LogRecord]) -> dict[str, LookedAt]:
-    """What V1 to V5 look at in a list of records, those of recreated topics left out."""
+    """Return what V1 to V5 look at in a list of records, those of recreated topics left out."""
     counts: dict[TopicPartition, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for record in records:
         tp = record.tp

@@ -2,9 +2,9 @@
 
 Of an input only the ranges that matter are read: from the lower of its position and the bound of R1 (below which no
 red record can lie) to the highest end that the snapshot names; of a changelog everything below its end, or what is new
-since the parent and the record that the parent's state ends with (the seam). Then a *tail* more: a white record that
+since the parent and the record that the parent's state ends with (the join). Then a *tail* more: a white record that
 entered the log after all ends were closed lies there. The tail ends where the log ends now, or after `tail_max`
-records, whichever comes first; the manifest says how far it went.
+records, whichever comes first; the manifest states how far it went.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ReadRange(NamedTuple):
 def reading_ranges(
     view: CutView, *, tail_max: int = TAIL_MAX, starts: Mapping[TopicPartition, int] | None = None
 ) -> list[ReadRange]:
-    """What to read, per partition, in order; ranges that are empty or cannot be read any more are left out.
+    """Return what to read, per partition, in order; ranges that are empty or cannot be read any more are left out.
 
     Args:
         starts: where the reading of a changelog starts, if not where its log does.
@@ -62,7 +62,7 @@ def reading_ranges(
 
 
 def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
-    """What is wrong with the bounds of the log themselves: records that are gone, topics that were made anew.
+    """Return what is wrong with the bounds of the log themselves: missing records, topics that were recreated.
 
     Returns:
         the first findings of each kind, and how many there are of each.
@@ -104,7 +104,7 @@ def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
 
 
 def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | None = None) -> None:
-    """Refuse to assemble a snapshot whose records are gone: its tables would be short, and look whole.
+    """Refuse to assemble a snapshot whose records are no longer there: its tables would be short, and look whole.
 
     Args:
         starts: where the reading of a changelog starts: from there on all of it is needed.
@@ -119,7 +119,7 @@ def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | Non
                 f"topic {tp.topic} of snapshot {view.captured.id} has no partition {tp.partition}"
             )
         raise OffsetsGoneError(
-            f"topic {tp.topic} was deleted and made anew (or cut short) since snapshot {view.captured.id}",
+            f"topic {tp.topic} was deleted and recreated (or cut short) since snapshot {view.captured.id}",
             hint="take a new snapshot",
         )
     findings, _ = bounds_findings(view)

@@ -5,21 +5,22 @@ and goes: that is what a changelog is compacted for. But a *red* one, written af
 then the log holds nothing of that key any more that the snapshot could show. From the log alone:
 
 1. *No offset is missing* between the log's start (0) and the end: nothing was taken.
-2. *The last white record is gone*: nothing white can have superseded it. Unless it was a deletion, the state is short.
+2. *The last white record is removed*: nothing white can have superseded it. Unless it was a deletion, the state is
+   short.
 3. *A superseded value is still there.* The cleaner goes through a log from its beginning and leaves one value per key
    as far as it comes. So where two records of one key stand, it has not come to the second; and if nothing that was
    written after the cut stands below that, it has not come to anything that was.
 4. *Nobody is overtaken*: every key that was written after the cut still has a white value below it.
 
 3 and 4 hold as long as deletions written after the cut must still be in the log (`delete.retention.ms`), since they
-supersede and then go themselves. Or the topic's settings tell: what is younger than `min.compaction.lag.ms` supersedes
+supersede and then go themselves. Or the topic's settings show: what is younger than `min.compaction.lag.ms` supersedes
 nothing, so a cut younger than that is safe. Else it is unverifiable: compaction does what it is there for, and accuses
 nobody.
 
 Where a snapshot builds on a parent, all this is asked of its delta alone: the parent's state was proven before. But
-then a deletion in the delta counts: one that has gone itself leaves its key in the state, as the parent has it. So
+then a deletion in the delta counts: one that was removed itself leaves its key in the state, as the parent has it. So
 where offsets are missing, deletions must have stayed since the parent's cut, or nothing been compacted since. And
-there is a *seam* more: where the parent's state ended there still has to stand the record that it ended with. If
+there is a *join* more: where the parent's state ended there still has to stand the record that it ended with. If
 another one stands there, the log was cut short and written on since (an election of a leader that lagged behind, a
 disk that was set back), and rows of the parent are of records that never were. That it goes on from there without
 a gap, V1 sees: the last record of the parent is read with the delta, so seqs have to follow on it.
@@ -63,11 +64,11 @@ CLOCKS_MS: Final = 60_000
 
 
 class StateFacts(NamedTuple):
-    """What the log of a changelog partition holds of the cut.
+    """Hold what the log of a changelog partition holds of the cut.
 
     `held`: records below the end that no parent stands for. `last_white`: the highest offset of the state; -1: there
-    is none. `first_later`: the lowest offset of what was written after the cut (red, or past the end); None: there is
-    nothing. `at_seam`: process and seq of the record at the parent's end; None: there is none, or no parent.
+    is not one. `first_later`: the lowest offset of what was written after the cut (red, or past the end); None: there
+    is nothing. `at_seam`: process and seq of the record at the parent's end; None: there is not one, or no parent.
     """
 
     held: int = 0
@@ -78,8 +79,9 @@ class StateFacts(NamedTuple):
 
 class KeyFacts(NamedTuple):
     """`superseded`: some value, still in the log when it had been read, that another one of its key supersedes, both
-    below all that was written after the cut; None: there is none. `overtaken`: the first offsets after the cut of keys
-    that have no white value, in order, `overtaken_found` of them in all. `to_the_end`: was the log read to its end?
+    below all that was written after the cut; None: there is not one. `overtaken`: the first offsets after the cut of
+    keys that have no white value, in order, `overtaken_found` of them in all. `to_the_end`: was the log read to its
+    end?
     """
 
     superseded: int | None = None
@@ -100,7 +102,7 @@ def unordered_tables(
     view: CutView, facts: Mapping[TopicPartition, StateFacts]
 ) -> tuple[list[Finding], list[tuple[TopicPartition, ...]]]:
     """Global tables written in several partitions: what is found without looking at keys, and the partitions of those
-    tables of which only the keys can tell."""
+    tables of which only the keys can show."""
     findings, asked = [], []
     for tps in view.global_tables:
         known = [(tp, facts.get(tp, StateFacts()).last_white) for tp in tps]
@@ -127,13 +129,13 @@ def unordered(places: Sequence[Place]) -> Finding:
 def judge(
     view: CutView, facts: Mapping[TopicPartition, StateFacts]
 ) -> tuple[list[Finding], list[TopicPartition]]:
-    """What is wrong with the state, as far as it can be told without looking at keys.
+    """Return what is wrong with the state, as far as it can be determined without looking at keys.
 
     Args:
         facts: of each changelog partition; of one that is empty they need not be there.
 
     Returns:
-        findings, and the partitions of which only the keys can tell.
+        findings, and the partitions of which only the keys can show.
     """
     findings: list[Finding] = []
     asked: list[TopicPartition] = []
@@ -165,7 +167,8 @@ def judge(
 
 
 def doubtful(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts) -> list[Finding]:
-    """What is wrong with the state of a partition that `judge` asked about; of overtaken keys as many as are given."""
+    """Return what is wrong with the state of a partition that `judge` asked about; of overtaken keys as many as are
+    given."""
     holes = _holes(view, tp, fact)
     if keys.superseded is not None:
         return []
@@ -203,7 +206,7 @@ def _expired(view: CutView, tp: TopicPartition) -> bool:
 
 
 def _known(keeping: Keeping | None) -> Keeping | None:
-    """What was kept, if the age that it is reckoned by can be one: clocks that disagree keep nothing."""
+    """Return what was kept, if the age that it is reckoned by can be one: clocks that disagree keep nothing."""
     return None if keeping is None or keeping.age_ms < 0 else keeping
 
 
@@ -213,7 +216,7 @@ def _too_young(view: CutView, tp: TopicPartition) -> bool:
 
 
 def _may_lack_deletions(view: CutView, tp: TopicPartition) -> bool:
-    """May a deletion that was written since the parent's cut be gone?"""
+    """May a deletion that was written since the parent's cut be missing?"""
     keeping = view.keeping(tp)
     since = None if keeping is None else keeping.since_parent
     if since is not None and _known(since) is None:

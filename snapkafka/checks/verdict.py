@@ -12,7 +12,7 @@ __all__ = ["GOOD", "Verdict", "decide"]
 
 
 class Verdict(StrEnum):
-    """What verification says of a snapshot; the first three mean that it may be relied on."""
+    """Hold what verification states about a snapshot; the first three mean that it may be relied on."""
 
     #: Every check that was run passed.
     VERIFIED = "VERIFIED"
@@ -50,7 +50,7 @@ def decide(
         outcomes: of the checks that were run.
         replays: how many torn or replayed events the snapshot lists; those that V5 finds come to it.
         open_paths: groups without snapkafka, and topics, through which outputs may come back to inputs unseen.
-        contaminated: why nobody can prove it, whatever the checks say; empty: nothing is known against it.
+        contaminated: why it cannot be proved, whatever the checks find; empty: nothing is known against it.
         unread: inputs that no process had.
     """
     outcomes = tuple(outcomes)

@@ -2,7 +2,7 @@
 
 A record is *white* for a snapshot of epoch E, or red:
 
-- of a process born at or after E (its id is the ledger offset of its `Hello`): red, whatever its header says;
+- of a process born at or after E (its id is the ledger offset of its `Hello`): red, whatever its header states;
 - of a process that had left before the trigger: white below the log end that the receiver saw, red from there on;
 - of any other: white if its header's epoch is below E. But what comes after its sender's white end *counts as* red:
   below a receiver's position it is a witness against the cut.
@@ -40,7 +40,8 @@ NO_END: Final = (1 << 63) - 1
 
 
 class LogRecord(NamedTuple):
-    """What a check needs of a record: where it is, and what its `_sk` header says (`process` EXTERNAL: no header).
+    """Hold what a check needs of a record: where it is, and what its `_sk` header states (`process` EXTERNAL: no
+    header).
 
     `cause`: partition and offset of the record whose event it is an effect of; None: of none, or not stamped.
     `key_hash`: None where it has no key, or none that matters here.
@@ -63,7 +64,8 @@ class LogRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """What the broker has promised to keep of a partition since the cut, in milliseconds, and how old that is by now.
+    """Hold what the broker has promised to keep of a partition since the cut, in milliseconds, and how old that is by
+    now.
 
     `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
     deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; None: none ever is for its age.
@@ -79,7 +81,7 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """What a partition's log holds now: offsets `[start, end)`; `topic_id` is Kafka's own, hex, empty if unknown.
+    """Hold what a partition's log holds now: offsets `[start, end)`; `topic_id` is Kafka's own, hex, empty if unknown.
 
     `keeping`: None where it is not known.
     """
@@ -97,7 +99,7 @@ class CutView:
         captured: the snapshot.
         bounds: what the log holds now. Without, the log is taken to hold everything (a simulator's does).
         starts: where a parent stands for the state of a changelog, up to where it does.
-        seams: of such a changelog, whose record its parent's state ends with.
+        seams: of such a changelog, the record of which its parent's state ends with.
     """
 
     def __init__(
@@ -137,7 +139,8 @@ class CutView:
         return self.bounds[tp].keeping if self.bounds is not None and tp in self.bounds else None
 
     def state_start(self, tp: TopicPartition) -> int:
-        """What counts for the state of a changelog partition below this is in the state of the parent; 0: nothing."""
+        """Return the offset below which all that counts for a changelog's state is in the parent's state; 0:
+        nothing."""
         return self.starts.get(tp, 0)
 
     def seam(self, tp: TopicPartition) -> int | None:
@@ -161,7 +164,7 @@ class CutView:
 
     def only_state_below(self, tp: TopicPartition) -> int:
         """Below this a partition is a changelog and no more, so what compaction took there is for V3 alone to judge: no
-        reader has anything to start there, and nothing is red that one could have received (R1). 0: it is none."""
+        reader has anything to start there, and nothing is red that one could have received (R1). 0: it is not one."""
         if tp not in self.changelogs:
             return 0
         return min((min(source.position, source.low) for source in self.inputs.get(tp, ())), default=NO_END)
@@ -183,12 +186,12 @@ class CutView:
         return max(end.white_end, end.landed_end) if end is not None else 0
 
     def sender(self, process: int, tp: TopicPartition) -> SenderEnd | None:
-        """What a living process reported of a partition; None: it sent nothing there."""
+        """Return what a living process reported of a partition; None: it sent nothing there."""
         return self.senders[tp].get(process) if tp in self.senders else None
 
     def sent_end(self, process: int, tp: TopicPartition) -> int:
-        """What a living process sends of the events that were running at its cut lies below this, as far as is known:
-        its marker follows it, and so does the end that it names of a changelog."""
+        """Return the offset below which lies what a living process sends of the events running at its cut, as far as
+        known: its marker follows it, and so does the end that it names of a changelog."""
         end = self.sender(process, tp)
         ends = [] if end is None else [self.white_end(process, tp), end.marker]
         ends += [changelog.end for changelog in self.changelogs.get(tp, ()) if changelog.process == process]
@@ -242,13 +245,13 @@ class CutView:
         return cut is not None and cut.left
 
     def judged_end(self, process: int, tp: TopicPartition) -> int:
-        """Below this offset the seqs of a process must be whole; what is red after it is none of this snapshot's."""
+        """Below this offset the seqs of a process must be whole; what is red after it is not one of this snapshot's."""
         if self.living(process):
             return self.white_end(process, tp)
         return self.closed_end(tp) if self.left(process) else 0
 
     def left_end(self, tp: TopicPartition) -> int:
-        """What a process that left before the trigger sent counts as white below this offset, and nowhere past it.
+        """Return the offset below which records of a process that left before the trigger count as white.
 
         0 where an app reads the topic and has not cut this partition of it, as it was added of late: for that app
         nothing of it has been seen.
@@ -265,11 +268,11 @@ class CutView:
     # -- colours ----------------------------------------------------------------------------------------------
 
     def white_stamped(self, record: LogRecord) -> bool:
-        """Sent in white by a living process, as far as its header tells; it may lie past the sender's end."""
+        """Sent in white by a living process, as far as its header shows; it may lie past the sender's end."""
         return self.living(record.process) and record.epoch < self.epoch and not record.marker
 
     def red_stamped(self, record: LogRecord) -> bool:
-        """Sent in red by a process that is white, as far as its header tells: after its cut."""
+        """Sent in red by a process that is white, as far as its header shows: after its cut."""
         return self.living(record.process) and record.epoch >= self.epoch and not record.marker
 
     def counts_white(self, record: LogRecord) -> bool:
@@ -314,7 +317,7 @@ class CutView:
     # -- what must be there -----------------------------------------------------------------------------------
 
     def last_in_flight(self) -> Iterator[tuple[TopicPartition, SenderEnd, InputCut]]:
-        """Last white records of living senders that were in flight, and are not known to be gone from the log."""
+        """Last white records of living senders that were in flight, and are not known to be no longer in the log."""
         for tp, sources in self.inputs.items():
             for source in sources:
                 for end in self.senders.get(tp, {}).values():
@@ -332,7 +335,7 @@ class CutView:
                 yield from ((item, source) for source in self.inputs.get(tp, []) if source.app == item.app)
 
     def _recreated(self) -> Iterable[TopicPartition]:
-        """Those that any of the cuts which tell of them shows to be another one: several apps may read it, and one of
+        """Those that any of the cuts which report them shows to be another one: several apps may read it, and one of
         them another's changelog."""
         if self.bounds is None:
             return
@@ -347,7 +350,7 @@ class CutView:
 
 
 def red_by_itself(view: CutView, record: LogRecord) -> bool:
-    """Is it red, as its header tells, whatever anybody saw of its partition?"""
+    """Is it red, as its header shows, whatever anybody saw of its partition?"""
     if record.process == EXTERNAL or record.marker:
         return False
     return record.process >= view.epoch or (not view.left(record.process) and record.epoch >= view.epoch)

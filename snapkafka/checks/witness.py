@@ -1,8 +1,8 @@
-"""What a check finds, and how it is told.
+"""Describe what a check finds, and how it is reported.
 
 A *finding* is numbers: which rule, which record, and two more numbers that the rule's sentence needs (`a`, `b`). A
 *witness* is the same for people, with the sentence. Checks on lists (`log_checks`) and checks in Spark
-(`snapkafka.assembly.checks`) both give findings, so that they can be compared, and tell them by the same sentences.
+(`snapkafka.assembly.checks`) both give findings, so that they can be compared, and report them by the same sentences.
 
 Each kind of finding has a weight: it *fails* its check (nothing innocent looks like that), or leaves it *unverifiable*
 (the log can no longer show it either way), or is a *note* (worth knowing, accuses nobody).
@@ -43,7 +43,7 @@ class Status(StrEnum):
 
 
 class Weight(StrEnum):
-    """What a finding does to its check."""
+    """Hold what a finding does to its check."""
 
     FAILS = "fails"
     UNVERIFIABLE = "unverifiable"
@@ -130,7 +130,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "left-late": Kind(
         "V1",
         Weight.UNVERIFIABLE,
-        "record of process {process} (seq {seq}), taken for gone before the snapshot, that came after the end "
+        "record of process {process} (seq {seq}), declared dead before the snapshot, that came after the end "
         "that was seen here (offset {a})",
     ),
     "duplicate": Kind(
@@ -157,7 +157,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "red-birth": Kind(
         "V2",
         Weight.FAILS,
-        "{app} has received this record of process {process} (seq {seq}), and it is red: its sender said Hello after "
+        "{app} has received this record of process {process} (seq {seq}), and it is red: its sender joined after "
         "the snapshot was triggered (epoch {b})",
     ),
     "red-late": Kind(
@@ -175,7 +175,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unread": Kind(
         "V2",
         Weight.UNVERIFIABLE,
-        "offsets {offset} to {a}, which {app} has received, are gone from the log: nobody can see any more whether "
+        "offsets {offset} to {a}, which {app} has received, are no longer in the log: it is unknown whether "
         "one of them was red",
     ),
     "state-last-missing": Kind(
@@ -220,13 +220,13 @@ KINDS: Final[Mapping[str, Kind]] = {
     "gone": Kind(
         "V4",
         Weight.FAILS,
-        "this offset is gone from the log (it starts at {b}); it lies in the range that was in flight to {app}, "
+        "this offset is no longer in the log (it starts at {b}); it lies in the range that was in flight to {app}, "
         "which ends at {a}",
     ),
     "gone-left": Kind(
         "V4",
         Weight.UNVERIFIABLE,
-        "this offset is gone from the log (it starts at {b}); if a process that left had sent it, it was in flight to "
+        "this offset is no longer in the log (it starts at {b}); if a process that left had sent it, it was in flight "
         "{app}",
     ),
     "last-missing": Kind(
@@ -275,23 +275,23 @@ KINDS: Final[Mapping[str, Kind]] = {
         "stands at {b}, so a restore runs that event again",
     ),
     "recreated-V1": Kind(
-        "V1", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"
+        "V1", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
     ),
     "recreated-V2": Kind(
-        "V2", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"
+        "V2", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
     ),
     "recreated-V3": Kind(
-        "V3", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"
+        "V3", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
     ),
     "recreated-V4": Kind(
-        "V4", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and made anew"
+        "V4", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
     ),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """A finding, told. For V6 the place is that of the row, if it has one (else "", -1, -1)."""
+    """A finding, reported. For V6 the place is that of the row, if it has one (else "", -1, -1)."""
 
     check: str
     topic: str

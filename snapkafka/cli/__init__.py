@@ -1,4 +1,4 @@
-"""The command `snapkafka`: arguments in, tables or --json out. What it does is in `snapkafka.ops`."""
+"""The command `snapkafka`: arguments in, tables or --json out. All that it does is in `snapkafka.ops`."""
 
 from __future__ import annotations
 

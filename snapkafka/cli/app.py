@@ -75,7 +75,9 @@ def _version_asked(asked: bool) -> None:
 def _any(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version_asked, is_eager=True, help="Say which release this is."),
+        typer.Option(
+            "--version", callback=_version_asked, is_eager=True, help="Print which release this is."
+        ),
     ] = False,
 ) -> None:
     """Accept what stands before the command."""
@@ -93,17 +95,17 @@ def trigger(
     ] = "",
     type_: Annotated[str, typer.Option("--type", help="full or incremental.")] = "full",
     parent: Annotated[
-        str, typer.Option("--parent", help="What an incremental one builds on; default: the latest verified.")
+        str, typer.Option("--parent", help="The snapshot to build on; default: the latest verified.")
     ] = "",
     storage: Annotated[str, typer.Option("--storage", help="Where its tables shall lie.")] = "",
     apps: Annotated[
-        list[str] | None, typer.Option("--apps", help="Those in scope; repeat it, or use commas.")
+        list[str] | None, typer.Option("--apps", help="Those in scope; repeatable, or separated by commas.")
     ] = None,
     ttl: Ttl = "5s",
     knowing: Annotated[
         list[str] | None,
         typer.Option(
-            "--knows-markers", metavar="GROUP", help="A consumer group that may meet markers; repeat it."
+            "--knows-markers", metavar="GROUP", help="A consumer group that may meet markers; repeatable."
         ),
     ] = None,
     retries: Annotated[
@@ -206,7 +208,7 @@ def assemble(
     schema_registry: SchemaRegistry = "",
     max_mb_s: MaxMbS = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how much would be read; starts no Spark, writes nothing.")
+        bool, typer.Option("--dry-run", help="Print how much would be read; starts no Spark, writes nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -329,7 +331,7 @@ _command("diff")(querying.diff)
 
 
 def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
-    """The results; one that is not good is told by the exit status as well."""
+    """The results; one that is not good is shown by the exit status as well."""
     if as_json:
         print_json({"snapshots": found})
     else:
@@ -355,7 +357,7 @@ def doctor(
         typer.Option("--fix", help="Change settings of topics that would spoil one: shows them, and asks."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
-    acls: Annotated[bool, typer.Option("--acls", help="Say the rights that each role needs.")] = False,
+    acls: Annotated[bool, typer.Option("--acls", help="Print the rights that each role needs.")] = False,
     offline: Annotated[
         str, typer.Option("--offline", metavar="MODULE:APP", help="Look at an app; no broker is needed.")
     ] = "",

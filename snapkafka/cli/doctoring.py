@@ -1,5 +1,5 @@
-"""`snapkafka doctor` in its four ways: look, `--fix`, `--acls`, `--offline`. What each does is elsewhere; this asks and
-tells."""
+"""`snapkafka doctor` in its four ways: look, `--fix`, `--acls`, `--offline`. All that each does is elsewhere; this asks
+and prints."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def ask_one_way(*ways: Mapping[str, bool]) -> None:
 
 
 def examine(connected: Callable[[], Connection], namespace: str, within: str, *, as_json: bool) -> None:
-    """Say what was found; status 1 if there is a problem."""
+    """Print what was found; status 1 if there is a problem."""
     found = run(
         lambda: ops.doctor(
             connected(), namespace, assembly_within_ms=duration_ms(within, "--assembly-within")
@@ -65,7 +65,7 @@ def examine(connected: Callable[[], Connection], namespace: str, within: str, *,
 
 
 def print_advice(found: Iterable[Advice]) -> None:
-    """What was found, the worst first."""
+    """Return what was found, the worst first."""
     for advice in found:
         colour = WEIGHTS[advice.weight]
         console.print(f"[{colour}]{advice.weight}[/] {advice.code}: {escape(advice.what)}", soft_wrap=True)
@@ -79,7 +79,7 @@ def print_advice(found: Iterable[Advice]) -> None:
 def fix(
     connected: Callable[[], Connection], namespace: str, within: str, *, yes: bool, as_json: bool
 ) -> None:
-    """Show what would be changed, ask, change it, say what is; status 1 if something stays as it was."""
+    """Show what would be changed, ask, change it, print the result; status 1 if something stays as it was."""
     planned = run(
         lambda: ops.plan_mending(
             connected(), namespace, assembly_within_ms=duration_ms(within, "--assembly-within")

@@ -1,4 +1,5 @@
-"""What each command does, for `--help`: spelled out here, as Python drops docstrings under PYTHONOPTIMIZE=2."""
+"""Describe what each command does, for `--help`: spelled out here, as Python drops docstrings under
+PYTHONOPTIMIZE=2."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ __all__ = ["COMMANDS", "SNAPKAFKA"]
 SNAPKAFKA: Final = "Consistent global snapshots of running Faust services on Kafka, without stopping them."
 COMMANDS: Final = {
     "trigger": "Take a snapshot: ask every process to cut. Nothing stops, nothing waits.",
-    "list": "Say what snapshots there are, and what became of them.",
+    "list": "List the snapshots and their states.",
     "show": (
-        "Say all about one snapshot: what it waits for while it runs, and where everybody stood once it is captured."
+        "Print all about one snapshot: what it waits for while it runs, and where everybody stood once it is captured."
     ),
     "assemble": "Make tables of captured snapshots with Spark, and verify them.",
     "verify": "Verify an assembled snapshot again, from its manifest and the log alone.",
@@ -24,12 +25,12 @@ COMMANDS: Final = {
     "metrics": "Print the age of the newest good snapshot and more, as Prometheus reads it.",
     "query": "Ask an assembled snapshot with SQL (DuckDB). Reads its files, and can change nothing.",
     "diff": (
-        "Say what changed from one assembled snapshot to another: keys, what was in flight, how far everybody read."
+        "Print what changed from one assembled snapshot to another: keys, what was in flight, how far everybody read."
     ),
-    "doctor": "Say what in this cluster would spoil a snapshot. Changes nothing, unless --fix is given.",
+    "doctor": "Report what in this cluster would spoil a snapshot. Changes nothing, unless --fix is given.",
     "pause": "No snapshots until `resume`: every service obeys, none restarts.",
     "resume": "Snapshots again, after `pause`.",
-    "retire": "An app is gone for good: no snapshot waits for its inputs any more.",
+    "retire": "Retire an app for good: no snapshot waits for its inputs any more.",
     "checkpoint": (
         "Trim the ledger: what still matters of its old records is written once more, and they are deleted."
     ),

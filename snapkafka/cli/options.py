@@ -57,16 +57,18 @@ Ttl = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
 
 # How snapshots are assembled and verified.
-Storage = Annotated[str, typer.Option("--storage", help="Where tables lie; default: where the trigger said.")]
+Storage = Annotated[
+    str, typer.Option("--storage", help="Where tables lie; default: where the trigger put them.")
+]
 Invariants = Annotated[
     list[str] | None,
     typer.Option(
-        "--invariants", help="Check these (V6): a folder of *.sql, a file, or a ready-made one; repeat it."
+        "--invariants", help="Check these (V6): a folder of *.sql, a file, or a ready-made one; repeatable."
     ),
 ]
 Parameters = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the invariants; repeat it."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the invariants; repeatable."),
 ]
 Isolation = Annotated[
     str, typer.Option("--isolation", help="read_uncommitted takes what was aborted for sent.")
@@ -76,7 +78,7 @@ Sinks = Annotated[
     typer.Option(
         "--sink",
         metavar="GROUP",
-        help="A consumer group without snapkafka that writes nothing back to inputs; * for all; repeat it.",
+        help="A consumer group without snapkafka that writes nothing back to inputs; * for all; repeatable.",
     ),
 ]
 Sources = Annotated[
@@ -84,7 +86,7 @@ Sources = Annotated[
     typer.Option(
         "--source",
         metavar="TOPIC",
-        help="A topic whose external records are no effects of what the apps send; repeat it.",
+        help="A topic whose external records are no effects of what the apps send; repeatable.",
     ),
 ]
 Strict = Annotated[
@@ -98,7 +100,7 @@ Codecs = Annotated[
     typer.Option(
         "--codecs",
         metavar="MODULE",
-        help="Import it where the data is, for the codecs that it registers with Faust; repeat it.",
+        help="Import it where the data is, for the codecs that it registers with Faust; repeatable.",
     ),
 ]
 Unpickle = Annotated[
@@ -109,7 +111,7 @@ Avro = Annotated[
     typer.Option(
         "--avro",
         metavar="NAME=FILE",
-        help="A schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeat it.",
+        help="A schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeatable.",
     ),
 ]
 SchemaRegistry = Annotated[
@@ -133,16 +135,16 @@ MaxMbS = Annotated[
 
 
 def moment_ms(text: str) -> int:
-    """ISO 8601 in milliseconds since 1970; without a time zone it is this machine's time, as `show` tells it.
+    """ISO 8601 in milliseconds since 1970; without a time zone it is this machine's time, as `show` reports it.
 
     Raises:
-        BadInputError: it is no such time.
+        BadInputError: it is not a valid time.
     """
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1_000)
     except (ValueError, OverflowError) as error:
         raise BadInputError(
-            f"{text!r} is no time", hint="write it as 2026-05-01T12:30:00 or 2026-05-01T10:30:00Z"
+            f"invalid time: {text!r}", hint="write it as 2026-05-01T12:30:00 or 2026-05-01T10:30:00Z"
         ) from error
 
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class _Output(io.FileIO):
-    """Says what it is that cannot be written."""
+    """Name what cannot be written."""
 
     def write(self, data: Any) -> int:
         try:
@@ -40,7 +40,7 @@ class _Output(io.FileIO):
 
 
 class _Notices(io.FileIO):
-    """Nobody is told where nobody listens."""
+    """Print nothing where nobody reads."""
 
     def write(self, data: Any) -> int:
         try:
@@ -50,7 +50,7 @@ class _Notices(io.FileIO):
 
 
 def call(command: Callable[[], object]) -> NoReturn:
-    """Run what ends by `SystemExit`, and end by its status; or by one that says what became of the output."""
+    """Run what ends by `SystemExit`, and end by its status; or by one that states what became of the output."""
     raise_on_ending_signals()
     sys.stdout, sys.stderr = _text(sys.stdout, _Output), _text(sys.stderr, _Notices)
     try:
@@ -135,4 +135,4 @@ def require_text() -> None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise BadInputError(f"{value!r} is no text", hint="write it in UTF-8") from None
+            raise BadInputError(f"{value!r} is not text", hint="write it in UTF-8") from None

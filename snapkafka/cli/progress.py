@@ -29,7 +29,7 @@ def progress_lines(*, told: bool) -> Iterator[Callable[[Progress], None] | None]
     """Progress on standard error: a line that changes on a terminal, a new one every two seconds elsewhere.
 
     Args:
-        told: False gives None: nothing is to be said.
+        told: False gives None: nothing is to be stated.
     """
     if not told:
         yield None
@@ -76,7 +76,7 @@ def job_log(*, told: bool) -> Iterator[Log]:
     """A job on standard error: its log, and below it bars on a terminal; elsewhere a line every ten seconds.
 
     Args:
-        told: False: nothing is to be said.
+        told: False: nothing is to be stated.
     """
     if not told:
         yield Log()

@@ -29,14 +29,12 @@ ROWS_SHOWN: Final = 40
 Storage = Annotated[
     str,
     typer.Option(
-        "--storage", help="Where the tables lie: no broker is asked. Default: where the ledger says they lie."
+        "--storage", help="Where the tables lie: no broker is asked. Default: their place in the ledger."
     ),
 ]
 
 
-Unchecked = Annotated[
-    bool, typer.Option("--unchecked", help="Do not compare the files with what the manifest says of them.")
-]
+Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not compare the files with the manifest.")]
 
 
 # -- query ----------------------------------------------------------------------------------------------------
@@ -64,7 +62,7 @@ def query(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     unchecked: Unchecked = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Say the result as CSV.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the result as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run `snapkafka query`."""
@@ -115,7 +113,7 @@ def _print_queried(found: ops.Queried) -> None:
 
 
 def _print_trust(trust: Trust) -> None:
-    """What the verdict above does not stand for."""
+    """Return what the verdict above does not stand for."""
     for line in trust.not_compared:
         console.print(f"[yellow]unproven:[/] {escape(line)}", soft_wrap=True)
 
@@ -128,7 +126,7 @@ def _cell(value: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """What anybody may have written into a topic is not for a terminal to obey."""
+    """Neutralize control characters: anybody may have written them into a topic."""
     return text if text.isprintable() else repr(text)[1:-1]
 
 
@@ -235,7 +233,7 @@ def _progress(progress: tuple[Progressed, ...]) -> Table:
 def _processed(row: Progressed) -> str:
     if row.processed is not None:
         return f"{row.processed:,}"
-    return "" if None in (row.before, row.after) else "the topic was made anew"
+    return "" if None in (row.before, row.after) else "the topic was recreated"
 
 
 def _position(position: int | None) -> str:

@@ -58,7 +58,7 @@ def _statuses() -> list[tuple[int, str, str]]:
             "not-good",
             "A snapshot was examined and is INCONSISTENT, UNVERIFIABLE or damaged; or `doctor` found a problem.",
         ),
-        (EXIT_UNREAD, "unread", "Who read the output has gone (`| head`)."),
+        (EXIT_UNREAD, "unread", "The reader of the output has ended (`| head`)."),
     ]
     told += [(exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()]
     told += [(cls.exit_status, cls.code, cls.meaning) for cls in all_errors()]
@@ -77,7 +77,7 @@ def connect(bootstrap: str | None, environ: Mapping[str, str] = os.environ) -> C
     """Where the cluster is, with the credentials of the environment.
 
     Raises:
-        BadInputError: nothing says where.
+        BadInputError: nothing states where.
     """
     if not bootstrap:
         raise BadInputError(
@@ -97,9 +97,9 @@ def run(
 
     Args:
         work: makes the coroutine; what it raises before counts as well.
-        as_json: say an error as JSON on standard output, too.
+        as_json: state an error as JSON on standard output, too.
         in_lines: that is a line among others.
-        beside: what is said with it.
+        beside: what is stated with it.
 
     Raises:
         typer.Exit: it failed.
@@ -143,7 +143,7 @@ def print_json(value: Any, *, in_lines: bool = False) -> None:
 
 
 def who() -> str:
-    """Who asks, for people. A container may have no name for its user."""
+    """Return who asks, for people. A container may have no name for its user."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):

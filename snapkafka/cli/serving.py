@@ -29,7 +29,7 @@ def serve(
         typer.Option(
             "--storage-root",
             metavar="URI",
-            help="Tables and manifests may lie below it, and nowhere else; repeat it.",
+            help="Tables and manifests may lie below it, and nowhere else; repeatable.",
         ),
     ] = None,
     tokens: Annotated[
@@ -47,7 +47,7 @@ def serve(
     host_names: Annotated[
         list[str] | None,
         typer.Option(
-            "--host-name", metavar="NAME", help="A name by which clients reach the service; repeat it."
+            "--host-name", metavar="NAME", help="A name by which clients reach the service; repeatable."
         ),
     ] = None,
 ) -> None:
@@ -83,7 +83,7 @@ def serve(
 
 
 def _tokens(path: str) -> tuple[str, str]:
-    """The text with the tokens, and what to call it; both empty where there is none."""
+    """The text with the tokens, and what to call it; both empty where there is no such text."""
     if not path:
         text = os.environ.get("SNAPKAFKA_SERVICE_TOKENS", "")
         return text, "SNAPKAFKA_SERVICE_TOKENS" if text else ""

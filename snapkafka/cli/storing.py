@@ -34,7 +34,7 @@ def prune(
         str, typer.Option("--namespace", help="Of this one alone; default: of all that lie there.")
     ] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")
+        bool, typer.Option("--dry-run", help="Print what would go, and remove nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
@@ -64,7 +64,7 @@ def prune(
 def _nobody_to_ask() -> NoReturn:
     raise BadInputError(
         "prune asks before it removes anything, and there is no terminal to ask on; nothing was removed",
-        hint="look at what --dry-run says, then add --yes",
+        hint="check the list of --dry-run, then add --yes",
     )
 
 
@@ -99,7 +99,7 @@ def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
 
 
 def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *, as_json: bool) -> None:
-    """Say what is damaged, file by file; status 1 if anything is, or if the verdict is no good one."""
+    """Print what is damaged, file by file; status 1 if anything is, or if the verdict is not a good one."""
     found = run(
         lambda: ops.verify_offline(snapshot, namespace=namespace, manifest=manifest, storage=storage),
         as_json=as_json,
@@ -157,4 +157,4 @@ def _delta(item: ops.Reading) -> str:
 
 
 def _size(count: int | None) -> str:
-    return "not told" if count is None else said_bytes(count)
+    return "unknown" if count is None else said_bytes(count)

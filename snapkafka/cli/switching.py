@@ -1,4 +1,5 @@
-"""Commands for a namespace as a whole: snapshots on and off, an app that is gone for good, a ledger that is trimmed."""
+"""Commands for a namespace as a whole: snapshots on and off, an app that is retired for good, a ledger that is
+trimmed."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def resume(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJs
 
 
 def retire(
-    app_id: Annotated[str, typer.Option("--app", help="The app that is gone for good.")],
+    app_id: Annotated[str, typer.Option("--app", help="The app to retire for good.")],
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,

@@ -1,4 +1,4 @@
-"""What a person sees: snapshots, one snapshot, progress."""
+"""Describe what a person sees: snapshots, one snapshot, progress."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ POSITIONS_SHOWN: Final = 40
 
 
 def duration(ms: float) -> str:
-    """Milliseconds as a person says them."""
+    """Format milliseconds for a person."""
     if ms < 1_000:
         return f"{ms:.0f} ms"
     if ms < 120_000:
@@ -74,7 +74,8 @@ def coloured(word: str) -> str:
 
 
 def table(*columns: str, right: Iterable[str] = (), ids: Iterable[str] = ()) -> Table:
-    """A table with these columns; those in `right` are flush right. Nothing is cut off: nobody could look it up.
+    """A table with these columns; those in `right` are flush right. Nothing is cut off, as it could not be found
+    elsewhere.
 
     Args:
         ids: of the column `snapshot`: they are there to be copied, and stay on one line if they leave room for others.
@@ -121,14 +122,14 @@ def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) ->
 
 
 def _unprovable(item: Summary) -> str:
-    return item.contaminated and f"nobody can prove it: {item.contaminated}"
+    return item.contaminated and f"cannot be proved: {item.contaminated}"
 
 
 def print_triggered(console: Console, item: Summary) -> None:
-    """What `trigger` has to say."""
+    """Return what `trigger` has to report."""
     head = f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.status.value)}"
     if item.capture_ms is None:
-        console.print(f"{head}\n`snapkafka show {escape(item.id)}` says how it goes")
+        console.print(f"{head}\n`snapkafka show {escape(item.id)}` shows its progress")
     else:
         console.print(f"{head}  in {duration(item.capture_ms)}; nothing waited for it")
         storage = "" if item.storage else " --storage DIR"
@@ -142,7 +143,7 @@ def _print_unread(console: Console, item: Summary) -> None:
 
 
 def print_switched(console: Console, found: Switched) -> None:
-    """What `pause`, `resume` and `retire` have to say."""
+    """Return what `pause`, `resume` and `retire` have to report."""
     state = "[bold]paused[/]: `snapkafka resume` ends it" if found.paused else "not paused"
     console.print(f"{escape(found.namespace)} is {state}" + ("" if found.changed else " (as before)"))
     if found.aborted:
@@ -152,7 +153,7 @@ def print_switched(console: Console, found: Switched) -> None:
 
 
 def print_checkpointed(console: Console, found: Checkpointed) -> None:
-    """What `checkpoint` has to say."""
+    """Return what `checkpoint` has to report."""
     if not found.records:
         console.print("nothing of the ledger is that old; it stays as it is")
         return
@@ -252,7 +253,7 @@ def _print_positions(console: Console, found: Details) -> None:
 
 
 def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
-    """What assembly or verification found."""
+    """Return what assembly or verification found."""
     for item in found:
         console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.verdict)}")
         rows = table("check", "", "looked at", "found", "what", right=("found",))
@@ -289,7 +290,7 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
 
 
 def print_uncaptured(console: Console, uncaptured: Iterable[Uncaptured]) -> None:
-    """What of the apps a snapshot does not hold."""
+    """Return what of the apps a snapshot does not hold."""
     for item in uncaptured:
         console.print(f"[yellow]without:[/] app {escape(item.app)}: {escape(item.what)}", soft_wrap=True)
 

@@ -48,7 +48,7 @@ def watch(
         typer.Option(
             "--until",
             metavar="FILE.sql",
-            help="What to wait for: SQL whose rows show that it does not hold; a file, a folder, or a ready-made one.",
+            help="The predicate: SQL whose rows show that it does not hold; a file, a folder, or a ready-made one.",
         ),
     ],
     bootstrap: Bootstrap = None,

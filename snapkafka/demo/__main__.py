@@ -80,7 +80,7 @@ class Progress:
 def main(argv: list[str] | None = None) -> int:
     """Run the demo; 0 if every snapshot is verified and every sum is right, 1 if not, else as in `errors`."""
     parser = argparse.ArgumentParser(prog="snapkafka demo", description=WHAT)
-    parser.add_argument("--json", action="store_true", help="say the result as JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--keep", action="store_true", help="leave the system running until Ctrl-C")
     parser.add_argument(
         "--storage", type=Path, default=Path("build/demo"), help="where tables and manifests go"

@@ -30,7 +30,7 @@ def debit(source: str, amount: int) -> bool:
 
 
 def transfer(source: str, request: dict[str, Any]) -> dict[str, Any]:
-    """The money on its way: how much, from whom, and when it was asked for."""
+    """The money in flight: how much, from whom, and when it was asked for."""
     return {"amount": request["amount"], "from": source, "asked": request["asked"]}
 
 

@@ -1,4 +1,4 @@
-"""The outside world of the demo: opens the accounts, then asks for transfers at a steady rate until told to stop."""
+"""The outside world of the demo: opens the accounts, then asks for transfers at a steady rate until stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SLOW_EVERY: Final = 10
 
 
 class Load:
-    """A producer of requests: plain Kafka, no snapkafka. What it sends is external, so only the position counts.
+    """A producer of requests: plain Kafka, no snapkafka. All that it sends is external, so only the position counts.
 
     Args:
         bootstrap: the broker.

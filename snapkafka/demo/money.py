@@ -12,7 +12,7 @@ __all__ = ["Money", "count_money"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """The money of a snapshot; `transfers` and `credits` are on their way, in either direction of the cycle."""
+    """The money of a snapshot; `transfers` and `credits` are in flight, in either direction of the cycle."""
 
     in_tables: int
     transfers: int

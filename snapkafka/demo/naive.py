@@ -1,6 +1,6 @@
-"""What anybody would do without snapshots: read the tables, read the lag, add up.
+"""Describe what anybody would do without snapshots: read the tables, read the lag, add up.
 
-Each partition is read to its end as it is now, one after the other, while the system runs; the messages on their way
+Each partition is read to its end as it is now, one after the other, while the system runs; the messages in flight
 are those between the committed offsets and the ends. Every number is true, of a moment of its own, and the sum is
 not: a transfer may be seen in two places or in none.
 """
@@ -20,7 +20,7 @@ __all__ = ["Naive", "read_naively"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naive:
-    """What a naive reading adds up to."""
+    """Hold what a naive reading adds up to."""
 
     in_tables: int
     in_flight: int

@@ -69,7 +69,7 @@ class Observer:
         self.call(self._begin(load.run()))
 
     def stop_load(self) -> None:
-        """Ask for no more; what is on its way goes on."""
+        """Ask for no more; what is in flight goes on."""
         self.call(self._cancel(self._tasks.pop()))
 
     async def _cancel(self, *tasks: asyncio.Task[Any]) -> None:
@@ -92,7 +92,7 @@ class Observer:
     # -- what one waits for -----------------------------------------------------------------------------------
 
     def wait_for_workers(self, system: System) -> None:
-        """Until every worker has said `Hello` and every input of every app has an owner among the latest of them."""
+        """Until every worker has sent `Hello` and every input of every app has an owner among the latest of them."""
         wait_until(
             f"the {len(system.workers)} workers to join and to have their partitions",
             lambda: self._settled(len(system.workers)),
@@ -117,7 +117,7 @@ class Observer:
     def open_accounts(self, load: Load, system: System) -> None:
         """Put the opening balances on the accounts, and wait until the tables have them all.
 
-        What is not there after a while is asked for again: Faust may pass over what comes while it ends a recovery
+        What is not there after a while is asked for again: Faust may skip what comes while it ends a recovery
         (docs/features.md), and a service has just begun with one.
         """
         topic = changelog("accounts", "balances")

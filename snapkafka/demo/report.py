@@ -1,4 +1,4 @@
-"""What `make demo` says in the end: to a person, or as data."""
+"""Describe what `make demo` states in the end: to a person, or as data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def print_report(console: Console, taken: list[Taken]) -> None:
     console.print(f"  {command} query {sql} {storage}", soft_wrap=True)
     console.print(f"  {command} diff {first.id} {taken[-1].id} {storage}", soft_wrap=True)
     console.print(
-        "  make demo ARGS=--keep    leaves the system running, and says how to use the command on it"
+        "  make demo ARGS=--keep    leaves the system running, and reports how to use the command on it"
     )
     console.print("  README.md                your own Faust app: two lines")
 
@@ -94,7 +94,7 @@ def _money(taken: list[Taken]) -> Table:
         title=f"\nThe money, which must be {TOTAL:,}", title_justify="left", box=None, pad_edge=False
     )
     table.add_column("snapshot")
-    for name in ("in tables", "on its way", "", "together", "", "naive reading", "is off by"):
+    for name in ("in tables", "in flight", "", "together", "", "naive reading", "is off by"):
         table.add_column(name, justify="right")
     for one in taken:
         off = one.naive.total - TOTAL

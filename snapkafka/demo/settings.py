@@ -1,4 +1,4 @@
-"""What the parts of the demo agree on: names, amounts, and where the broker is (from the environment)."""
+"""Describe what the parts of the demo agree on: names, amounts, and where the broker is (from the environment)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The main job, from an empty broker to verified snapshots: what `make demo` runs, as data and with progress told."""
+"""The main job, from an empty broker to verified snapshots: what `make demo` runs, as data and with progress
+reported."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ ASSEMBLY_TIMEOUT_EACH_S: Final = 60.0
 
 
 class Told(Protocol):
-    """Told what is going on: a phase, and how long it took once it is over."""
+    """Receive progress: a phase, and how long it took once it is over."""
 
     def begin(self, what: str) -> None: ...
 
@@ -51,7 +52,7 @@ class Told(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """One snapshot of the demo: who asked, how long it took, what it found, and what a naive reading says."""
+    """One snapshot of the demo: who asked, how long it took, what it found, and what a naive reading states."""
 
     id: str
     asked_by: str

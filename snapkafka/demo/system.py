@@ -135,7 +135,7 @@ class System:
                 raise TimedOutError(
                     f"worker {worker.name} ended with status {worker.process.returncode}; its last lines:\n"
                     + worker.last_lines(),
-                    hint="the lines above say why",
+                    hint="the lines above give the reason",
                 )
 
     def kill(self, worker: Worker) -> None:
@@ -168,7 +168,7 @@ def wait_until(
     system: System | None = None,
     period_s: float = 0.1,
 ) -> None:
-    """Wait for a condition, with a deadline that says what was awaited."""
+    """Wait for a condition, with a deadline that states what was awaited."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if system is not None:

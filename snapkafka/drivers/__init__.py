@@ -1,1 +1,1 @@
-"""Drivers: what does the I/O for `protocol.WorkerProtocol` and decides nothing. Strangers to each other."""
+"""Drivers: what does the I/O for `protocol.WorkerProtocol` and decides nothing. Independent of each other."""

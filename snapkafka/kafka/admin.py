@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class KafkaTopicAdmin:
-    """Asks and tells the cluster about topics and groups. Connects when first used; `close()` it.
+    """Asks and informs the cluster about topics and groups. Connects when first used; `close()` it.
 
     Every method raises `BrokerUnavailableError` where nobody answers (within about ten seconds) and
     `LedgerUnusableError` where a right is missing.
@@ -82,7 +82,7 @@ class KafkaTopicAdmin:
         return found
 
     async def access(self, topic: str) -> Access:
-        """What we may do with a topic, and whether its replicas are there. Nothing is written."""
+        """Return what we may do with a topic, and whether its replicas are there. Nothing is written."""
         with translated(self.connection, f"describe topic {topic}"):
             (told,) = (await self._ask_any(MetadataRequestV12([topic], rights=True))).topics
             if told[0]:
@@ -144,7 +144,7 @@ class KafkaTopicAdmin:
                 raise errors.for_code(code)(topic)
 
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Change these settings of a topic and no others, and wait until that is seen; None takes away what was made on
+        """Change these settings of a topic and no others, and wait until that is seen; None removes what was made on
         the topic itself.
 
         Raises:
@@ -163,7 +163,7 @@ class KafkaTopicAdmin:
             await asyncio.sleep(0.05)
 
     async def delete_topics(self, *topics: str) -> None:
-        """Delete topics; those that are not there are passed over."""
+        """Delete topics; those that are not there are skipped."""
         admin = await self._connected()
         with translated(self.connection, f"delete {', '.join(topics)}"):
             response = await admin.delete_topics(list(topics))
@@ -216,7 +216,7 @@ class KafkaTopicAdmin:
                 largest |= {n: max(size, largest.get(n, 0)) for n, size in sizes.items()}
         if len(largest) < partitions:
             raise LedgerUnusableError(
-                f"the size of topic {topic} is not told",
+                f"the size of topic {topic} is unknown",
                 hint="it takes DESCRIBE on the cluster (docs/ledger.md)",
             )
         return largest
@@ -318,7 +318,7 @@ class KafkaTopicAdmin:
                 await consumer.stop()
 
     async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-        """What a group has committed: position and note, of each partition."""
+        """Return what a group has committed: position and note, of each partition."""
         admin = await self._connected()
         with translated(self.connection, f"read what group {group} has committed"):
             found = await _again(admin, lambda: admin.list_consumer_group_offsets(group))

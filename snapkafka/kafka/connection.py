@@ -36,7 +36,7 @@ class Connection:
     (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...), as it is.
 
     Raises:
-        BadInputError: `bootstrap` is no list of addresses.
+        BadInputError: `bootstrap` is not a list of addresses.
     """
 
     bootstrap: str
@@ -48,7 +48,7 @@ class Connection:
             host, colon, port = address.rpartition(":")
             if not address or (colon and (not host or not port.isdigit())):
                 raise BadInputError(
-                    f"{self.bootstrap!r} is no address of a broker", hint="write host:port[,host:port...]"
+                    f"invalid broker address: {self.bootstrap!r}", hint="write host:port[,host:port...]"
                 )
 
     @property

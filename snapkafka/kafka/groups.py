@@ -1,4 +1,4 @@
-"""Who reads what: consumer groups and their topics.
+"""Describe who reads what: consumer groups and their topics.
 
 A group reads the topics that its members subscribe to or are assigned, and those that it has committed positions for
 (its members may be away just now). Readers without a group cannot be seen by anybody.
@@ -62,7 +62,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """A consumer group. `topics`: what it reads or has read, None where that cannot be told."""
+    """A consumer group. `topics`: what it reads or has read, None where that cannot be determined."""
 
     name: str
     state: str

@@ -1,4 +1,4 @@
-"""How long a snapshot can be made again from the log: what the cluster tells, judged by `snapkafka.checks.lasting`."""
+"""How long a snapshot can be made again from the log: what the cluster shows, judged by `snapkafka.checks.lasting`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def wall_ms() -> int:
 async def restorable(
     admin: TopicAdmin, captured: Captured, *, cut_ms: int, now: Callable[[], int] = wall_ms
 ) -> RestorableEntry:
-    """Until when the log holds what a snapshot needs, which topic loses it first, and why. What may not be looked at is
-    said, and is no error.
+    """Until when the log holds what a snapshot needs, which topic loses it first, and why. All that is unauthorized is
+    stated, and is not an error.
 
     Args:
         cut_ms: when it was triggered.
-        now: tells the time; asked when the logs have been looked at, which may take a while.
+        now: returns the time; asked when the logs have been looked at, which may take a while.
     """
     try:
         found = await _look(admin, captured, cut_ms, now)
@@ -52,7 +52,7 @@ async def restorable(
 
 
 def in_words(entry: RestorableEntry, now_ms: int) -> str:
-    """What a person reads after "restorable"."""
+    """Return what a person reads after "restorable"."""
     where = f"{entry.topic}[{entry.partition}] {entry.why}"
     when = f"{entry.until[:19].replace('T', ' ')} UTC"
     passed = entry.until < _iso(now_ms)
@@ -60,13 +60,15 @@ def in_words(entry: RestorableEntry, now_ms: int) -> str:
         return f"until {when}{' (that has passed)' if passed else ''}: {where}"
     if entry.how == How.FROM:
         return (
-            f"until nobody knows when, since {when}: {where}" if passed else f"until {when} at least: {where}"
+            f"not guaranteed any longer since {when}: {where}"
+            if passed
+            else f"until {when} at least: {where}"
         )
     if entry.how == How.GONE:
         return f"no more: {where}"
     if entry.how == How.ALWAYS:
         return "as long as its topics are there"
-    return f"until nobody knows when: {entry.why}"
+    return f"not guaranteed: {entry.why}"
 
 
 def _iso(ms: int | None) -> str:
@@ -79,7 +81,7 @@ async def _look(admin: TopicAdmin, captured: Captured, cut_ms: int, now: Callabl
     recreated = CutView(captured, bounds).recreated
     for need in wanted:
         if need.tp in recreated:
-            why = "it was deleted, or made anew, since the cut"
+            why = "it was deleted, or recreated, since the cut"
             return Lasting(how=How.GONE, topic=need.tp.topic, partition=need.tp.partition, why=why)
     topics = sorted({need.tp.topic for need in wanted})
     told = await asyncio.gather(*(admin.topic_settings(topic) for topic in topics))
@@ -93,7 +95,7 @@ async def _look(admin: TopicAdmin, captured: Captured, cut_ms: int, now: Callabl
 async def log_bounds(
     admin: TopicAdmin, wanted: Collection[TopicPartition]
 ) -> dict[TopicPartition, LogBounds]:
-    """What the logs of these partitions hold now; those that are not there are left out."""
+    """Return what the logs of these partitions hold now; those that are not there are left out."""
     topics = await admin.describe_topics({tp.topic for tp in wanted})
     there = [tp for tp in wanted if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
     starts, ends = await asyncio.gather(admin.log_starts(there), admin.log_ends(there))
@@ -106,7 +108,7 @@ async def _logs(
     bounds: Mapping[TopicPartition, LogBounds],
     settings: Settings,
 ) -> dict[TopicPartition, LogNow]:
-    """What is to be known of the partitions; only what some setting makes matter is asked for."""
+    """Return what is to be known of the partitions; only what some setting makes matter is asked for."""
     policy = {topic: holding.get("cleanup.policy", "delete") for topic, holding in settings.items()}
     first = {
         need.tp: max(need.start, bounds[need.tp].start)
@@ -130,7 +132,7 @@ async def _logs(
 
 
 async def log_sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
-    """The bytes of each partition of a topic; none where they may not be looked at."""
+    """The bytes of each partition of a topic; none where that is unauthorized."""
     try:
         return await admin.log_bytes(topic)
     except LedgerUnusableError:  # it takes a right on the whole cluster
@@ -138,7 +140,7 @@ async def log_sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
 
 
 def said_bytes(count: int) -> str:
-    """Bytes as a person says them."""
+    """Format bytes for a person."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

@@ -105,7 +105,7 @@ class KafkaLedger:
     # -- opening ---------------------------------------------------------------------------------------------
 
     async def open(self, *, create: bool = True) -> None:
-        """Find the ledger, or create it; again after it was deleted and made anew.
+        """Find the ledger, or create it; again after it was deleted and recreated.
 
         Args:
             create: make it where it is not there; else that is an error.
@@ -143,17 +143,20 @@ class KafkaLedger:
         except LedgerUnusableError as error:
             raise LedgerUnusableError(
                 f"there is no ledger {self.topic} and it cannot be created: {error.message}",
-                hint="have an administrator create it as docs/ledger.md says",
+                hint="have an administrator create it as docs/ledger.md describes",
             ) from error
         found = await self._describe()
         if found is None:
-            raise LedgerUnusableError(f"ledger {self.topic} was created and is gone again", hint="try again")
+            raise LedgerUnusableError(
+                f"ledger {self.topic} was created and is missing again", hint="try again"
+            )
         return found
 
     async def _check_settings(self, replicas: int, *, repair: bool) -> None:
         """Refuse settings that would lose records or make them unreadable; repair those that nobody chose.
 
-        What the topic has inherited from its broker was not chosen for it. What an administrator has set on it stays.
+        What the topic has inherited from its broker was not chosen for it. All that an administrator has set on it
+        stays.
         """
         try:
             holding, own = await self._admin.topic_settings(self.topic)
@@ -218,7 +221,8 @@ class KafkaLedger:
         Raises:
             RecordTooLargeError: it is larger than any record of the ledger may be.
             LedgerUnusableError: it may not be written.
-            BrokerUnavailableError: not acknowledged in time; it may land later (and is then a repeat, if sent again).
+            BrokerUnavailableError: not acknowledged in time; it may land later (and is then a duplicate, if sent
+                again).
             LedgerRecreatedError: the ledger is another one by now; the record stands in the new one, where it means
                 nothing.
         """

@@ -1,7 +1,8 @@
 """Two requests that aiokafka does not have, made of its own protocol types.
 
-Metadata, version 12, tells topic ids: they tell a topic that was deleted and made again from the one that it replaces.
-DescribeCluster tells what we may do: without the right to see every consumer group, a list of groups proves nothing.
+Metadata, version 12, shows topic ids: they distinguish a topic that was deleted and made again from the one that it
+replaces. DescribeCluster shows what we may do: without the right to see every consumer group, a list of groups proves
+nothing.
 
 They work with the request classes of aiokafka 0.12 (which are sent as they are) and of 0.13 and later (which are asked
 to `prepare` for the versions that a broker has).
@@ -68,8 +69,8 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What can be done with a topic. `rights`: ours, by Kafka's names, None where the broker does not tell. `in_sync`:
-    of the partition that has the fewest, how many replicas are in sync; 0 where one has no leader."""
+    """Hold what can be done with a topic. `rights`: ours, by Kafka's names, None where the broker does not show.
+    `in_sync`: of the partition that has the fewest, how many replicas are in sync; 0 where one has no leader."""
 
     rights: frozenset[str] | None
     in_sync: int
@@ -238,7 +239,7 @@ def check_version(versions: dict[int, tuple[int, int]], key: int, version: int) 
 
 
 def may_describe_cluster(response: Any) -> bool:
-    """Does the response say that we see everything there is, every consumer group above all?"""
+    """Does the response report that we see everything there is, every consumer group above all?"""
     return not response.error_code and bool(response.authorized_operations >> DESCRIBE_BIT & 1)
 
 

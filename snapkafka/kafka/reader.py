@@ -54,8 +54,8 @@ class LedgerRecreatedError(LedgerUnusableError):
 
 class Entry(NamedTuple):
     """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 where that
-    cannot be told, `HOLE` where there is no record at all: it only says that reading has got there. `refused`: it has
-    no signature that counts (`wire.signature`), and is garbage."""
+    cannot be determined, `HOLE` where there is no record at all: it only reports that reading has got there. `refused`:
+    it has no signature that counts (`wire.signature`), and is garbage."""
 
     offset: int
     timestamp_ms: int
@@ -77,7 +77,7 @@ async def read_entries(
 
     Args:
         until: stop before this offset; None reads live.
-        same: is the topic still the one that was opened? Asked every `WATCH_S`, and where offsets say that it is not.
+        same: is the topic still the one that was opened? Asked every `WATCH_S`, and where offsets state that it is not.
         suspect: set by who has seen elsewhere that it is not.
         accepts: may the record count, by its offset, value and headers?
 
@@ -169,7 +169,8 @@ class _Reader:
             await self._consumer.stop()
 
     async def some(self) -> list[Entry]:
-        """What is there, one record at most (garbage that fails to parse spoils a whole batch); waits a little."""
+        """Return what is there, one record at most (garbage that fails to parse spoils a whole batch); waits a
+        little."""
         try:
             with translated(self._connection, "read the ledger"):
                 batches = await self._fetch()
@@ -210,7 +211,7 @@ class _Reader:
             raise _UnreadableError from error
 
     def _skip(self) -> Entry:
-        """Pass over one offset that cannot be parsed."""
+        """Skip one offset that cannot be parsed."""
         self.next += 1
         self._consumer.seek(self._tp, self.next)
         return Entry(self.next - 1, 0, None)

@@ -1,4 +1,4 @@
-"""What the ledger says: its fold, when each record was appended, and which snapshot of it is meant."""
+"""Describe what the ledger states: its fold, when each record was appended, and which snapshot of it is meant."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def opened(
         remember: keep all that was read, in `reading.entries`.
 
     Raises:
-        BadInputError: the namespace is none.
+        BadInputError: the namespace is not one.
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     if problem := namespace_problem(namespace):
@@ -133,7 +133,7 @@ async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReadin
     """All of an open ledger, as it is now.
 
     Raises:
-        LedgerUnusableError: its beginning is gone; it cannot be read.
+        LedgerUnusableError: its beginning was deleted; it cannot be read.
     """
     reading = LedgerReading(ledger.topic, start=await ledger.start(), entries=[] if remember else None)
     await reading.catch_up(ledger)
@@ -155,7 +155,7 @@ def latest_of_apps(state: LedgerState) -> list[ProcessView]:
 
 
 def outputs_of(state: LedgerState) -> set[str]:
-    """The topics that processes have written to, changelogs apart, as the snapshots so far tell."""
+    """The topics that processes have written to, changelogs apart, as the snapshots so far show."""
     changelogs = state.changelogs()
     written = {
         end.topic
@@ -216,7 +216,7 @@ def find_snapshot(
 
 
 def find_captured(state: LedgerState, name: str) -> Captured:
-    """What was captured; see `find_snapshot`. `latest` is the last one that is captured.
+    """Return what was captured; see `find_snapshot`. `latest` is the last one that is captured.
 
     Raises:
         UnknownSnapshotError: the ledger has none such.
@@ -250,7 +250,7 @@ def find_captured_by(reading: LedgerReading, at_ms: int) -> SnapshotView:
     """The last snapshot (by epoch) that was captured at or before a moment, in the ledger's time.
 
     Raises:
-        UnknownSnapshotError: there is none such.
+        UnknownSnapshotError: it does not exist.
     """
     views = reading.state.snapshots.values()
     found = [v for v in views if v.captured_at is not None and reading.times_ms[v.captured_at] <= at_ms]

@@ -1,4 +1,4 @@
-"""Two more requests that aiokafka does not have: change single settings of a topic, and tell how large its logs are.
+"""Two more requests that aiokafka does not have: change single settings of a topic, and show how large its logs are.
 
 `IncrementalAlterConfigs` changes what it names and leaves the rest; the client's own `alter_configs` resets every
 setting that it does not name. Both are sent in versions that Kafka 2.3 to 4.x know.
@@ -46,7 +46,7 @@ class AlterTopicRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not
     """Changes some settings of one topic.
 
     Args:
-        changes: setting -> its new value; None takes away what was made on the topic itself.
+        changes: setting -> its new value; None removes what was made on the topic itself.
     """
 
     API_KEY = API_KEY_INCREMENTAL_ALTER

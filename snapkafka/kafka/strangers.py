@@ -1,6 +1,6 @@
-"""Paths that nobody can see: consumer groups without snapkafka that read what ours write.
+"""Paths that cannot be seen: consumer groups without snapkafka that read what ours write.
 
-Such a group may write back what it made of it, without a header of ours. Kafka does not say who wrote a record, so it
+Such a group may write back what it made of it, without a header of ours. Kafka does not state who wrote a record, so it
 takes two things: somebody who reads outputs, and records from nobody with snapkafka in what the snapshot's inputs hold.
 """
 
@@ -31,7 +31,7 @@ async def strangers(
 
     Args:
         known: more apps with snapkafka, outside the snapshot's scope: what they write has colours.
-        sinks: groups that write nothing back, as somebody has said who knows; `*`: whoever there is.
+        sinks: groups that write nothing back, as somebody has stated who knows; `*`: anyone who there is.
 
     Returns:
         one entry without a name where groups cannot be seen.
@@ -71,7 +71,7 @@ def still_open(
 
 
 def unseen_paths(entries: Sequence[OpenEntry]) -> Iterator[str]:
-    """What a person reads of them: the first few."""
+    """Return what a person reads of them: the first few."""
     yield from map(_unseen_path, entries[:SHOWN_MAX])
     if (more := len(entries) - SHOWN_MAX) > 0:
         yield f"and {more} groups more: the manifest has them all"
@@ -102,6 +102,6 @@ def assumptions(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[s
 
 def _unseen_path(entry: OpenEntry) -> str:
     if not entry.group:
-        return "groups cannot be seen (it takes DESCRIBE on the cluster); inputs hold records of nobody with snapkafka"
-    read = f"reads {', '.join(entry.topics)}" if entry.topics else "reads nobody can tell what"
+        return "groups cannot be seen (it takes DESCRIBE on the cluster); inputs hold external records"
+    read = f"reads {', '.join(entry.topics)}" if entry.topics else "reads unknown topics"
     return f"group {entry.group} {read} without snapkafka, and may be who writes to inputs (--sink if it does not)"

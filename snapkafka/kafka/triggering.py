@@ -65,14 +65,14 @@ async def compose_trigger(
     """A trigger that is ready to be appended.
 
     Args:
-        admin: the cluster; where it may not be looked at, the trigger does without.
+        admin: the cluster; where it is unauthorized, the trigger does without.
         state: the ledger up to now.
         snapshot_id: names the snapshot; empty: one is made.
         parent: what an incremental snapshot builds on: an id, an epoch, `latest` for the last captured one; empty: the
             latest verified one.
         storage: a path means one of this machine.
         apps: those in scope, empty for all.
-        knowing: consumer groups that know markers though they say no `Hello`.
+        knowing: consumer groups that know markers though they state no `Hello`.
 
     Raises:
         BadInputError: an argument makes no sense.
@@ -160,7 +160,7 @@ def check_trigger(
         raise BadInputError(f"type {type_!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
     low, high = TTL_MS_RANGE
     if not low <= ttl_ms <= high:
-        raise BadInputError(f"{ttl_ms} ms is no time to live", hint=f"it can be {low} to {high:,} ms")
+        raise BadInputError(f"invalid time to live: {ttl_ms} ms", hint=f"--ttl must be {low} to {high:,} ms")
     if state.paused:
         raise TriggerRefusedError(
             "snapshots are paused in this namespace", hint="`snapkafka resume` ends the pause"
@@ -212,7 +212,7 @@ def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:
     no input of the app has as many partitions as the changelog (robinhood/faust#137).
 
     Args:
-        counts: partitions by topic; what is not in it is not known, and nothing is said of it.
+        counts: partitions by topic; what is not in it is not known, and nothing is stated about it.
     """
     inputs = {source.topic: counts[source.topic] for source in hello.inputs if source.topic in counts}
     for table in hello.tables:
@@ -232,7 +232,7 @@ def _counts(hello: Hello) -> dict[str, int]:
 
 
 def _parent(state: LedgerState, type_: str, parent: str) -> str:
-    """What the snapshot builds on. A parent may still be assembled later, but it has to be captured."""
+    """Return what the snapshot builds on. A parent may still be assembled later, but it has to be captured."""
     if type_ == "full":
         if parent:
             raise BadInputError("a full snapshot has no parent", hint="add --type incremental")
@@ -248,7 +248,7 @@ def _parent(state: LedgerState, type_: str, parent: str) -> str:
     if found.captured_at is None:
         raise TriggerRefusedError(
             f"snapshot {parent} is not captured: nothing can be built on it",
-            hint=f"`snapkafka show {parent}` says why",
+            hint=f"`snapkafka show {parent}` gives the reason",
         )
     return found.trigger.id
 
@@ -287,7 +287,9 @@ async def _marker_topics(
     readers = [group for group in groups if not group.name.startswith(OWN_GROUPS)]
     strangers = [group for group in readers if group.name not in knowing and not knows_markers(state, group)]
     if blind := [group.name for group in strangers if group.topics is None]:
-        logger.info("what %s reads cannot be told: no markers will be sent", ", ".join(blind), extra=fields)
+        logger.info(
+            "what %s reads cannot be determined: no markers will be sent", ", ".join(blind), extra=fields
+        )
         return ()
     topics = state.input_topics() - state.changelogs()
     return tuple(sorted(topic for topic in topics if not any(topic in (g.topics or ()) for g in strangers)))

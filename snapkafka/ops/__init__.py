@@ -2,7 +2,7 @@
 
 Every verb is a coroutine, takes where the cluster is (a `Connection`, or anything that is a `ports.Cluster`) and the
 namespace, and raises `SnapkafkaError`s: `BrokerUnavailableError` where nobody answers, `LedgerUnusableError` where
-there is no ledger to read, and what else it says. Verbs of a storage alone (`prune`, `verify_offline`) take that
+there is no ledger to read, and what else it reports. Verbs of a storage alone (`prune`, `verify_offline`) take that
 instead.
 """
 

@@ -23,7 +23,7 @@ async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: 
         who: who ends it, for people.
 
     Raises:
-        UnknownSnapshotError: there is none such.
+        UnknownSnapshotError: it does not exist.
         TriggerRefusedError: it is captured, or has failed for another reason: nothing is left to abort.
     """
     async with opened(where, namespace) as work:
@@ -38,6 +38,6 @@ async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: 
         if found.failure_code != "aborted":
             raise TriggerRefusedError(
                 f"snapshot {found.id} cannot be aborted: it is {found.status}",
-                hint="only a running one can; `snapkafka show` says what became of it",
+                hint="only a running one can; `snapkafka show` states what became of it",
             )
         return found

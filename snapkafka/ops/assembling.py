@@ -1,4 +1,4 @@
-"""`assemble` and `verify`: run the Spark job in a process of its own, and say what came of it."""
+"""`assemble` and `verify`: run the Spark job in a process of its own, and report what came of it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class HowToRead:
     """How the job reads the log and decodes what is in it.
 
     Args:
-        isolation: "read_uncommitted" takes what was aborted for sent; empty: committed, or as the manifest says.
+        isolation: "read_uncommitted" takes what was aborted for sent; empty: committed, or as the manifest states.
         sinks: groups without snapkafka that read outputs and write nothing back to inputs; `*` for all.
         sources: topics whose external records are no effects of what the apps send.
         strict: external records leave a snapshot VERIFIED_OPEN wherever they are not declared.
@@ -76,7 +76,7 @@ class HowToRead:
         max_mb_s: no broker sends more megabytes a second; takes the right to set quotas.
 
     Raises:
-        BadInputError: that is no isolation, or no rate.
+        BadInputError: that is not an isolation, or no rate.
     """
 
     isolation: str = ""
@@ -92,7 +92,7 @@ class HowToRead:
     def __post_init__(self) -> None:
         require_isolation(self.isolation)
         if self.max_mb_s is not None and not 0 < self.max_mb_s < math.inf:
-            raise BadInputError(f"{self.max_mb_s:g} megabytes a second is no rate", hint="check --max-mb-s")
+            raise BadInputError(f"invalid --max-mb-s: {self.max_mb_s:g}", hint="check --max-mb-s")
 
     def options(self) -> Iterator[str]:
         """On the command line of the job, all but the registry; `=`, as a value may begin with a dash."""
@@ -120,7 +120,7 @@ AS_IT_IS: Final = HowToRead()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """What the job found. `good`: consistent, as far as was looked. After `verify` there are no tables.
+    """Hold what the job found. `good`: consistent, as far as was looked. After `verify` there are no tables.
 
     `external`, `strict`: see `manifest.Manifest`. `uncaptured`: what of its apps the snapshot does not hold.
     `answers`: whether what was asked holds; empty if the snapshot is not good. `not_compared`: what of the stored
@@ -168,7 +168,7 @@ async def assemble(
     Args:
         names: ids, epochs or `latest`, the last one that was captured; all in one Spark session, in the order of
             their epochs.
-        storage: where tables go; empty: where the trigger said.
+        storage: where tables go; empty: where the trigger stated.
         invariants: SQL to check (V6): folders, files, or names of ready-made ones.
         asked: the same, in their place, for what need not hold: it is answered, and no check of the snapshot.
         parameters: `name=value`, for the invariants.
@@ -178,7 +178,8 @@ async def assemble(
         progress: hears how far it is.
 
     Raises:
-        UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as they say.
+        UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as they
+            state.
     """
     if not names:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
@@ -219,7 +220,7 @@ async def verify(
     """Verify an assembled snapshot again, from its manifest and the log alone.
 
     Args:
-        name: id, epoch or `latest`, the last one assembled, where the ledger or `storage` is to say where the
+        name: id, epoch or `latest`, the last one assembled, where the ledger or `storage` is to state where the
             manifest lies.
         manifest: the manifest itself: then neither namespace nor ledger is needed.
         tables: compare the stored tables with the log as well.

@@ -26,9 +26,9 @@ KEEP_MS: Final = 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
-    """What was done: of `records` below offset `upto` those that still matter were `kept`, in `chunks` records; the
-    ledger begins at `upto` now. All 0: nothing was old enough, or not even the checkpoint that the ledger begins with,
-    and nothing was done."""
+    """Hold what was done: of `records` below offset `upto` those that still matter were `kept`, in `chunks` records;
+    the ledger begins at `upto` now. All 0: nothing was old enough, or not even the checkpoint that the ledger begins
+    with, and nothing was done."""
 
     namespace: str
     upto: int

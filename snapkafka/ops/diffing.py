@@ -40,7 +40,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
-    """How many keys of a table are new, have another value, are gone, are as before."""
+    """How many keys of a table are new, have another value, are removed, are as before."""
 
     app: str
     table: str
@@ -52,7 +52,7 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChange:
-    """A key that is not as before; `change` is "added", "changed" or "removed". `key` is None where it is no text;
+    """A key that is not as before; `change` is "added", "changed" or "removed". `key` is None where it is not text;
     `window_start`, `window_end`: its window, in seconds since 1970; `key_raw` are its bytes as hex digits."""
 
     app: str
@@ -67,7 +67,7 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelChange:
-    """What was in flight from an app to an app in a topic, before and after."""
+    """Hold what was in flight from an app to an app in a topic, before and after."""
 
     sender_app: str
     receiver_app: str
@@ -81,7 +81,7 @@ class ChannelChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed:
     """How far an app has read an input: positions before and after, None where a snapshot has none; `processed` is
-    the offsets between them, None where there are none, also where the topic was made anew."""
+    the offsets between them, None where there are none, also where the topic was recreated."""
 
     app: str
     topic: str
@@ -124,7 +124,7 @@ async def diff(
         unchecked: do not compare the files with the manifests.
 
     Raises:
-        UnknownSnapshotError: there is none such.
+        UnknownSnapshotError: it does not exist.
         StorageError: files are missing, cannot be read, or are not those that were written.
         DependencyMissingError: DuckDB is not installed.
     """

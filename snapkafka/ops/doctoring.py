@@ -119,7 +119,7 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
                 code="stopped",
                 weight=Weight.NOTE,
                 what=f"app {view.hello.app} does not run; its inputs are cut where it stopped",
-                do=f"if it is gone for good: snapkafka retire --app {view.hello.app}",
+                do=f"if it is retired for good: snapkafka retire --app {view.hello.app}",
             )
 
 
@@ -181,7 +181,7 @@ def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
                 code="not-captured",
                 weight=Weight.WARNING,
                 what=f"app {view.hello.app}: {what}",
-                do="docs/features.md says what of Faust is captured; `snapkafka doctor --offline` looks at an app",
+                do="docs/features.md lists what is captured of Faust; `snapkafka doctor --offline` examines an app",
             )
 
 
@@ -240,7 +240,7 @@ async def _about_ledger(work: Opened) -> list[Advice]:
                 weight=Weight.WARNING,
                 what=f"these credentials lack {' and '.join(sorted(missing))} on {topic}: they cannot trigger, pause or"
                 " retire",
-                do="`snapkafka doctor --acls` says what each role needs",
+                do="`snapkafka doctor --acls` lists what each role needs",
             )
         )
     try:
@@ -254,8 +254,8 @@ async def _about_ledger(work: Opened) -> list[Advice]:
                     code="ledger-settings",
                     weight=Weight.PROBLEM,
                     what=f"{topic} has {name}={holding[name]}: {why}",
-                    do="docs/ledger.md says how a ledger is set; a service that starts repairs what the ledger inherits"
-                    " from its broker, if it may alter the topic",
+                    do="docs/ledger.md lists the settings of a ledger; a service that starts repairs what the ledger"
+                    " inherits from its broker, if it may alter the topic",
                 )
             )
     needed = int(holding.get("min.insync.replicas", "1"))
@@ -264,8 +264,8 @@ async def _about_ledger(work: Opened) -> list[Advice]:
             Advice(
                 code="ledger-replicas",
                 weight=Weight.PROBLEM,
-                what=f"{topic} has {access.in_sync} replicas in sync and needs {needed} (min.insync.replicas): nobody"
-                " can write to it",
+                what=f"{topic} has {access.in_sync} replicas in sync and needs {needed} (min.insync.replicas): it"
+                " cannot be written",
                 do="bring the brokers back that hold it",
             )
         )
@@ -273,7 +273,7 @@ async def _about_ledger(work: Opened) -> list[Advice]:
 
 
 def _about_signatures(work: Opened) -> Iterator[Advice]:
-    """What was ignored for its signature."""
+    """Return what was ignored for its signature."""
     topic = work.reading.topic
     if work.reading.refused:
         yield Advice(
@@ -330,7 +330,7 @@ async def _about_headers(work: Opened, views: list[ProcessView]) -> list[Advice]
         Advice(
             code="own-header",
             weight=Weight.WARNING,
-            what=f"the latest record of {tp} has a header {HEADER} that is none of snapkafka's; it is taken off where"
+            what=f"the latest record of {tp} has a header {HEADER} of the app's own; it is taken off where"
             " an agent reads the record, and overwritten where it is sent on",
             do=f"rename the header {HEADER} in whatever writes to {topic}",
         )
@@ -371,7 +371,7 @@ def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) 
 
 
 async def _about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
-    """Who reads what ours read and write, and does not know us."""
+    """Return who reads what ours read and write, and does not know us."""
     state = work.reading.state
     try:
         groups = await work.admin.groups()
@@ -412,14 +412,14 @@ def _about_stranger(
         yield Advice(
             code="group-unknown",
             weight=Weight.WARNING,
-            what=f"what group {group.name} reads cannot be told; no markers are sent, headers alone do it",
+            what=f"what group {group.name} reads cannot be determined; no markers are sent, headers alone do it",
         )
     if read := sorted(inputs & topics):
         yield Advice(
             code="stranger",
             weight=Weight.NOTE,
             what=f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
-            do="if it passes over records with a null value: trigger with --knows-markers " + group.name,
+            do="if it skips records with a null value: trigger with --knows-markers " + group.name,
         )
     if read := sorted(outputs & topics):
         yield Advice(

@@ -20,7 +20,7 @@ __all__ = ["Examined", "verify_offline"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What was found. `good`: nothing is damaged, and the manifest says that the snapshot may be relied on.
+    """Hold what was found. `good`: nothing is damaged, and the manifest states that the snapshot may be relied on.
 
     `verdict`: as the manifest has it, empty where that cannot be read. `footers`: what has read the rows and columns of
     the files; empty: nothing could, so these were not compared. `digests`: what has recomputed the digests of the rows;
@@ -95,7 +95,7 @@ def _examined(place: str) -> Examined:
 
 
 def _readable(store: Store, name: str, place: str) -> Manifest | Damage:
-    """The manifest, or why it is none."""
+    """The manifest, or why it is not one."""
     try:
         text = store.text(name)
         if text is None:
@@ -104,9 +104,9 @@ def _readable(store: Store, name: str, place: str) -> Manifest | Damage:
     except LaterVersionError:
         raise
     except (BadInputError, UnicodeDecodeError) as error:
-        return Damage(file=name, what=f"is no manifest any more: {_bare(error, place)}")
+        return Damage(file=name, what=f"is no longer a valid manifest: {_bare(error, place)}")
 
 
 def _bare(error: Exception, place: str) -> str:
-    """What is wrong, without the file that it is told of anyway."""
+    """Return what is wrong, without the file that it is reported anyway."""
     return str(error).removeprefix(place).strip(" :")

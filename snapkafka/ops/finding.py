@@ -1,4 +1,4 @@
-"""Where the manifest of an assembled snapshot lies: in a storage, by no broker's help, or where the ledger says."""
+"""Where the manifest of an assembled snapshot lies: in a storage, by no broker's help, or where the ledger states."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
         good: `latest` is the last one that is good.
 
     Raises:
-        UnknownSnapshotError: there is none such.
-        BadInputError: it has to be said which namespace is meant, or which ledger, by an id.
+        UnknownSnapshotError: it does not exist.
+        BadInputError: it has to be stated which namespace is meant, or which ledger, by an id.
     """
     epoch = epoch_in(name)
     if name != LATEST and epoch is None:
@@ -40,7 +40,7 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
     found = [head for head in oldest_first(heads(store)) if namespace in ("", head.namespace)]
     if len(namespaces := sorted({head.namespace for head in found})) > 1:
         raise BadInputError(
-            f"{store} has snapshots of {', '.join(namespaces)}", hint="say which with --namespace"
+            f"{store} has snapshots of {', '.join(namespaces)}", hint="choose one with --namespace"
         )
     if name == LATEST:
         found = [head for head in found if not good or head.verdict in GOOD][-1:]
@@ -51,7 +51,7 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
     if len(found) > 1:
         ids = ", ".join(head.id for head in found)
         raise BadInputError(
-            f"{store} has several snapshots of epoch {name}, as the ledger was made anew: {ids}",
+            f"{store} has several snapshots of epoch {name}, as the ledger was recreated: {ids}",
             hint="name one by its id",
         )
     if not found:
@@ -69,7 +69,7 @@ async def manifest_places(
     storage: str = "",
     good: bool = False,
 ) -> list[str]:
-    """Where the manifests of assembled snapshots lie: in `storage`, or else where the ledger says.
+    """Where the manifests of assembled snapshots lie: in `storage`, or else where the ledger states.
 
     Args:
         where: not needed with `storage`.
@@ -77,8 +77,8 @@ async def manifest_places(
         good: `latest` is the last one that is good; otherwise the last one that was assembled.
 
     Raises:
-        UnknownSnapshotError: there is none such, or it has no manifest.
-        StorageError: nothing says where they lie.
+        UnknownSnapshotError: it does not exist, or it has no manifest.
+        StorageError: nothing states where they lie.
     """
     if storage:
         store = open_store(storage)

@@ -1,4 +1,4 @@
-"""What the manifests of a storage say first, and their order."""
+"""Describe what the manifests of a storage state first, and their order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Head", "assembled_ms", "heads", "oldest_first"]
 
 
 class _Told(Protocol):
-    """What a head and a whole manifest have in common, as far as it gives an order."""
+    """Hold what a head and a whole manifest have in common, as far as it gives an order."""
 
     @property
     def epoch(self) -> int: ...
@@ -45,13 +45,13 @@ class Head:
 
 
 def heads(store: Store) -> list[Head]:
-    """Of all manifests of a storage; a copy under another name is none of ours."""
+    """Of all manifests of a storage; a copy under another name is not one of ours."""
     found = {name: _head(text) for name, text in store.texts().items()}
     return [head for name, head in found.items() if head is not None and manifest_name(head.id) == name]
 
 
 def _head(text: str) -> Head | None:
-    """From its beginning, as we write it, or from the whole, in whatever order it is; None: it is no manifest."""
+    """From its beginning, as we write it, or from the whole, in whatever order it is; None: it is not a manifest."""
     for part in (text.partition(',\n "tables":')[0] + "}", text):
         with contextlib.suppress(ValueError, KeyError, TypeError):
             told = json.loads(part)
@@ -69,7 +69,7 @@ def _head(text: str) -> Head | None:
 
 
 def oldest_first(found: Iterable[_T]) -> list[_T]:
-    """By epochs; those of a ledger that was made anew begin again, so ledgers go by what was assembled of them last."""
+    """By epochs; those of a ledger that was recreated begin again, so ledgers go by what was assembled of them last."""
     last: dict[str, float] = {}
     for item in (found := list(found)):
         ledger = item.ledger.topic_id

@@ -3,7 +3,8 @@
 A snapshot copies nothing, so three things may eat it: time (`retention.ms`), size (`retention.bytes`) and compaction
 (`min.compaction.lag.ms`). A changelog has to hold the state as well, however old: one that deletes by age holds it
 only where what it deletes has expired anyway, as windows do. So what a topic must keep is the time that assembly
-needs (`within`); the changelog of a windowed table, that and the life of its windows; any other changelog, everything.
+needs (`within`); the changelog of a windowed table, that and the lifetime of its windows; any other changelog,
+everything.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ __all__ = ["Role", "Shortfall", "change_command", "judged", "roles"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What a topic is to a snapshot. `table`, `app`: whose changelog it is (empty: an input). `expires_ms`, `sets`: see
-    `protocol.records.Table`."""
+    """Hold what a topic is to a snapshot. `table`, `app`: whose changelog it is (empty: an input). `expires_ms`,
+    `sets`: see `protocol.records.Table`."""
 
     topic: str
     app: str = ""
@@ -36,7 +37,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """Something that is wrong with the settings of a topic; `changes`: setting -> the value that mends it."""
+    """Something that is wrong with the settings of a topic; `changes`: setting -> the value that fixes it."""
 
     code: str
     weight: Weight
@@ -44,7 +45,7 @@ class Shortfall:
     changes: Mapping[str, str] = field(default_factory=dict)
 
     def advice(self, topic: str, own: Mapping[str, str], bootstrap: str) -> Advice:
-        """With the command that mends it and the one that undoes that."""
+        """Add the command that fixes it and the one that undoes that."""
         after: Mapping[str, str | None] = dict(self.changes)
         before = {name: own.get(name) for name in self.changes}
         do = f"{change_command(topic, after, bootstrap)}   (the way back: {change_command(topic, before, bootstrap)})"
@@ -69,7 +70,7 @@ def roles(views: Iterable[ProcessView]) -> list[Role]:
 
 
 def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
-    """What is wrong with the settings that hold for a topic.
+    """Return what is wrong with the settings that hold for a topic.
 
     Args:
         within_ms: assembly has read everything so long after a snapshot.
@@ -136,8 +137,8 @@ def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) ->
         need = f"assembly needs them for {said_ms(needed_ms)}"
         if role.expires_ms:
             need += (
-                f": its windows live for {said_ms(role.expires_ms)}, and {said_ms(within_ms)} until it has read them"
-                " (Faust makes such a changelog with the windows' life for its retention)"
+                f": its windows last for {said_ms(role.expires_ms)}, and {said_ms(within_ms)} until it has read them"
+                " (Faust makes such a changelog with the windows' lifetime as its retention)"
             )
         yield Shortfall(
             code="retention",
@@ -156,7 +157,7 @@ def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) ->
 
 
 def change_command(topic: str, changes: Mapping[str, str | None], bootstrap: str) -> str:
-    """Kafka's command that makes these settings of a topic; None takes away what was made on the topic itself."""
+    """Kafka's command that makes these settings of a topic; None removes what was made on the topic itself."""
     add = ",".join(
         f"{name}={f'[{value}]' if ',' in value else value}"
         for name, value in changes.items()

@@ -43,9 +43,9 @@ Clock = Callable[[], int]
 class Summary:
     """A snapshot in one line. `capture_ms`: from the trigger to the record that completed it, in the ledger's time.
 
-    `failure_*` are empty unless it failed; `verdict` is empty until it was verified; `contaminated` says why nobody can
-    prove it, though it was captured (empty: nothing is known against it). `unread`: topics that apps in scope subscribe
-    to and no worker had, so that what waits in them is in no channel.
+    `failure_*` are empty unless it failed; `verdict` is empty until it was verified; `contaminated` gives the reason
+    why it cannot be proved, though it was captured (empty: nothing is known against it). `unread`: topics that apps in
+    scope subscribe to and no worker had, so that what waits in them is in no channel.
     """
 
     id: str
@@ -70,7 +70,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRow:
-    """What a running snapshot waits for: `what` is "input", "report" or "closing"; for how long, by this clock."""
+    """Hold what a running snapshot waits for: `what` is "input", "report" or "closing"; for how long, by this clock."""
 
     what: str
     text: str
@@ -149,7 +149,7 @@ async def show(
         at_ms: a moment: the last one that was captured by then, in the ledger's time.
 
     Raises:
-        UnknownSnapshotError: there is none such.
+        UnknownSnapshotError: it does not exist.
         BadInputError: not one of the three is given.
     """
     if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:

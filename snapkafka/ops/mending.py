@@ -1,6 +1,6 @@
 """`doctor --fix`: settings of topics that would spoil a snapshot, changed after they were shown.
 
-Two verbs: `plan_mending` looks, and says of each topic what would be changed, what that costs and what undoes it;
+Two verbs: `plan_mending` looks, and states about each topic what would be changed, what that costs and what undoes it;
 `mend` changes exactly that, by incremental changes of the settings named, and reads them back. A setting that is no
 longer as it was shown is left as it is. Nothing else is touched.
 """
@@ -39,7 +39,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mending:
-    """What would be changed of one topic.
+    """Hold what would be changed of one topic.
 
     `why`: what is wrong, a sentence each. `keeps`: what it keeps longer, in words; `keeps_bytes`: in bytes on each
     replica, None where that has no bound or cannot be known. `undo`: the command that takes it back.
@@ -55,7 +55,8 @@ class Mending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mended:
-    """What became of a `Mending`. `now`: what holds afterwards, as read back; `refused`: why nothing was changed."""
+    """Hold what became of a `Mending`. `now`: what holds afterwards, as read back; `refused`: why nothing was
+    changed."""
 
     topic: str
     now: Mapping[str, str]
@@ -67,7 +68,7 @@ class Mended:
 async def plan_mending(
     where: Connection | Cluster, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS
 ) -> tuple[Mending, ...]:
-    """What `mend` would change. Changes nothing itself."""
+    """Return what `mend` would change. Changes nothing itself."""
     async with opened(where, namespace) as work:
         needed = roles(latest_of_apps(work.reading.state))
         there = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
@@ -99,7 +100,7 @@ async def _planned(work: Opened, role: Role, within_ms: int) -> Mending | None:
 async def mend(
     where: Connection | Cluster, namespace: str, planned: tuple[Mending, ...]
 ) -> tuple[Mended, ...]:
-    """Make these changes and no others, and read back what holds then. What is refused stops nothing else."""
+    """Make these changes and no others, and read back what holds then. All that is refused stops nothing else."""
     async with opened(where, namespace) as work:
         return tuple([await _mended(work, mending) for mending in planned])
 
@@ -119,7 +120,7 @@ async def _mended(work: Opened, mending: Mending) -> Mended:
     except SnapkafkaError as error:
         return Mended(topic=topic, now=now, done=False, refused=f"{error} ({error.advice})")
     if now != wanted:
-        why = "the broker took the change, and says something else: ask again in a moment"
+        why = "the broker accepted the change, but reports another value: retry in a moment"
         return Mended(topic=topic, now=now, done=False, refused=why, undo=mending.undo)
     return Mended(topic=topic, now=now, done=True, undo=mending.undo)
 
@@ -135,7 +136,7 @@ async def _now(work: Opened, mending: Mending) -> dict[str, str]:
 async def _growth(
     work: Opened, topic: str, before: Mapping[str, str], changes: Mapping[str, str]
 ) -> tuple[str, int | None]:
-    """What is kept longer, in words and in bytes, from the size and the age of what is there now."""
+    """Return what is kept longer, in words and in bytes, from the size and the age of what is there now."""
     try:
         size = sum((await work.admin.log_bytes(topic)).values())
         oldest_ms = await work.admin.oldest_ms(topic)

@@ -28,8 +28,8 @@ __all__ = ["Reading", "TopicReading", "plan_assembly"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReading:
-    """What would be read of a topic. `records`: at most so many, as offsets may be empty. `bytes`: about so many, as
-    they lie on the brokers' disks; None where that may not be looked at."""
+    """Hold what would be read of a topic. `records`: at most so many, as offsets may be empty. `bytes`: about so many,
+    as they lie on the brokers' disks; None where that is unauthorized."""
 
     topic: str
     partitions: int
@@ -39,10 +39,10 @@ class TopicReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What would be read for a snapshot.
+    """Hold what would be read for a snapshot.
 
     `parent`: what it builds on; empty: all of its state is read. `as_full`: where its delta begins is known when the
-    parent is assembled, which is asked for with it; what is said is what a full one would read, and more than that.
+    parent is assembled, which is asked for with it; what is stated is what a full one would read, and more than that.
     """
 
     id: str
@@ -72,7 +72,7 @@ async def plan_assembly(
     parameters: Sequence[str] = (),
     reading: HowToRead = AS_IT_IS,
 ) -> tuple[Reading, ...]:
-    """What `assemble` would read now of the log, of each snapshot; of an incremental one its delta.
+    """Return what `assemble` would read now of the log, of each snapshot; of an incremental one its delta.
 
     Args:
         storage: only looked at, and only where a parent has to be.
@@ -104,7 +104,7 @@ async def plan_assembly(
 async def _base(
     work: Opened, snapshot: Captured, place: str, isolation: str, *, parent_is_to_come: bool
 ) -> Base | None:
-    """What an incremental snapshot builds on, as far as that is assembled."""
+    """Return what an incremental snapshot builds on, as far as that is assembled."""
     topic = work.ledger.topic
     known = (await work.admin.describe_topics([topic])).get(topic)
     ledger = LedgerEntry(topic=topic, topic_id=known.topic_id if known is not None else "")

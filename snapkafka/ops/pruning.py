@@ -1,6 +1,6 @@
 """`prune`: which assembled snapshots may go from a storage, and their removal. Neither broker nor ledger is touched.
 
-What stays, of each namespace: the newest `keep_last`, what was assembled in the last `keep_days`, always the newest
+Kept, of each namespace: the newest `keep_last`, what was assembled in the last `keep_days`, always the newest
 good one, and whatever one of those builds on, parents of parents too. Parents are looked for in everything that looks
 like a manifest, also in those of a later release, which this one cannot read.
 """
@@ -30,7 +30,7 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What to keep; None: by this nothing is. `namespace`: of these alone; empty: of all that lie there."""
+    """Hold what to keep; None: by this nothing is. `namespace`: of these alone; empty: of all that lie there."""
 
     last: int | None = None
     days: float | None = None
@@ -64,7 +64,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """What goes and what stays; of `prune`: what went, and what stayed."""
+    """Hold what goes and what stays; of `prune`: what went, and what stayed."""
 
     storage: str
     removed: tuple[Prunable, ...]
@@ -77,15 +77,15 @@ class Pruning:
 
 
 async def plan_pruning(storage: str, policy: Policy, *, clock: Callable[[], int] = wall_ms) -> Pruning:
-    """What `prune` would remove. Removes nothing itself.
+    """Return what `prune` would remove. Removes nothing itself.
 
     Raises:
-        BadInputError: nothing is said of what to keep.
+        BadInputError: nothing is stated about what to keep.
         StorageError: the storage cannot be read.
     """
     if policy.last is None and policy.days is None:
         raise BadInputError(
-            "nothing is said of what to keep", hint="add --keep-last N, --keep-days D, or both"
+            "prune needs --keep-last or --keep-days", hint="add --keep-last N, --keep-days D, or both"
         )
     return await asyncio.to_thread(_plan, open_store(storage), policy, clock())
 
@@ -93,7 +93,7 @@ async def plan_pruning(storage: str, policy: Policy, *, clock: Callable[[], int]
 async def prune(
     storage: str, policy: Policy, planned: Pruning, *, clock: Callable[[], int] = wall_ms
 ) -> Pruning:
-    """Remove what was planned, as far as it may still go: meanwhile an assembly may have built on it, or made it anew.
+    """Remove what was planned, as far as it may still go: meanwhile an assembly may have built on it, or recreated it.
 
     Raises:
         StorageError: something cannot be removed; the newest ones were removed first, each of them whole.

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queried:
-    """What a query found, in values that JSON has: bytes as hex digits, times as ISO 8601, in UTC.
+    """Hold what a query found, in values that JSON has: bytes as hex digits, times as ISO 8601, in UTC.
 
     `id`, `epoch`, `verdict` are those of the snapshot whose tables need no schema. `more`: there are more `rows`.
     `trust`: what was compared with what before it was read.
@@ -60,7 +60,7 @@ class Queried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a query may take: seconds, megabytes of memory (and as many of disk), threads."""
+    """Hold what a query may take: seconds, megabytes of memory (and as many of disk), threads."""
 
     seconds: float
     memory_mb: int
@@ -92,7 +92,7 @@ async def query(
 
     Raises:
         TimedOutError: it ran longer than `bounds` allow.
-        BadInputError: the SQL is none, or no SELECT, or fails.
+        BadInputError: the SQL is not one, or no SELECT, or fails.
         StorageError: files are missing, cannot be read, or are not those that were written; the manifest is not the one
             that was verified.
         DependencyMissingError: DuckDB is not installed.
@@ -317,12 +317,12 @@ def _name(name: str) -> str:
 
 def _refused(error: Exception) -> BadInputError:
     return BadInputError(
-        f"the query failed: {one_line(error)}", hint="SHOW TABLES and DESCRIBE state say what there is"
+        f"the query failed: {one_line(error)}", hint="SHOW TABLES and DESCRIBE state list what exists"
     )
 
 
 def one_line(error: Exception) -> str:
-    """What DuckDB says, without the piece of SQL that it draws below."""
+    """Return what DuckDB reports, without the piece of SQL that it draws below."""
     return " ".join(re.split(r"\n\s*LINE \d+:", str(error))[0].split())
 
 

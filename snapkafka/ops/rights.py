@@ -45,7 +45,7 @@ class Right:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What each role needs. `guessed`: why names of topics and groups are placeholders; empty: they are real."""
+    """Hold what each role needs. `guessed`: why names of topics and groups are placeholders; empty: they are real."""
 
     namespace: str
     rights: tuple[Right, ...]
@@ -65,13 +65,13 @@ class _Names:
 
 
 async def rights(where: Connection | Cluster | None, namespace: str) -> Rights:
-    """What each role needs on the topics and groups of a namespace, as its ledger names them.
+    """Return what each role needs on the topics and groups of a namespace, as its ledger names them.
 
     Args:
         where: None, a broker that is away, or a ledger that may not be read: placeholders stand for the names.
 
     Raises:
-        BadInputError: the namespace is none.
+        BadInputError: the namespace is not one.
     """
     if problem := namespace_problem(namespace):
         raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
@@ -191,13 +191,13 @@ def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
     yield from right(role, "topic", (*taking_part, *names.outputs), "Read", "the records themselves")
     yield from right(
         role, "topic", taking_part, "DescribeConfigs", "what compaction may have taken (V3), and may yet take",
-        "V3 is unverifiable where offsets are missing; until when a snapshot is restorable, nobody knows",
+        "V3 is unverifiable where offsets are missing; the time until which a snapshot is restorable is unknown",
     )  # fmt: skip
     yield from right(
         role, "group", (names.own_groups,), "Read", "positions of the latest snapshot, for tools that show lag",
         "they are not committed", prefixed=True,
     )  # fmt: skip
-    left_open = "VERIFIED_OPEN at best where inputs hold records of nobody with snapkafka"
+    left_open = "VERIFIED_OPEN at best where inputs hold external records"
     yield from right(role, "cluster", ("kafka-cluster",), "Describe", "who reads outputs", left_open)
     yield from right(role, "group", ("*",), "Describe", "likewise", left_open)
 

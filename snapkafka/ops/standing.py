@@ -202,11 +202,11 @@ class Standing:
         return [view for _, view in sorted(self.reading.state.snapshots.items(), reverse=True)]
 
     def latest_good(self) -> int | None:
-        """The epoch of the last snapshot that was verified; None: there is none."""
+        """The epoch of the last snapshot that was verified; None: there is not one."""
         return next((view.epoch for view in self.newest_first() if good(view)), None)
 
     def details(self, view: SnapshotView) -> Details:
-        """Everything that the ledger says of a snapshot."""
+        """Return everything that the ledger holds about a snapshot."""
         return details(self.reading, view, self.clock())
 
     async def restorable(self, epoch: int) -> RestorableEntry | None:

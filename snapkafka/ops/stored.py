@@ -1,4 +1,4 @@
-"""What an assembled snapshot takes and holds, as its manifest names it: a few numbers, not the tables."""
+"""Describe what an assembled snapshot takes and holds, as its manifest names it: a few numbers, not the tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stored(place: str) -> Stored:
 
     Raises:
         StorageError: it cannot be read.
-        BadInputError: it is none.
+        BadInputError: it is not one.
     """
     _, found = read_manifest(place)
     rows = {table.name: table.rows for table in found.tables}

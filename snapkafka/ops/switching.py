@@ -16,7 +16,7 @@ __all__ = ["Switched", "pause", "resume", "retire"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switched:
-    """What a namespace stands at. `changed`: it did not before. `aborted`: snapshots that were under way."""
+    """Hold what a namespace stands at. `changed`: it did not before. `aborted`: snapshots that were under way."""
 
     namespace: str
     paused: bool
@@ -45,10 +45,10 @@ async def resume(where: Connection | Cluster, namespace: str) -> Switched:
 
 
 async def retire(where: Connection | Cluster, namespace: str, app: str) -> Switched:
-    """An app is gone for good: snapshots wait for its inputs no more. If it ever joins again, it is back.
+    """Retire an app for good: snapshots wait for its inputs no more. If it ever joins again, it is back.
 
     Raises:
-        BadInputError: nobody knows the app, or it still runs.
+        BadInputError: the app is unknown, or still runs.
     """
     async with opened(where, namespace) as work:
         state = work.reading.state

@@ -43,21 +43,21 @@ async def trigger(
     wait: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Summary:
-    """Ask for a snapshot. The same id again answers with the same snapshot, whatever the other arguments say.
+    """Ask for a snapshot. The same id again answers with the same snapshot, whatever the other arguments state.
 
     Args:
         snapshot_id: empty: one is made.
         parent: what an incremental one builds on: an id, an epoch, `latest` for the last captured one; empty: the
             latest verified one.
-        storage: where its tables shall lie; a path (from here) or URI, empty: said at assembly.
+        storage: where its tables shall lie; a path (from here) or URI, empty: stated at assembly.
         who: who asks, for people.
         apps: those in scope, empty: all.
         ttl_ms: not captured in that time, it is aborted.
-        knowing: consumer groups that know markers though they say no `Hello`.
+        knowing: consumer groups that know markers though they state no `Hello`.
         retries: if the snapshot fails, start its next attempt, so many times, with growing pauses. One that had failed
             before is tried again at once; without `wait` that is all.
         wait: until it is captured.
-        progress: told now and then while waiting.
+        progress: reported now and then while waiting.
 
     Raises:
         BadInputError, UnknownSnapshotError, TriggerRefusedError: it cannot start.
@@ -104,7 +104,7 @@ async def trigger(
         if view.failure is not None:
             raise SnapshotFailedError(
                 f"snapshot {view.trigger.id} failed: {view.failure.reason}",
-                hint=f"`snapkafka show {view.trigger.id}` says more; --retries 1 starts its next attempt",
+                hint=f"`snapkafka show {view.trigger.id}` has the details; --retries 1 starts its next attempt",
             )
         return summary(work.reading, view)
 

@@ -1,6 +1,6 @@
 """Compare what a command reads with what was written: files with their manifest, a manifest with the ledger's verdict.
 
-What was not compared is named beside the result; what is not as it was written is an error.
+Anything not compared is named beside the result; anything that is not as it was written is an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Trust", "compared_with_ledger", "compared_with_manifest"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """What was compared before a snapshot was read. `files`: so many with their manifest. `not_compared`: what was
+    """Hold what was compared before a snapshot was read. `files`: so many with their manifest. `not_compared`: what was
     not, a sentence each."""
 
     files: int = 0

@@ -4,10 +4,10 @@ A predicate is stable if it stays true once it is: the computation has ended, so
 token is lost. The state that a snapshot shows can be reached from the one in which it was triggered, and the one in
 which it was captured can be reached from it. So what holds in a snapshot holds since it was captured, at the latest;
 and what does not hold in it did not hold when it was triggered. Both need the snapshot to be consistent: one that is
-not proved to be says nothing.
+not proved to be states nothing.
 
-The predicate is asked and not checked: a computation that still runs is no fault of a snapshot, and its verdict in the
-ledger does not tell of it.
+The predicate is asked and not checked: a computation that still runs is not a fault of a snapshot, and its verdict in
+the ledger does not report it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OF_A_RESTART: Final = (BrokerUnavailableError, TriggerRefusedError)
 
 
 class Answer(StrEnum):
-    """What a snapshot says of the predicate."""
+    """Hold the answer of a snapshot to the predicate."""
 
     HOLDS = "holds"
     NOT_YET = "not yet"
@@ -61,10 +61,10 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A snapshot, and what it says of the predicate.
+    """A snapshot, and what it states about the predicate.
 
-    `found`: how many rows show that it does not hold, `witnesses` the first of them. `why`: why it says nothing.
-    `not_yet_ms`: when the last snapshot was triggered that says "not yet": it did not hold then. `holds_ms`: when one
+    `found`: how many rows show that it does not hold, `witnesses` the first of them. `why`: why it reports nothing.
+    `not_yet_ms`: when the last snapshot was triggered that states "not yet": it did not hold then. `holds_ms`: when one
     in which it holds was captured: it has held since then, at the latest. Both in the ledger's time; None: unknown.
     """
 
@@ -105,7 +105,7 @@ async def watch(
     """Take snapshots until the predicate holds in one; returns that one.
 
     Args:
-        until: SQL whose rows say that it does not hold: a file, a folder (all of it has to hold), or the name of a
+        until: SQL whose rows state that it does not hold: a file, a folder (all of it has to hold), or the name of a
             ready-made one.
         storage: where tables go.
         parameters: `name=value`, for the SQL.
@@ -117,14 +117,14 @@ async def watch(
         say: hears each line of an assembly's progress.
 
     Raises:
-        BadInputError: the predicate is no SQL, or makes no sense; nothing was taken.
+        BadInputError: the predicate is not SQL, or makes no sense; nothing was taken.
         TimedOutError: it does not hold yet when the time is over.
         TriggerRefusedError, BrokerUnavailableError, StorageError, DependencyMissingError: it cannot begin.
     """
     load([until], parse_parameters(parameters))
     require_extra("spark", "assembly")  # before anything is taken
     if not storage:
-        raise BadInputError("nothing says where tables shall lie", hint="add --storage DIR")
+        raise BadInputError("watch needs --storage: no place for tables is known", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(storage).check_writable())
 
     async def take(name: str) -> Summary:
@@ -169,7 +169,7 @@ async def watch(
 def _so_far(last: Round | None) -> str:
     if last is None:
         return "and no round was through"
-    return f"{last.number} rounds were through, and {last.id} says: {last.answer}"
+    return f"{last.number} rounds were through, and the answer of {last.id} is: {last.answer}"
 
 
 async def rounds(

@@ -1,4 +1,4 @@
-"""What the machine asks of the driver: imperative, frozen. Their order in the list is part of the contract."""
+"""Describe what the machine asks of the driver: imperative, frozen. Their order in the list is part of the contract."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class AskEnds:
 @value
 class AskStopped:
     """Ask the broker where an app that does not run stands: the committed offsets of its group, the ends of its
-    changelogs and of its inputs. An input of which nothing is committed stands where `starts` says, else where its log
-    begins. It comes back as `StoppedSeen`. `again`: after everybody has closed: has it stood still since?"""
+    changelogs and of its inputs. An input of which nothing is committed stands where `starts` states, else where its
+    log begins. It comes back as `StoppedSeen`. `again`: after everybody has closed: has it stood still since?"""
 
     epoch: int
     app: str

@@ -1,4 +1,4 @@
-"""What the ledger says when it is asked: of processes, of inputs, of what a snapshot still waits for.
+"""Describe what the ledger states when it is asked: of processes, of inputs, of what a snapshot still waits for.
 
 Every reader of the ledger gives the same answers (R11). How they come about is the business of the fold, in
 `completion`; here nothing changes.
@@ -22,7 +22,7 @@ __all__ = ["LedgerView", "topics_read"]
 
 
 class LedgerView:
-    """What was read of the ledger, as answers."""
+    """Hold what was read of the ledger, as answers."""
 
     def __init__(self) -> None:
         self.end = 0  # one past the last ledger offset that was applied
@@ -44,19 +44,20 @@ class LedgerView:
 
     @property
     def marker_topics(self) -> frozenset[str]:
-        """Where markers may go, as the latest trigger says."""
+        """Where markers may go, as the latest trigger states."""
         return self.snapshots[max(self.snapshots)].markers if self.snapshots else frozenset()
 
     def is_epoch(self, epoch: int) -> bool:
-        """Is there a `Trigger` at `epoch` - 1, the first of its (id, attempt)? Else it is no epoch (R1, R2)."""
+        """Is there a `Trigger` at `epoch` - 1, the first of its (id, attempt)? Else it is not an epoch (R1, R2)."""
         return epoch in self._epochs
 
     def knows(self, process: int, epoch: int) -> bool:
-        """Can a header with these two be one of ours? What a stranger made up is external, and accuses nobody."""
+        """Can a header with these two be one of ours? What an external writer made up is external, and accuses
+        nobody."""
         return process in self.processes and (not epoch or self.is_epoch(epoch))
 
     def living(self) -> Iterator[ProcessView]:
-        """Processes that said `Hello` and neither `Bye` nor were `Dead`."""
+        """Processes that sent `Hello` and neither `Bye` nor were `Dead`."""
         return (view for view in self.processes.values() if view.left is None)
 
     def participants(self) -> Iterator[ProcessView]:
@@ -79,7 +80,7 @@ class LedgerView:
         return self.owners[item].process if item in self.owners else NOBODY
 
     def waiting(self, epoch: int) -> list[Waiting]:
-        """What the snapshot of `epoch` still waits for, most telling first; empty when it is captured."""
+        """Return what the snapshot of `epoch` still waits for, most informative first; empty when it is captured."""
         snapshot = self.snapshots[epoch]
         waits = [
             Waiting(what="closing" if p in snapshot.reports else "report", process=p, app=self.app_of(p))
@@ -96,7 +97,7 @@ class LedgerView:
         return snapshot.expected - snapshot.claims.keys()
 
     def stopped_apps(self, epoch: int) -> list[str]:
-        """Apps in the scope of the open snapshot of `epoch` of which no process lives, and that have read or kept
+        """Apps in the scope of the open snapshot of `epoch` of which no process runs, and that have read or kept
         anything (R10): a client that has left has not."""
         stopped = [self.processes[process].hello for process in self.last_of_stopped()]
         return sorted(
@@ -115,12 +116,12 @@ class LedgerView:
         return not any(v.hello.app == app and v.process > left for v in self.processes.values())
 
     def youngest(self, app: str) -> ProcessView:
-        """The youngest process of an app: what it said of its app stands where none lives (R10, R11)."""
+        """The youngest process of an app: what it stated about its app stands where none runs (R10, R11)."""
         return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process)
 
     def standing(self, apps: Collection[str] = ()) -> list[ProcessView]:
-        """Whose `Hello` says what these apps read (none named: all): their living processes, and of each that is
-        stopped and not retired the youngest (R11)."""
+        """Return whose `Hello` states what these apps read (none named: all): their living processes, and of each that
+        is stopped and not retired the youngest (R11)."""
         stopped = self.last_of_stopped()
         return [
             view
@@ -180,7 +181,8 @@ class LedgerView:
         return tuple(Unread(app=app, topic=topic) for app, topic in sorted(missing - had))
 
     def last_of_stopped(self) -> set[int]:
-        """The youngest process of each app of which none lives: what it said of its app still stands (R10, R11)."""
+        """The youngest process of each app of which none runs: what it stated about its app still stands (R10,
+        R11)."""
         alive = {view.hello.app for view in self.living()}
         last = {
             v.hello.app: v.process
@@ -221,7 +223,7 @@ class LedgerView:
 
 
 def topics_read(hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
-    """The topics that each app reads, by what its processes said of it."""
+    """The topics that each app reads, by what its processes stated about it."""
     topics: dict[str, frozenset[str]] = {}
     for view in hellos:
         named = frozenset(source.topic for source in view.hello.inputs)

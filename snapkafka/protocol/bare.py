@@ -1,15 +1,15 @@
 """Records without a header, and the snapshots that they spoil (R15).
 
 Our header must not make a record fail that fits without it, so such a record leaves bare. To everybody else it is
-external: no colour, no seq, no cause. What that means:
+external: no colour, no seq, no cause. All that that means:
 
 * While a snapshot is open, a bare record may be red and be received in white, or be white and on no channel. Its sender
   aborts every snapshot that is open for it when the record leaves. One that is captured by the time the `Abort` lands
-  may have been cut after the record was received: nobody can prove it any more (`CONTAMINATING`).
+  may have been cut after the record was received: it can no longer be proved (`CONTAMINATING`).
 * When none is open, a bare record is white for all that come later. In a changelog it is a part of the state, and its
   sender's end lies above it. Where it was received, it lies below the position, as any external record does. Where it
-  was not, it belongs to the state of a channel, and the log does not tell: `Closed` says up to where a sender has bare
-  records (`bare_end`), and a snapshot with a position below that fails.
+  was not, it belongs to the state of a channel, and the log does not show: `Closed` states up to where a sender has
+  bare records (`bare_end`), and a snapshot with a position below that fails.
 * It has no seq, so no seq is missing by it. One that fails all the same is given one, so that its sender can report it.
 
 A bare record of a process that has left meanwhile is external input to every snapshot.

@@ -1,6 +1,6 @@
 """A captured snapshot: the whole global state as a vector of offsets, and nothing copied.
 
-This is what the ledger says of one epoch once every expected input is cut and every required sender closed (R11),
+This is what the ledger states about one epoch once every expected input is cut and every required sender closed (R11),
 gathered into one value. Assembly turns it into tables, verification proves it from the log; both need nothing else
 but the broker.
 """
@@ -46,7 +46,7 @@ __all__ = [
 class ProcessCut:
     """One process of the snapshot: who it is, how it heard, what ran at its cut.
 
-    `left`: it said `Bye` or was `Dead` before the trigger, so it neither cut nor closed; what it sent counts as white
+    `left`: it sent `Bye` or was `Dead` before the trigger, so it neither cut nor closed; what it sent counts as white
     up to the log ends that the receivers saw (R8). `report`, `closed`: ledger offsets (-1 where it left).
     `cut_us`: how long the cut itself took, microseconds. `torn`: events of it that went on in red (R6), also those of
     inputs that somebody else reads by now.
@@ -71,12 +71,12 @@ class InputCut:
     """One input (app, topic-partition): where its reader stood.
 
     `position`: the least of the agents' positions, first offset that is not processed. `noted`: what it was at the
-    cut; it lies lower than that where an event was torn later (R6), for then `agents` say that one was not started,
+    cut; it lies lower than that where an event was torn later (R6), for then `agents` state that one was not started,
     and those above it were. `low`: reading may start here: below it
     lies no red record (R1). `log_end`: log end that the receiver saw after the trigger (R8). `receiver`: the process
     that cut it. `torn`: events that were started, and count as not processed all the same (R6). `earlier`: who read it
     before, under whatever id, -1 standing for those that nobody remembers: effects of theirs past the position are
-    replays. `steady`: the receiver was given no inputs anew since it cut this one, so what it runs below the position
+    replays. `steady`: the receiver was given no inputs again since it cut this one, so what it runs below the position
     it had started by then.
     Codecs: see `records.InputTopic`.
     """
@@ -158,7 +158,7 @@ class Uncaptured:
 
 @value
 class Captured:
-    """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why nobody can prove it.
+    """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why it cannot be proved.
     `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last. `unread`:
     topics that apps in scope subscribe to and no process had: what waits in them is in no channel. `sources`: topics
     whose external records are no effects of its apps, as these declare. `uncaptured`: what of its apps it does not
@@ -190,7 +190,7 @@ class Captured:
 
 
 def gather(state: LedgerView, epoch: int) -> Captured:
-    """The vector of offsets of the captured snapshot of `epoch`, from what the ledger says of it."""
+    """The vector of offsets of the captured snapshot of `epoch`, from what the ledger states about it."""
     snapshot = state.snapshots[epoch]
     assert snapshot.captured_at is not None, "asked of captured snapshots only"
     trigger = snapshot.trigger
@@ -243,7 +243,8 @@ def gather(state: LedgerView, epoch: int) -> Captured:
 
 
 def _hellos(state: LedgerView, snapshot: SnapshotView) -> Iterator[Hello]:
-    """What its apps are like: of each process that closed, and of an app that did not run the last one before."""
+    """Return what its apps are like: of each process that closed, and of an app that did not run the last one
+    before."""
     closed = {p for p in snapshot.closed if p in state.processes}
     yield from (state.processes[p].hello for p in sorted(closed))
     stopped = {app for app, _ in snapshot.claims} - {state.processes[p].hello.app for p in closed}
@@ -252,7 +253,7 @@ def _hellos(state: LedgerView, snapshot: SnapshotView) -> Iterator[Hello]:
 
 
 def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
-    """Of each changelog what the last process told that joined before the trigger."""
+    """Return of each changelog the report of the last process that joined before the trigger."""
     told = {
         promised.topic: promised
         for process, view in sorted(state.processes.items())
@@ -326,7 +327,7 @@ def _input_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) ->
 
 
 def _with_later_lives(readers: tuple[int, ...], lives: dict[int, int]) -> tuple[int, ...]:
-    """Who was taken for dead in the midst of an event goes on with it under another id (R12).
+    """Return processes taken for dead in the midst of an event, which go on under another id (R12).
 
     Args:
         lives: process -> who it was before, in the order of the ledger.
@@ -339,7 +340,7 @@ def _with_later_lives(readers: tuple[int, ...], lives: dict[int, int]) -> tuple[
 
 
 def _recorded(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[Recorded]:
-    """What those recorded whose cuts of the inputs count."""
+    """Return what those recorded whose cuts of the inputs count."""
     for part in parts:
         app = _app(state, part)
         for item in part.closed.recorded:

@@ -2,10 +2,10 @@
 
 Nothing is translated: the records themselves are kept, each with the offset where it stood, and a reader that starts
 from them folds them like any others. So what a checkpoint means is defined by the fold, and by nothing else. A record
-matters as long as it can still change an answer: who lives and who left of late, who has which input, the snapshots
-that are open or may still be assembled, apps retired, a pause. Epochs that were dropped lie below `highest_epoch`, and
-nobody who starts from a checkpoint can meet one of them as news; their names stay taken, and so do the numbers of
-records that are kept no more.
+matters as long as it can still change an answer: which processes run and which left of late, who has which input, the
+snapshots that are open or may still be assembled, apps retired, a pause. Epochs that were dropped lie below
+`highest_epoch`, and nobody who starts from a checkpoint can meet one of them as news; their names stay taken, and so do
+the numbers of records that are kept no more.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def take_checkpoint(
     fits: Callable[[Checkpoint], bool] = lambda chunk: True,
 ) -> list[Checkpoint]:
     """The checkpoint of a ledger, to be appended to it in this order; none where its beginning is missing, and no
-    checkpoint in it stands for that: nobody can say what matters of it.
+    checkpoint in it stands for that: what matters of it is unknown.
 
     Args:
         ledger: every record with its offset, as read.
@@ -60,7 +60,7 @@ def take_checkpoint(
         start: where the ledger began, as for `LedgerState`; there may be a checkpoint in it already.
         chunk: records per chunk, at most.
         snapshots: how many of the latest captured snapshots are kept, next to those that are open.
-        times_ms: when the broker appended what stands at an offset, for tools that tell it.
+        times_ms: when the broker appended what stands at an offset, for tools that report it.
         fits: is a chunk small enough for the ledger? Where one is not there are more of them, with fewer records.
     """
     state = _Remembering(start=start)
@@ -115,7 +115,7 @@ def _part(items: Sequence[_T], part: int, size: int) -> tuple[_T, ...]:
 
 
 class _Remembering(LedgerState):
-    """Remembers what it took in: no garbage, no repeats, and what an earlier checkpoint kept."""
+    """Remembers what it took in: no garbage, no duplicates, and what an earlier checkpoint kept."""
 
     def __init__(self, *, start: int) -> None:
         super().__init__(start=start)
@@ -179,7 +179,7 @@ class _Matter:
 
 
 def _restores(state: LedgerState, processes: set[int], since: int) -> set[int]:
-    """Ledger offsets of the restores that still have something to say, concern a snapshot that is kept, or made a
+    """Ledger offsets of the restores that still have something to state, concern a snapshot that is kept, or made a
     process leave that is kept."""
     current = state.restores.current()
     left = {state.processes[process].left for process in processes if process in state.processes}
@@ -192,7 +192,7 @@ def _restores(state: LedgerState, processes: set[int], since: int) -> set[int]:
 
 
 def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:
-    """Who lives, who left of late, whose word stands, and whoever has a part in a snapshot that is kept."""
+    """Return the processes to keep: those that run or left of late, and those with a part in a kept snapshot."""
     left: Sequence[int] = [view.process for view in state.processes.values() if view.left is not None]
     owners = {owner.process for owner in state.owners.values()}
     found = {

@@ -1,11 +1,11 @@
-"""Closing: when all that was white is in the log, and said so (R7).
+"""Closing: when all that was white is in the log, and reported it (R7).
 
     cut ──white events done, white sends appended──> markers asked ──report read back, white sends and markers
         acknowledged, log ends seen──> Closed
 
 If nothing white is under way at the cut, the markers are asked for in the very instant of the cut, so each enters its
 partition before the first red record there: the classic rule of 1985, at no wait. While white events still run, red
-records may precede the marker; the colour in their header tells them apart.
+records may precede the marker; the colour in their header distinguishes them.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class OpenCuts:
         process: int,
         next_n: Callable[[], int],
     ) -> list[Action]:
-        """Say of these snapshots that they failed, where this process has not said so."""
+        """State about these snapshots that they failed, where this process has not reported it."""
         actions: list[Action] = []
         for epoch in epochs:
             if epoch not in self.aborted:
@@ -150,7 +150,7 @@ class OpenCuts:
                 item.at = offset
 
     def take(self, event: MarkerSent | EndsSeen | CutTimed | ChannelEnded) -> None:
-        """One more of the things that a `Closed` tells is known."""
+        """One more of the things that a `Closed` shows is known."""
         match event:
             case MarkerSent(epoch=epoch, tp=tp, offset=offset):
                 if epoch in self.cuts:
@@ -172,7 +172,7 @@ class OpenCuts:
                 assert_never(event)
 
     def _record(self, event: ChannelEnded) -> None:
-        """R8, as the receiver sees it: what lies between our position and the sender's marker was on its way."""
+        """R8, as the receiver sees it: what lies between our position and the sender's marker was in flight."""
         for cut in self.cuts.values():
             start = cut.starts.get(event.tp)
             if start is not None and event.previous < cut.epoch <= event.epoch:

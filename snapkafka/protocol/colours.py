@@ -1,6 +1,6 @@
 """Colours: every event keeps the epoch it started with, every effect has the colour of its event (R5).
 
-For a snapshot of epoch E, what has an epoch < E is white. A process may have effects of several colours on their way
+For a snapshot of epoch E, what has an epoch < E is white. A process may have effects of several colours in flight
 at once (an event of epoch 0 that still awaits something, events of the epoch it turned red for, ...), so it counts
 per colour: events running, sends that have entered but are not yet appended, sends not yet acknowledged. "All white
 is done" is then a question about the counts of the colours below E.
@@ -28,7 +28,7 @@ RANGES_MAX: Final = 16
 
 
 class Cause(NamedTuple):
-    """The running event that an effect comes from. `run` tells two runs of one event apart, if they overlap (a replay
+    """The running event that an effect comes from. `run` distinguishes two runs of one event, if they overlap (a replay
     may begin while the first run still goes on)."""
 
     agent: str
@@ -60,10 +60,10 @@ class _Tally:
 
 
 class Effect(NamedTuple):
-    """A send or a table write on its way: its colour, and the event that causes it (None: outside any event).
+    """A send or a table write in flight: its colour, and the event that causes it (None: outside any event).
 
-    It knows the tally that counts it, so that what a process sent in an earlier life is never mixed up with what it
-    sends in this one.
+    It knows the tally that counts it, so that what a process sent under an earlier identity is never mixed up with what
+    it sends in this one.
     """
 
     epoch: int
@@ -77,7 +77,7 @@ _effect_of: Final = partial(tuple.__new__, Effect)
 
 
 class Sent:
-    """What this process has sent to one partition: the next seq, and per colour the last seq and the end."""
+    """Hold what this process has sent to one partition: the next seq, and per colour the last seq and the end."""
 
     __slots__ = ("bare_end", "before", "by_colour", "end_due", "landed_end", "next_seq", "unacknowledged")
 
@@ -160,7 +160,7 @@ def _spanning(one: SeqRange, other: SeqRange) -> SeqRange:
 
 
 class Colours:
-    """Who runs in which colour, and what of it is still on its way."""
+    """Hold who runs in which colour, and what of it is still in flight."""
 
     def __init__(self, epoch: int = 0) -> None:
         self.epoch = epoch
@@ -215,8 +215,8 @@ class Colours:
         the two do not commute, so no computation of white events before red ones could have had this outcome. So does
         one of an earlier colour that holds what is written here, for it sees it.
 
-        Needs to be asked only while `tearing`: otherwise there is nobody whose colour could be crossed. `event` is None
-        for what is written outside any event, in the colour of the process.
+        Needs to be asked only while `tearing`: otherwise there is nobody whose colour could be crossed. `event` is not
+        one for what is written outside any event, in the colour of the process.
         """
         epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
         written, read = self._touched.get((table, key), (-1, -1))
@@ -283,8 +283,8 @@ class Colours:
         return [torn for event in self.held.who_sees(key) for torn in self.tear(event, epoch, key[0])]
 
     def tear(self, event: Cause, by: int, table: str = "") -> list[Torn]:
-        """R6: a running event takes in something of the later colour `by`, and goes on in that. Whatever it may change
-        with no record of it then counts as written in that colour, and who holds that is torn with it."""
+        """R6: a running event takes in something of the later colour `by`, and goes on in that. Anything that it may
+        change with no record of it then counts as written in that colour, and who holds that is torn with it."""
         torn: list[Torn] = []
         todo = [(event, table)]
         for event, table in todo:
@@ -304,7 +304,7 @@ class Colours:
         return torn
 
     def _held_in(self, event: Cause, by: int) -> list[Key]:
-        """Whatever an event holds it may read in its new colour `by`, and some of it change: those keys."""
+        """Return the keys that an event may change, as it may read in its new colour `by` all that it holds."""
         for table in self.held.iterated_by(event):
             self._read_whole[table] = max(by, self._read_whole.get(table, -1))
         for key, unrecorded in self.held.by_event[event].items():
@@ -349,7 +349,7 @@ class Colours:
 
     @staticmethod
     def unsend(effect: Effect, tp: TopicPartition, seq: int) -> None:
-        """What `send` did never happened."""
+        """Undo `send`."""
         effect.tally.unacked -= 1
         Colours.unstamp(effect.sent[tp], seq)
 
@@ -423,7 +423,7 @@ class Colours:
         sent.failed(first, sent.next_seq - 1, refused=refused, undone=undone)
 
     def keep_bare(self, earlier: Colours) -> None:
-        """What was sent without a header under an earlier identity is nowhere else noted."""
+        """Note what was sent without a header under an earlier identity."""
         for tp, sent in earlier.sent.items():
             if sent.bare_end:
                 self.sent.setdefault(tp, Sent()).bare_end = sent.bare_end
@@ -500,7 +500,7 @@ class Colours:
 
     @property
     def busy(self) -> bool:
-        """Is anything of any colour running or on its way?"""
+        """Is anything of any colour running or in flight?"""
         return any(not tally.empty for tally in self._tallies.values())
 
 

@@ -1,15 +1,15 @@
 """When is a snapshot captured? A fold of the ledger, the same for every reader (R11).
 
-`LedgerState.apply(offset, record)` is all there is: no clock, no coordinator. Whoever has read the ledger up to the
+`LedgerState.apply(offset, record)` is all there is: no clock, no coordinator. Anyone who has read the ledger up to the
 same offset holds the same state, so nobody has to be asked, and nobody has to be alive for a snapshot to complete.
 
     Trigger ──> capturing ──every expected input cut, every required sender closed──> captured ──Verdict──> completed
                     └──Abort, a required sender lost, an input moved under it───────> failed
 
-What comes first stands: a late `Abort` does not undo a capture, a late `Closed` does not mend a failure, and of two
+The first record stands: a late `Abort` does not undo a capture, a late `Closed` does not fix a failure, and of two
 cuts of one input the first counts.
 
-Who owns an input is what the latest `Assigned` says (`owners`).
+The latest `Assigned` names the owner of an input (`owners`).
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ KEEP_NAMES: Final = 500
 
 
 class LedgerState(LedgerView):
-    """The fold. Feed it every record in the order of the ledger; repeats and strangers are dropped.
+    """The fold. Feed it every record in the order of the ledger; duplicates and external writers are dropped.
 
     Args:
         history: remember every snapshot, for tools that list them. Without, memory is bounded, whatever the ledger
             holds.
-        start: where the ledger begins. Where older records have gone, everything waits for a `Checkpoint`.
+        start: where the ledger begins. Where older records were removed, everything waits for a `Checkpoint`.
     """
 
     def __init__(self, *, history: bool = True, start: int = 0) -> None:
@@ -87,7 +87,7 @@ class LedgerState(LedgerView):
         Offsets rise but need not be contiguous (a transaction of somebody, a trimmed log).
 
         Returns:
-            whether it says anything now: no garbage, no repeat, and nothing before it is missing.
+            whether it reports anything now: no garbage, no duplicate, and nothing before it is missing.
         """
         assert offset >= self.end, "the ledger is read in its order"
         self.end = offset + 1
@@ -104,7 +104,7 @@ class LedgerState(LedgerView):
         return True
 
     def _take(self, offset: int, record: LedgerRecord) -> None:
-        """A record that is none of garbage, a repeat."""
+        """A record that is not one of garbage, a duplicate."""
         match record:
             case Hello():
                 self.processes[offset] = ProcessView(process=offset, hello=record, epoch=self.highest_epoch)
@@ -146,7 +146,7 @@ class LedgerState(LedgerView):
 
     @property
     def whole(self) -> bool:
-        """Is nothing missing? False: the beginning of the ledger is gone, and no checkpoint stands for it yet."""
+        """Is nothing missing? False: the beginning of the ledger was deleted, and no checkpoint stands for it yet."""
         return self._held is None
 
     def _resume(self, held: list[tuple[int, LedgerRecord | None]], last: Checkpoint) -> None:
@@ -177,7 +177,7 @@ class LedgerState(LedgerView):
         self.end = end
 
     def taken(self) -> tuple[list[SnapshotName], list[Seen], list[Number]]:
-        """What a checkpoint has to say of names and numbers that are taken."""
+        """Return what a checkpoint has to hold of names and numbers that are taken."""
         names = [SnapshotName(id=id_, attempt=attempt) for id_, attempt in self._names]
         return (names, *self._repeats.kept())
 
@@ -366,7 +366,7 @@ class LedgerState(LedgerView):
                     del self.processes[old]
 
     def _came_back(self, offset: int, process: int) -> None:
-        """Who was taken for dead was not, and goes on under another id with what it had under way."""
+        """Note a process that was taken for dead and goes on under another id with what it had under way."""
         what = f"process {process} was taken for dead, and went on under that identity"
         for snapshot in list(self.snapshots.values()):
             if process in snapshot.left:

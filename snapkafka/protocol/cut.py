@@ -1,9 +1,9 @@
 """The cut: one synchronous instant in which a process turns red (R3).
 
-Nothing here can be cancelled, nothing waits and nothing is held (R4). What is noted at the instant is all that the
+Nothing here can be cancelled, nothing waits and nothing is held (R4). All that is noted at the instant is all that the
 snapshot will ever know of this process's past: where each agent stands in each input, and which events are running. So
 position and state belong to one instant (R14), whatever Faust has committed by then.
-Those keep their colour (R5) and finish in white; `closing` says when they have.
+Those keep their colour (R5) and finish in white; `closing` states when they have.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Positions:
         self._noted.append((previous, epoch, noted))
 
     def void(self, agent: str, tp: TopicPartition, offset: int) -> list[tuple[int, int]]:
-        """An event starts only now: which cuts say that it was started before? Each is told once.
+        """An event starts only now: which cuts state that it was started before? Each is reported once.
 
         Returns:
             for each, the (previous, epoch] that it serves.
@@ -130,7 +130,7 @@ class Positions:
         return [(previous, epoch) for previous, epoch, _ in void]
 
     def forget_cuts(self) -> None:
-        """What starts from here on says nothing of the cuts so far: it may run again."""
+        """Drop the starts that the cuts so far wait for: what starts from here on may run again."""
         self._noted.clear()
 
     def inputs(self) -> tuple[TopicPartition, ...]:

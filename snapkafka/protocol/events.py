@@ -1,4 +1,4 @@
-"""What the driver tells the machine: past tense, frozen, complete. Time and ids come in here or not at all."""
+"""Define what the driver feeds the machine: past tense, frozen, complete. Time and ids come in here or not at all."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class LedgerRead:
 
 @value
 class LedgerRecreated:
-    """The ledger was deleted and made anew: every id and epoch of the old one is void."""
+    """The ledger was deleted and recreated: every id and epoch of the old one is void."""
 
 
 @value
 class LedgerBegins:
-    """Told before the first record is read: what stood below `start` has been deleted, and a checkpoint stands for it.
+    """Fed before the first record is read: what stood below `start` has been deleted, and a checkpoint stands for it.
 
-    A process that had not read so far starts over: whatever it missed, it cannot tell.
+    A process that had not read so far starts over: anything that it missed, it cannot show.
     """
 
     start: int
@@ -84,7 +84,7 @@ class MarkerMet:
 
 @value
 class ChannelEnded:
-    """The recorder has the marker that `MarkerMet` told of: the channel from `sender` ends there for these epochs."""
+    """The recorder has the marker that `MarkerMet` reported: the channel from `sender` ends there for these epochs."""
 
     tp: TopicPartition
     offset: int
@@ -121,7 +121,8 @@ class InputsGiven:
 
 @value
 class InputsTaken:
-    """A rebalance took all inputs away. What starts before the next `InputsGiven` is of the inputs that it tells of."""
+    """A rebalance took all inputs away. All that starts before the next `InputsGiven` is of the inputs that it
+    reports."""
 
 
 @value

@@ -1,4 +1,4 @@
-"""What the records of the ledger are made of: places, positions, ends and ranges of offsets.
+"""Describe what the records of the ledger are made of: places, positions, ends and ranges of offsets.
 
 Offsets only, whatever the size of the state (design: a snapshot is a vector of offsets). Ends are exclusive.
 """
@@ -52,7 +52,7 @@ class TopicPartition(NamedTuple):
 
 @value
 class InputTopic:
-    """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it tells a recreated topic.
+    """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it identifies a recreated topic.
 
     Codecs are Faust's names of those that the app reads it with, empty where it has several or a schema of its own.
     """
@@ -71,7 +71,7 @@ class Table:
     `expires_ms`: how long its windows live, 0 where it has none or they live for ever. `sets`: its values are sets, so
     every record of the changelog counts, not only the last of a key. `windowed`: its keys are pairs of a key and a
     window. `copartitioned`: a change goes to the partition of the event that makes it, so the changelog has to have as
-    many as the input; False also where that is not told. `is_global`: every worker has all of it, whichever
+    many as the input; False also where that is unknown. `is_global`: every worker has all of it, whichever
     partitions it was given.
     """
 
@@ -148,7 +148,7 @@ class SeqRange:
 
     `refused`: the broker or the client refused them, so none of them was appended. False: the result is unknown (a
     time-out, a lost connection), so each of them may lie in the log, or still get there. `undone`: nothing is lost by
-    it, for what they were to say stands elsewhere or was undone with them: their transaction was aborted, positions
+    it, for what they were to state stands elsewhere or was undone with them: their transaction was aborted, positions
     and all, or the record left without its header.
     """
 
@@ -160,15 +160,15 @@ class SeqRange:
 
 @value
 class SentEnd:
-    """What a process sent to one partition before it closed an epoch.
+    """Hold what a process sent to one partition before it closed an epoch.
 
     `white_end`: one past its last acknowledged white record there. `last_seq`: the `seq` of that record (-1: none).
     `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers).
 
     `unacknowledged`: the seqs that were given out and never acknowledged, in order. There are only so many ranges:
     what lies between two of them may be counted to both. `landed_end`: where the result of sends is unknown, what of
-    them lies below this offset counts as sent; 0: there is none. `earlier_seq`, `earlier_end`: every record up to this
-    seq was appended below this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
+    them lies below this offset counts as sent; 0: there is not one. `earlier_seq`, `earlier_end`: every record up to
+    this seq was appended below this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
 
     `bare_end`: one past the last record that it sent there without a header, for a limit had no room for that (R15); 0:
     none.
@@ -207,7 +207,7 @@ class LogEnd:
 
 @value
 class Retention:
-    """What the settings of a changelog promised when a process joined, in milliseconds.
+    """Hold what the settings of a changelog promised when a process joined, in milliseconds.
 
     `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
     deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; -1: none ever is for its age.

@@ -1,4 +1,4 @@
-"""What running events hold of tables and may look at again: values that change in place, and iterators (R6).
+"""Describe what running events hold of tables and may look at again: values that change in place, and iterators (R6).
 
 A value of a table that can change in place (a set, a list, a record in memory) is one object for all events that have
 looked it up. An event that holds it sees what others do to it later, and no further look-up reports that. An iterator
@@ -20,7 +20,7 @@ Key = tuple[str, object]
 
 
 class Held:
-    """Who holds what. Everything is in the order in which it came, so that a run can be repeated."""
+    """Hold who holds what. Everything is in the order in which it came, so that a run can be repeated."""
 
     __slots__ = ("_holders", "_iterating", "by_event")
 

@@ -1,8 +1,8 @@
-"""Earlier lives of a process: what it has under way from ids that are void (R12).
+"""Earlier identities of a process: what it has under way from ids that are void (R12).
 
-A process that was taken for dead, and one whose ledger was made anew, goes on under another id. What it did before is
-nobody's colour: as long as any of it is on its way no cut of this process can be proven, and when all of it has landed
-nothing is left of it but the ends of what it wrote.
+A process that was taken for dead, and one whose ledger was recreated, goes on under another id. All that it did before
+is nobody's colour: as long as any of it is in flight no cut of this process can be proven, and when all of it has
+landed nothing is left of it but the ends of what it wrote.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["EarlierLives"]
 
 
 class EarlierLives:
-    """The lives before this one."""
+    """Hold the identities before this one."""
 
     def __init__(self) -> None:
         self.busy: list[Colours] = []  # those that still have something on its way, when last looked at
         self._written: dict[TopicPartition, int] = {}  # ends of what the others wrote
 
     def add(self, colours: Colours) -> None:
-        """A life is over."""
+        """End an identity."""
         self.busy.append(colours)
 
     def event_ended(self, event: Cause) -> None:
@@ -33,11 +33,11 @@ class EarlierLives:
             life.end(event)
 
     def run(self, event: Cause) -> bool:
-        """Does this event run since an earlier life?"""
+        """Return whether this event runs since an earlier identity."""
         return any(event in life.running for life in self.busy)
 
     def settle(self) -> None:
-        """Lives that have nothing under way any more leave only the ends of what they wrote."""
+        """Keep of identities with nothing under way only the ends of what they wrote."""
         for life in self.busy:
             if not life.busy:
                 for tp, sent in life.sent.items():
@@ -45,7 +45,7 @@ class EarlierLives:
         self.busy = [life for life in self.busy if life.busy]
 
     def ends(self, recovered: Iterable[ChangelogEnd]) -> tuple[ChangelogEnd, ...]:
-        """What was recovered with our inputs, and what earlier lives wrote since."""
+        """Return what was recovered with our inputs, and what earlier identities wrote since."""
         return exact(
             replace(end, end=max(end.end, self._written.get(TopicPartition(end.topic, end.partition), 0)))
             for end in recovered

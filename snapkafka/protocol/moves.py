@@ -1,17 +1,18 @@
 """Inputs that come and go while a snapshot runs (R9, R10).
 
-An input may change hands at any time. What keeps the cut whole:
+An input may change hands at any time. All that keeps the cut whole:
 
-* A process that is given inputs says so (`Assigned`) and reads the ledger up to there before it runs them. If anybody
-  who had one of them is red for an epoch, it turns red for that epoch first: a red input lives only in a red process.
+* A process that is given inputs reports it (`Assigned`) and reads the ledger up to there before it runs them. If
+  anybody who had one of them is red for an epoch, it turns red for that epoch first: a red input is only read by a red
+  process.
 * An input that nobody has cut yet for E, given to a process that is red for E already, is cut *where it starts*: at
   the position after the old reader's commit, with the table as it was recovered. No event of the new reader lies on
-  the white side of that, and none of the old reader's on the red side. A `CutReport` of its own says so, the
+  the white side of that, and none of the old reader's on the red side. A `CutReport` of its own reports it, the
   supplement, and counts with a `Closed` of its own.
 * The inputs of an app that does not run stand still. The living process with the smallest id cuts them, by what the
   group committed. That it does not run has to be seen: its group has no member, when the cut is made, and once more
-  when everybody has closed, and nothing has moved in between. Who would run it meanwhile without snapkafka could take
-  in red and send it on, bare, to who is white still.
+  when everybody has closed, and nothing has moved in between. Anyone who would run it meanwhile without snapkafka could
+  take in red and send it on, bare, to who is white still.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ __all__ = [
 
 
 class Inputs:
-    """What this process was given, and what of it is its own: so much as the ledger says when it has been read up to
-    the `Assigned` (R9)."""
+    """Hold what this process was given, and what of it is its own: so much as the ledger states when it has been read
+    up to the `Assigned` (R9)."""
 
     def __init__(self) -> None:
         self.assigned = -1  # ledger offset of our latest Assigned
@@ -57,7 +58,7 @@ class Inputs:
 
     @property
     def announceable(self) -> bool:
-        """Is there something to announce? Not what was taken away."""
+        """Is there something to announce? Not what was revoked."""
         return not self.taken and self.given is not None
 
     def give(self, given: InputsGiven) -> None:
@@ -71,7 +72,7 @@ class Inputs:
         self.assigned, self.tables = -1, ()
 
     def announce(self, process: int, n: int) -> Assigned:
-        """What we have now, as the ledger gets to know it."""
+        """Return what we have now, as the ledger gets to know it."""
         assert self.given is not None
         self._given_n = n
         return Assigned(
@@ -88,7 +89,7 @@ class Inputs:
         return (record.process, record.n) == (process, self._given_n)
 
     def announced(self, offset: int) -> bool:
-        """Our `Assigned` was read; is it the first that tells of these inputs?"""
+        """Our `Assigned` was read; is it the first that reports these inputs?"""
         self.assigned = offset
         first = self._ours is not self.given
         self._ours = self.given
@@ -193,7 +194,7 @@ def ask_stopped(ledger: LedgerView, epoch: int, process: int | None) -> list[Ask
     """R10: inputs of an app that is not running are cut by the living process with the smallest id.
 
     One that reads from the latest record starts at the end of its inputs, where nothing is committed. At the cut that
-    was where the trigger says (R1): whatever lies behind that may be red, and has to lie above the position.
+    was where the trigger states (R1): anything that lies behind that may be red, and has to lie above the position.
     """
     snapshot = ledger.open.get(epoch)
     if snapshot is None or process != min(snapshot.required, default=None):
@@ -243,7 +244,7 @@ def stood_still(item: OpenSupplement, event: StoppedSeen) -> bool:
 
 
 def stopped(event: StoppedSeen, asked: AskStopped, *, process: int, n: int) -> OpenSupplement:
-    """The cut of an app that does not run, by what the broker told of it."""
+    """The cut of an app that does not run, by what the broker reported it."""
     item = supplement(
         process=process,
         n=n,

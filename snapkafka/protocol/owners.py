@@ -1,7 +1,7 @@
-"""Who has an input, and until when somebody may cut it (R9).
+"""Describe who has an input, and until when somebody may cut it (R9).
 
-The latest `Assigned` says who has it. An input that a process already red for E has read can be cut for E only by that
-process, where it started (R10), or never: for everybody who gets it later it is too late.
+The latest `Assigned` states who has it. An input that a process already red for E has read can be cut for E only by
+that process, where it started (R10), or never: for everybody who gets it later it is too late.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEEP_EARLIER: Final = 64
 
 
 class Reader(NamedTuple):
-    """Who had an input once, and the ledger offset of the latest `Assigned` that gave it."""
+    """Hold who had an input once, and the ledger offset of the latest `Assigned` that gave it."""
 
     process: int
     offset: int
@@ -46,7 +46,8 @@ UNKNOWN: Final = Reader(NOBODY, NOBODY)
 
 
 class Owner(NamedTuple):
-    """Who has an input: the ledger offset of the `Assigned` that said so, its author, the generation of its group.
+    """Hold who has an input: the ledger offset of the `Assigned` that reported it, its author, the generation of its
+    group.
 
     `red` is the highest epoch that it was red for while it read the input, `before` the same of all earlier owners: for
     no snapshot up to there can the present one cut this input, it comes too late (R9). `earlier` names the latest of
@@ -79,7 +80,7 @@ def next_owner(
 
 
 def reads_red(owners: dict[Input, Owner], report: CutReport, app: str, inputs: set[TopicPartition]) -> None:
-    """What the author of a report reads from here on, it reads in red; what was taken from it just then, not."""
+    """Mark the inputs of a report's author as read in red from here on, without those just revoked."""
     for (owner_app, tp), owner in owners.items():
         mine = (owner_app, owner.process) == (app, report.process)
         if mine and (tp in inputs or owner.offset > report.assigned):
@@ -90,7 +91,7 @@ def reads_red(owners: dict[Input, Owner], report: CutReport, app: str, inputs: s
 
 
 def came_and_went(owners: dict[Input, Owner], report: CutReport, app: str) -> dict[TopicPartition, int]:
-    """What the author of a report was given after its cut and has lost again, all before the report landed.
+    """Return the inputs assigned to a report's author after its cut and revoked before the report landed.
 
     It read that in red, and whoever got it next could not know. With the offset of the `Assigned` that gave it.
     """
@@ -126,7 +127,7 @@ def before(owner: Owner | None, process: int) -> int:
 
 
 def earlier(owner: Owner | None, process: int) -> tuple[int, ...]:
-    """Who read the input before `process` cut it (its owner, or who cuts for an app that does not run)."""
+    """Return who read the input before `process` cut it (its owner, or who cuts for an app that does not run)."""
     if owner is None:
         return ()
     known = exact(reader.process for reader in owner.earlier)

@@ -1,9 +1,9 @@
-"""The records of the ledger: what processes tell each other, and nothing else is ever agreed upon.
+"""The records of the ledger: what processes inform each other, and nothing else is ever agreed upon.
 
 The ledger is a topic with one partition, so its order is *the* order (R11). An epoch is the ledger offset of a
 `Trigger` + 1; a process id is the ledger offset of a `Hello`. Every record carries `(process, n)`: `process` is its
 author (`NOBODY` for a `Hello`, whose author has no id yet, and for tools that are no process), `n` counts per author
-(a random number of 63 bits where the author is `NOBODY`), and a repeat of the pair is dropped by every reader.
+(a random number of 63 bits where the author is `NOBODY`), and a duplicate of the pair is dropped by every reader.
 
 Fields added later have defaults, so that two neighbouring releases can share a ledger.
 """
@@ -100,7 +100,7 @@ class Hello:
     of the app no snapshot holds, a sentence each. `mode`: "on", or "stamp" where it does not want to be asked for
     snapshots yet, or "restore" for the process that re-appends records in a restore.
     `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it
-    starts with an input of which nothing is committed, "earliest" or "latest" (empty: not told). `missing`: topics that
+    starts with an input of which nothing is committed, "earliest" or "latest" (empty: unknown). `missing`: topics that
     it subscribed to as inputs and that did not exist: it consumes none of them until it is assigned their partitions.
     `sources`: topics whose external records are declared to be no effects of what the apps of the namespace send.
     """
@@ -127,8 +127,8 @@ class Hello:
 class Assigned:
     """A process was given these inputs, all it has now; it reads the ledger up to here before running them (R9).
 
-    `changelogs`: the table partitions that came with them. `generation`: of the consumer group; what a process says of
-    an older one, when it wakes up late, moves nothing.
+    `changelogs`: the table partitions that came with them. `generation`: of the consumer group; what a process states
+    about an older one, when it wakes up late, moves nothing.
     """
 
     process: int
@@ -205,7 +205,7 @@ class Closed:
 class Abort:
     """The snapshot of `epoch` failed: a stable code, a sentence, and who held it up (process, agent, partition).
 
-    One that is captured stays so; where the code is one of `CONTAMINATING`, nobody can prove it any more.
+    One that is captured stays so; where the code is one of `CONTAMINATING`, it can no longer be proved.
     """
 
     process: int = NOBODY
@@ -242,7 +242,7 @@ class Bye:
 
 @value
 class Retire:
-    """App `app` is gone for good: its inputs are expected no more (R10)."""
+    """App `app` is retired for good: its inputs are expected no more (R10)."""
 
     process: int = NOBODY
     n: int
@@ -251,10 +251,10 @@ class Retire:
 
 @value
 class Verdict:
-    """What verification found, with the checks that were really run (R13).
+    """Hold what verification found, with the checks that were really run (R13).
 
     `manifest`: where it lies. `digest`: of the rows of its tables, in any order. `manifest_sha256`: of the bytes of the
-    manifest, in hex; whoever reads the tables compares it. Empty: written by an earlier release.
+    manifest, in hex; anyone who reads the tables compares it. Empty: written by an earlier release.
     """
 
     process: int = NOBODY
@@ -319,7 +319,8 @@ class Kept:
 
 @value
 class SnapshotName:
-    """An (id, attempt) that is taken: whatever became of its snapshot, a later `Trigger` of it is no epoch (R1)."""
+    """An (id, attempt) that is taken: anything that became of its snapshot, a later `Trigger` of it is not an epoch
+    (R1)."""
 
     id: str
     attempt: int
@@ -336,7 +337,7 @@ class Seen:
 
 @value
 class Number:
-    """A number that is taken, of an author that is no living process (R11)."""
+    """A number that is taken, of an author that is not a living process (R11)."""
 
     process: int
     n: int

@@ -1,4 +1,4 @@
-"""Every ledger record carries (process, n), and repeats of the pair are dropped by every reader (R11).
+"""Every ledger record carries (process, n), and duplicates of the pair are dropped by every reader (R11).
 
 An author's numbers rise, and its records overtake each other a little; so of a living author all numbers up to some
 point are remembered as one, and of everybody else the latest few thousand. Memory is bounded whatever the ledger holds.
@@ -26,7 +26,7 @@ class Latest(Generic[_T]):
 
     It is a dict whose first key is deleted for each that comes. By itself such a dict would go on to grow long after it
     has all its keys, to a table for three times as many, and for each deletion walk over all deletions before: so it is
-    made anew for every fourth part of its keys.
+    recreated for every fourth part of its keys.
     """
 
     __slots__ = ("_came", "_keys", "_size")
@@ -74,7 +74,7 @@ class Repeats:
         self._living.pop(process, None)
 
     def kept(self) -> tuple[list[Seen], list[Number]]:
-        """What a checkpoint has to say of it."""
+        """Return what a checkpoint has to hold of it."""
         living = [
             Seen(process=process, low=numbers.low, above=tuple(sorted(numbers.above)))
             for process, numbers in self._living.items()

@@ -1,4 +1,4 @@
-"""What restores mean to who reads the ledger: which one is open, and what a finished one asks of an app.
+"""Describe what restores mean to who reads the ledger: which one is open, and what a finished one asks of an app.
 
 A restore re-appends the records in flight and the state of a snapshot at the ends of their partitions, so the log
 stays one log. Three facts about it have to be the same for every reader:
@@ -65,7 +65,7 @@ class Rule(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RestoreView:
-    """What the ledger says of one restore. Its fields are those of `Restore`; `*_at` are ledger offsets."""
+    """Hold what the ledger states about one restore. Its fields are those of `Restore`; `*_at` are ledger offsets."""
 
     plan: str
     begun: Restore
@@ -157,7 +157,7 @@ class Restores:
         return True
 
     def _named(self, view: RestoreView, offset: int, record: Restore) -> bool:
-        """A later author takes over; its predecessor, and what that had told of `ends`, are void."""
+        """A later author takes over; its predecessor, and what that had reported of `ends`, are void."""
         if view.committed or record.author <= view.author:
             return False
         view.author, view.authored_at = record.author, offset
@@ -185,11 +185,11 @@ class Restores:
         return self.open if self.open is not None and app in self.open.apps else None
 
     def rules(self, app: str, tp: TopicPartition) -> dict[str, Rule]:
-        """What the agents of `app` skip in an input, by agent. An agent that is not named skips nothing."""
+        """Return what the agents of `app` skip in an input, by agent. An agent that is not named skips nothing."""
         return self._rules[app, tp][1] if (app, tp) in self._rules else {}
 
     def current(self) -> set[str]:
-        """The plans that still have something to say: the open one, and the latest of a partition."""
+        """The plans that still matter: the open one, and the latest of a partition."""
         named = {base.plan for base in self.bases.values()} | {plan for plan, _ in self._rules.values()}
         return named | ({self.open.plan} if self.open is not None else set())
 

@@ -1,7 +1,7 @@
 """A snapshot that failed can be asked for again: as the next attempt of its id, a fresh epoch (R1).
 
-Nothing of the failed one stands in the way. What made it fail may last for a while, though, so the pauses in between
-grow twofold up to a bound; a share of each is random, so that those who failed together do not return together.
+Nothing of the failed one stands in the way. All that made it fail may last for a while, though, so the pauses in
+between grow twofold up to a bound; a share of each is random, so that those who failed together do not return together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the ledger says of one process and of one snapshot: the views that the fold in `completion` keeps."""
+"""Describe what the ledger states about one process and of one snapshot: the views that the fold in `completion`
+keeps."""
 
 from __future__ import annotations
 
@@ -66,9 +67,9 @@ class Waiting:
 
 @dataclass(slots=True, kw_only=True)
 class ProcessView:
-    """What the ledger says of one process. `epoch`: the highest that it is known to be red for. `assigned`,
+    """Hold what the ledger states about one process. `epoch`: the highest that it is known to be red for. `assigned`,
     `inputs`: ledger offset of its latest `Assigned` (-1: none) and what was its own of that then; who has an input now
-    is for `LedgerState.owner` to say."""
+    is for `LedgerState.owner` to state."""
 
     process: int
     hello: Hello
@@ -97,7 +98,7 @@ class Part:
 
 @dataclass(slots=True, kw_only=True)
 class SnapshotView:
-    """What the ledger says of one snapshot, so far.
+    """Hold what the ledger states about one snapshot, so far.
 
     `reports`, `closed`: of the processes that turned red for it, one each. `supplements`, `supplements_closed`: of
     inputs that were cut where they start (R10), by the ledger offset of the report. `claims`: which report is the cut

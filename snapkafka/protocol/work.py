@@ -1,7 +1,7 @@
-"""What a process does between its cuts: events and their effects, each in its colour (R5, R6).
+"""Describe what a process does between its cuts: events and their effects, each in its colour (R5, R6).
 
 The hot path of a service: these methods run a few times per event, take plain arguments and do a dictionary operation
-or two. Nothing is decided here. What is white and done is counted (`colours`), what is torn is listed with the cuts
+or two. Nothing is decided here. All that is white and done is counted (`colours`), what is torn is listed with the cuts
 that are open; where one of those may have waited for that, the machine is asked to `_advance`.
 """
 
@@ -50,7 +50,7 @@ class Work(ABC):
     def _abort_open(
         self, above: int, upto: int, code: str, reason: str, culprit: str, *, captured: bool = False
     ) -> list[Action]:
-        """Abort every open snapshot with an epoch in (above, upto]; say so of those, too, that are captured."""
+        """Abort every open snapshot with an epoch in (above, upto]; report it of those, too, that are captured."""
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class Work(ABC):
     def batch_started(self, events: Sequence[Cause]) -> Sequence[Action]:
         """An agent is handed several records at once: they start now, or go on, in one colour, until each has ended.
 
-        Those that have run before (something handled the records on their way into the batch) may have an earlier one:
+        Those that have run before (something handled the records in flight into the batch) may have an earlier one:
         then the batch tears them (R6).
         """
         batch = tuple(events)
@@ -180,13 +180,14 @@ class Work(ABC):
         Colours.unsend(effect, tp, seq)
 
     def send_entered_again(self, effect: Effect) -> Effect:
-        """What entered in an earlier life and has not left: it has the colour of the process, and its own cause."""
+        """Return what entered under an earlier identity and has not left: it has the colour of the process, and its own
+        cause."""
         return self.colours.enter(None)._replace(cause=effect.cause)
 
     def send_stamped(self, effect: Effect, tp: TopicPartition) -> int:
         """The seq of this send in `tp`. Stamp and append under one lock per partition."""
         assert effect.sent is self.colours.sent, (
-            "a send of an earlier life is entered anew before it is stamped"
+            "a send of an earlier identity is entered again before it is stamped"
         )
         return self.colours.stamp(tp)
 
@@ -266,7 +267,7 @@ class Work(ABC):
     # -- records without a header (R15) -----------------------------------------------------------------------
 
     def left_bare(self, tp: TopicPartition) -> Sequence[Action]:
-        """A record leaves without a header. Whoever reads it takes it for external, whatever its colour: no snapshot
+        """A record leaves without a header. Anyone who reads it takes it for external, whatever its colour: no snapshot
         that may still be cut somewhere can vouch for it."""
         what = f"a record to {tp} left without our header, which would have made it larger than a limit"
         return self._abort_open(0, self.ledger.highest_epoch, SENT_BARE, what, str(tp))
@@ -322,7 +323,7 @@ class Work(ABC):
         """In classic mode: the marker that must lie in a partition before our first record there, if that is red.
 
         At a cut only the partitions that were sent to before get a marker; one sent to later for the first time has to
-        tell its reader of the snapshot too, and of a process born red nobody could learn it otherwise.
+        inform its reader of the snapshot too, and of a process born red nobody could learn it otherwise.
         """
         if not self.classic or not self.marks or tp in self.colours.sent or not effect.epoch:
             return None

@@ -8,17 +8,18 @@ Chandy and Lamport (1985) give a process two rules; here is what became of each 
     a marker comes, and q has not recorded          `_met`: a believed epoch above mine, whatever brings it     R1, R2
     q records its state                             `_cut`: one instant, positions instead of copies            R3, R4
     one marker along each channel, before           `closing.ask_markers`; what white events still send after
-        any further message                             it is told apart by its colour (`work`)                 R5, R7
+        any further message                             it is distinguished by its colour (`work`)                 R5,
+        R7
     a channel: what came after q recorded and       a range of offsets, from q's position to where the
         before the marker                               sender's white ends                                     R8
     somebody collects what was recorded             `CutReport` and `Closed`, in a ledger that all fold alike   R11
 
-What they had no need to ask, for their processes neither come nor go nor fail, nor pass on what they read: who reads
-an input now and who cuts it (`moves`, R9 and R10), who is who (R11), who is not waited for any more (R12).
+They had no need to ask the following, as their processes neither come nor go nor fail, nor pass on what they read: who
+reads an input now and who cuts it (`moves`, R9 and R10), who is who (R11), who is not waited for any more (R12).
 
 A process is always in one of three conditions:
 
-    stranger ──own Hello read──> white or red for what the ledger holds ──own Dead read──> stranger again
+    not joined ──own Hello read──> white or red for what the ledger holds ──own Dead read──> not joined again
                                         │
                     meets a believed epoch: the cut (one instant, R3), then for each open cut:
                                         │
@@ -34,7 +35,7 @@ Several cuts can be open at once; each closes by itself. What decides, in the or
 * *Whose inputs do I cut?* Mine at my own cut; what came to me uncut after it, where it starts (`moves`, R10); those of
   an app that does not run, if my id is the smallest.
 * *Is what I would report true?* If the process did anything without this machine (R15), or has work under way from an
-  earlier life (`lives`), the snapshot is aborted by name; nothing of it stands in the way of the next one.
+  earlier identity (`lives`), the snapshot is aborted by name; nothing of it stands in the way of the next one.
 
 The hot path of a service, with plain arguments, is in `work`; `handle` is for all that happens less often.
 """
@@ -108,7 +109,7 @@ class WorkerProtocol(Work):
     """The machine. Feed it events, do its actions in their order, feed back what came of them.
 
     Args:
-        hear: which of "ledger", "markers", "headers" may tell it of a snapshot.
+        hear: which of "ledger", "markers", "headers" may report it of a snapshot.
         classic: red sends wait until the markers are out, as in 1985: then markers alone keep the cut safe.
     """
 
@@ -219,7 +220,7 @@ class WorkerProtocol(Work):
     # -- hearing of a snapshot (R1, R2) -----------------------------------------------------------------------
 
     def _triggered(self, epoch: int, *, own: bool) -> list[Action]:
-        """The ledger tells of a snapshot: the fast path, and the only one for who asked for it."""
+        """The ledger reports a snapshot: the fast path, and the only one for who asked for it."""
         if self.absent:
             return self._contaminated()
         actions: list[Action] = []
@@ -229,8 +230,8 @@ class WorkerProtocol(Work):
         return [*actions, *asked, _timer(self.ledger.snapshots[epoch])]
 
     def _met(self, epoch: int, heard: Heard, *, may: bool) -> list[Action]:
-        """R2: a red record is about to be taken in. Read the ledger up to its trigger first, then believe or not. Who
-        is absent takes it in at once (R15), and does not come back before the ledger is read up to there."""
+        """R2: a red record is about to be taken in. Read the ledger up to its trigger first, then believe or not.
+        Anyone who is absent takes it in at once (R15), and does not come back before the ledger is read up to there."""
         if self.process is None or epoch <= self.colours.epoch:
             return []
         if epoch > self.ledger.end:
@@ -240,7 +241,7 @@ class WorkerProtocol(Work):
     # -- the cut (R3, R4) -------------------------------------------------------------------------------------
 
     def _cut(self, epoch: int, heard: Heard) -> list[Action]:
-        """R3: turn red, here and now. R4: the report is on its way, and nothing waits for it."""
+        """R3: turn red, here and now. R4: the report is in flight, and nothing waits for it."""
         if self.process is None or epoch <= self.colours.epoch:
             return []
         previous = self.colours.epoch
@@ -277,7 +278,7 @@ class WorkerProtocol(Work):
     # -- closing (R7) -----------------------------------------------------------------------------------------
 
     def _advance(self) -> list[Action]:
-        """Whatever became possible: markers that can be asked for, cuts that can be closed."""
+        """Return the actions that became possible: markers that can be asked for, cuts that can be closed."""
         if self.process is None:
             return []
         actions = self.open.advance(self.colours, process=self.process, next_n=self._next_n)
@@ -325,14 +326,15 @@ class WorkerProtocol(Work):
             if epoch in self.open.aborted:
                 continue
             if early:
-                what = f"{self._name} ran events of {early[0]} before the ledger had told it whose it was"
+                what = f"{self._name} ran events of {early[0]} before the ledger named its owner"
                 actions += self._abort_open(epoch - 1, epoch, "contaminated", what, str(early[0]))
             else:
                 actions += self._supplement(epoch, uncut)
         return actions
 
     def _rules(self, app: str, ours: Iterable[InputGiven]) -> dict[tuple[str, TopicPartition], Rule]:
-        """What a restore lets the agents skip of these inputs: the group has one offset, a snapshot one per agent."""
+        """Return what a restore lets the agents skip of these inputs: the group has one offset, a snapshot one per
+        agent."""
         restores = self.ledger.restores
         return {
             (agent, given.tp): rule
@@ -381,8 +383,8 @@ class WorkerProtocol(Work):
     # -- who this process is (R11, R12) -----------------------------------------------------------------------
 
     def _recognised(self, offset: int) -> list[Action]:
-        """R11: our id is the offset of our Hello, our epoch the highest trigger below it. Who triggered or was waited
-        for may be gone: what is under way is ours to watch, too (R12)."""
+        """R11: our id is the offset of our Hello, our epoch the highest trigger below it. Anyone who triggered or was
+        waited for may have left: what is under way is ours to watch, too (R12)."""
         self._hello_n = None
         self.process = offset
         if self.ledger.highest_epoch > self.colours.epoch:
@@ -392,7 +394,7 @@ class WorkerProtocol(Work):
 
     def _new_life(self, *, recreated: bool = False) -> list[Action]:
         """Our id is void, because we read our own `Dead` (R12) or because the ledger is a new one: join again before
-        anything is sent. What is still under way from the old life is nobody's colour: see `_cut`."""
+        anything is sent. All that is still under way from the old identity is nobody's colour: see `_cut`."""
         if self.process is None and self._hello_n is None:
             return []  # it has not said anything yet
         void, self.process = NOBODY if self.process is None else self.process, None
@@ -411,14 +413,14 @@ class WorkerProtocol(Work):
 
     def _alive_in(self, record: LedgerRecord) -> None:
         """A record of ours stands in the ledger, and we are not dead below it: so what we had sent when we wrote it was
-        sent alive. What we sent since may have left when we were dead already, and did not know it (R12)."""
+        sent alive. All that we sent since may have left when we were dead already, and did not know it (R12)."""
         if record.process != self.process or record.n not in self._sent_by:
             return
         self._known_sent, self._strayed = self._sent_by[record.n], self.absent
         self._sent_by = {n: sent for n, sent in self._sent_by.items() if n > record.n}
 
     def _other_ledger(self, start: int = 0) -> None:
-        """What was read so far stands for nothing any more: the ledger is a new one, or we missed a part of it."""
+        """Forget what was read so far: the ledger is a new one, or we missed a part of it."""
         self.ledger = LedgerState(history=False, start=start)
         self.open.aborted.clear()
 
@@ -428,7 +430,7 @@ class WorkerProtocol(Work):
 
     @property
     def _me(self) -> int:
-        assert self.process is not None, "a stranger writes nothing but Hello"
+        assert self.process is not None, "a process that has not joined writes nothing but Hello"
         return self.process
 
     def _next_n(self) -> int:

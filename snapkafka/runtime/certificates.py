@@ -1,6 +1,6 @@
 """The certificate authorities that this machine trusts, wherever they are kept; for the Java that is fetched.
 
-Behind a company's proxy they are more than Java's own list. Where they are is said by the system's defaults, by the
+Behind a company's proxy they are more than Java's own list. Where they are is stated by the system's defaults, by the
 variables that Python's, curl's and pip's users set, and by pip's own settings; each may name a file or a directory,
 be empty, or name nothing that can be read, and none has to be there.
 """
@@ -60,7 +60,7 @@ def _places(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _of_pip(environ: Mapping[str, str]) -> Iterator[str]:
-    """What pip trusts by its settings files, and the public authorities that it ships."""
+    """Return what pip trusts by its settings files, and the public authorities that it ships."""
     spec = importlib.util.find_spec("pip")
     if spec is None:
         return

@@ -2,7 +2,8 @@
 
 The child leads a session, and so a process group, of its own: Ctrl-C in a terminal reaches us alone, and its group can
 be ended as a whole. Ending it is TERM to the child, which puts things away; then TERM to its group (a JVM removes its
-temporary files); then KILL. What we wait for is processes, never the end of a pipe: any other process may hold that.
+temporary files); then KILL. All that we wait for is processes, never the end of a pipe: any other process may hold
+that.
 
 A parent that was killed can do none of this, so a child watches its parent (`ending_with`). `PR_SET_PDEATHSIG` exists
 on Linux only, does not cover what the child starts, and fires when the *thread* that started the child ends.
@@ -34,7 +35,7 @@ PARENT_PERIOD_S: Final = 0.25
 
 
 class Child:
-    """A child process in a group of its own; use it in a `with` block, at whose end the whole group is gone.
+    """A child process in a group of its own; use it in a `with` block, at whose end the whole group is ended.
 
     Args:
         output: where standard output and error go, both; `subprocess.PIPE`: to `output`; None: where ours go.

@@ -1,4 +1,4 @@
-"""What each extra of the package brings, and the one line for whoever has not installed it."""
+"""Describe what each extra of the package brings, and the one line for whoever has not installed it."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def fetched_into(place: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writing(place: Path) -> Iterator[None]:
-    """Turn what the system says of a cache that cannot be written into one line."""
+    """Format the system's error of a cache that cannot be written as one line."""
     try:
         yield
     except OSError as error:
@@ -108,7 +108,7 @@ def fetch_lock() -> Iterator[None]:
 
 
 def run_fetch(command: Sequence[str], *, what: str, hint: str, folder: Path | None = None) -> None:
-    """Run a fetching command in a folder; if it fails, print one line, the most telling one that it printed."""
+    """Run a fetching command in a folder; if it fails, print one line, the most informative one that it printed."""
     try:
         done = subprocess.run(
             command,

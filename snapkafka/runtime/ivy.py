@@ -40,7 +40,8 @@ class JarSet:
     application: bool = False
 
     def ivy_xml(self) -> str:
-        """What Ivy is told to fetch. Its text also names the set's place in the cache: another set, another place."""
+        """Return the list of what Ivy fetches. Its text also names the set's place in the cache: another set, another
+        place."""
         lines = [
             f'    <dependency org="{org}" name="{name}" rev="{rev}" transitive="{str(self.transitive).lower()}"'
             f' conf="default->default"{self._packed(name)}'
@@ -109,7 +110,7 @@ S3_JARS: Final = JarSet(
 
 
 def spark_jars(*, s3: bool = False) -> list[Path]:
-    """What goes into `spark.jars`, comma-separated: Spark's Kafka source, fetched where it is missing.
+    """Return what goes into `spark.jars`, comma-separated: Spark's Kafka source, fetched where it is missing.
 
     Args:
         s3: what S3 takes, as well.
@@ -187,7 +188,7 @@ def _ivy_jar() -> Path:
 
 
 def proxy_flags(environ: Mapping[str, str]) -> Iterator[str]:
-    """Java does not read the proxy variables that everything else here reads. What makes no sense is left out."""
+    """Java does not read the proxy variables that everything else here reads. Invalid values are left out."""
     for scheme in ("http", "https"):
         text = environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY") or ""
         try:

@@ -65,7 +65,7 @@ def parse_java(settings: str) -> Java | None:
 
 
 def find_java() -> Java | None:
-    """A usable Java that is already here: `JAVA_HOME`, `PATH`, the cache; None where there is none."""
+    """A usable Java that is already here: `JAVA_HOME`, `PATH`, the cache; None where there is not one."""
     candidates = [Path(home, "bin", "java")] if (home := os.environ.get("JAVA_HOME")) else []
     if on_path := shutil.which("java"):
         candidates.append(Path(on_path))
@@ -76,7 +76,7 @@ def find_java() -> Java | None:
 
 
 def java() -> Java:
-    """A Java that runs Kafka and Ivy, fetched where there is none.
+    """A Java that runs Kafka and Ivy, fetched where there is not one.
 
     Raises:
         DependencyMissingError: none is here and none can be fetched.
@@ -96,7 +96,7 @@ def java() -> Java:
 
 
 def spark_java_home() -> Path:
-    """What `JAVA_HOME` has to be for Spark: that of `java()`, or a wrapper of it where it lacks a module.
+    """Return what `JAVA_HOME` has to be for Spark: that of `java()`, or a wrapper of it where it lacks a module.
 
     Raises:
         DependencyMissingError: no Java is here and none can be fetched.

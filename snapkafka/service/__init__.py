@@ -2,7 +2,7 @@
 
 | module | what it does |
 |---|---|
-| `settings` | what it is told: one value, checked as a whole |
+| `settings` | its settings: one value, checked as a whole |
 | `access` | who may do what: tokens, roles, storage roots |
 | `guard` | bounds of every request, before a route sees it |
 | `problems` | errors as problem+json: the one table from code to status |

@@ -1,4 +1,4 @@
-"""Who may do what: tokens with roles, and the places that tables may lie in."""
+"""Decide who may do what: tokens with roles, and the places that tables may lie in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
 
 
 class Role(IntEnum):
-    """What a client may do; each may do what those below it may."""
+    """Hold what a client may do; each may do what those below it may."""
 
     READ = 1
     TRIGGER = 2
@@ -97,7 +97,7 @@ def canonical(uri: str) -> tuple[str, str, str]:
 
 
 def below(uri: str, roots: Iterable[str]) -> bool:
-    """Tell whether a storage or manifest lies in one of the roots, or is one."""
+    """Return whether a storage or manifest lies in one of the roots, or is one."""
     return any(_within(canonical(uri), canonical(root)) for root in _given(roots))
 
 

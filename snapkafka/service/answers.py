@@ -1,4 +1,5 @@
-"""What `ops` returns, as the JSON of the contract. Its names and types are fixed; further fields may be added."""
+"""Describe what `ops` returns, as the JSON of the contract. Its names and types are fixed; further fields may be
+added."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def triggered(summary: Summary, estimate_ms: int) -> dict[str, Any]:
 
 
 def manifest_uri(summary: Summary) -> str:
-    """Where the manifest lies, or will lie once the snapshot is assembled; empty where nothing says that yet."""
+    """Where the manifest lies, or will lie once the snapshot is assembled; empty where nothing states that yet."""
     if summary.manifest or not summary.storage:
         return summary.manifest
     return f"{summary.storage.rstrip('/')}/{file_stem(summary.id)}.json"

@@ -55,7 +55,7 @@ PAGE_CACHE: Final = "public, max-age=60"
 
 
 def needed(path: str, method: str) -> Role:
-    """Tell the role that a request needs; what no route has needs the least."""
+    """Return the role that a request needs; an unknown route needs the least."""
     parts = path.split("/")
     for (known, template), (_, role) in ROUTES.items():
         wanted = template.split("/")
@@ -145,7 +145,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    """What nobody foresaw: logged with its traceback, told without."""
+    """Answer an unforeseen error: logged with its traceback, reported without."""
     logger.error("snapkafka: %s %s failed", request.method, request.url.path, exc_info=error)
     return problem(
         InternalError("a bug of snapkafka", hint="the log of the service has more; please report it")

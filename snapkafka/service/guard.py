@@ -120,7 +120,7 @@ class Guard:
         return role
 
     def _role(self, scope: Scope, client: str) -> tuple[Role, str]:
-        """The role of a client, and what it is told apart by."""
+        """The role of a client, and what distinguishes it."""
         if not self._settings.tokens:
             return Role.ADMIN, client
         scheme, _, token = _header(scope, b"authorization").partition(" ")

@@ -1,4 +1,4 @@
-"""What operators see of the service: requests and their times, streams, and the snapshots of the namespace."""
+"""Describe what operators see of the service: requests and their times, streams, and the snapshots of the namespace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_ROUTE: Final = "none"
 
 
 class Metrics:
-    """Counts since the start of the service, and what the fold says now."""
+    """Counts since the start of the service, and what the fold states now."""
 
     def __init__(self, standing: Standing, streams: Streams) -> None:
         self._standing, self._streams = standing, streams

@@ -1,4 +1,4 @@
-"""JSON bodies and query strings as typed values; whatever is wrong with them is reported at once."""
+"""JSON bodies and query strings as typed values; anything that is wrong with them is reported at once."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def number_in(request: Request, name: str, *, default: int, most: int) -> int:
     """Read a whole number from the query string.
 
     Raises:
-        BadInputError: it is none, or out of range.
+        BadInputError: it is not one, or out of range.
     """
     text = request.query_params.get(name)
     if text is None:

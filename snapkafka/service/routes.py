@@ -395,7 +395,7 @@ def _require_captured(view: SnapshotView) -> None:
 
 
 def _require_ready_made(names: tuple[str, ...]) -> None:
-    """Refuse paths: what lies on the machine of the service is no business of its clients."""
+    """Refuse paths: what lies on the machine of the service does not concern its clients."""
     if unknown := [name for name in names if name not in ready_made()]:
         raise BadInputError(
             f"invariant {unknown[0][:40]!r} is unknown", hint=f"it can be {', '.join(ready_made())}"

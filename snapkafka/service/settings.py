@@ -1,4 +1,4 @@
-"""What the service is told: one value, checked as a whole before a socket is opened."""
+"""Hold the settings of the service: one value, checked as a whole before a socket is opened."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Settings:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is reached from this machine alone; a name other than `localhost` is not trusted."""
+    """Return whether an address is reached from this machine alone; a name other than `localhost` is not trusted."""
     if host == "localhost":
         return True
     try:

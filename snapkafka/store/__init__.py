@@ -6,7 +6,7 @@ with store.staging(id) as folder:  # tables are written here ...
     ...
     store.publish(manifest, folder)  # ... and appear together with their manifest, or not at all
 
-`state_parts` says which snapshots' rows make up the state of one, `state_sql` how to read them.
+`state_parts` states which snapshots' rows make up the state of one, `state_sql` how to read them.
 """
 
 from .base import Folder, Leftover, RemoteFolder, Store

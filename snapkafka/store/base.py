@@ -1,4 +1,4 @@
-"""What every storage can do, wherever it lies; `LocalStore` and `ObjectStore` are the two kinds.
+"""Describe what every storage can do, wherever it lies; `LocalStore` and `ObjectStore` are the two kinds.
 
 Paths are those of manifests: relative to the storage, with `/` between their parts.
 """
@@ -53,14 +53,14 @@ Hashed: TypeAlias = Callable[[Manifest], Iterable[FileEntry]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """What a killed assembly or removal left: its name in the storage, and how large it is."""
+    """Hold what a killed assembly or removal left: its name in the storage, and how large it is."""
 
     name: str
     bytes: int
 
 
 class Store(ABC):
-    """Manifests and tables in one place. Whatever cannot be read or written is a `StorageError`."""
+    """Manifests and tables in one place. Anything that cannot be read or written is a `StorageError`."""
 
     #: What has to be known to reach it: `file`, `s3a` and so on, as Spark says it.
     scheme: str
@@ -89,7 +89,7 @@ class Store(ABC):
 
     @abstractmethod
     def _try(self) -> None:
-        """Make it where that can be; write something and take it away."""
+        """Make it where that can be; write something and remove it."""
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -103,10 +103,10 @@ class Store(ABC):
 
     @abstractmethod
     def text(self, name: str) -> str | None:
-        """What stands in a file of the storage itself; None: there is none such.
+        """Return what stands in a file of the storage itself; None: it does not exist.
 
         Raises:
-            UnicodeDecodeError: it is no text.
+            UnicodeDecodeError: it is not text.
         """
 
     @abstractmethod
@@ -136,12 +136,12 @@ class Store(ABC):
 
     @abstractmethod
     def files_of(self, manifest: Manifest) -> Sequence[str]:
-        """What lies where the files of a snapshot lie, named by its manifest or not; what another assembly of it has
-        left, or writes just now, is none of these."""
+        """Return what lies where the files of a snapshot lie, named by its manifest or not; what another assembly of it
+        has left, or writes just now, is not one of these."""
 
     @property
     def filesystem(self) -> Any:
-        """What opens its places for DuckDB (fsspec); None: DuckDB does by itself."""
+        """Return what opens its places for DuckDB (fsspec); None: DuckDB does by itself."""
         return None
 
     def manifest_place(self, snapshot_id: str) -> str:
@@ -155,15 +155,15 @@ class Store(ABC):
         """The manifest of a snapshot.
 
         Raises:
-            UnknownSnapshotError: there is none of that id.
-            BadInputError: there is a file, and it is no manifest.
+            UnknownSnapshotError: there is not one of that id.
+            BadInputError: there is a file, and it is not a manifest.
             StorageError: it cannot be read.
         """
         place = self.manifest_place(snapshot_id)
         try:
             text = self.text(manifest_name(snapshot_id))
         except UnicodeDecodeError as error:
-            raise BadInputError(f"{place} is no manifest: {error}") from error
+            raise BadInputError(f"invalid manifest {place}: {error}") from error
         if text is None:
             raise UnknownSnapshotError(
                 f"no snapshot {snapshot_id} in {self}",
@@ -189,7 +189,7 @@ class Store(ABC):
         for file in table.files:
             size, place = sizes.get(file.path), self.place(file.path)
             if size is None:
-                raise StorageError(f"file {place} is gone")
+                raise StorageError(f"file {place} is missing")
             if size != file.bytes:
                 raise StorageError(
                     f"file {place} has {size:,} bytes, and had {file.bytes:,} when it was written"
@@ -199,9 +199,9 @@ class Store(ABC):
 
     @abstractmethod
     def staging(self, snapshot_id: str) -> AbstractContextManager[Folder]:
-        """A folder to write tables into. It is gone after the block, unless `publish` has made it the snapshot's.
+        """A folder to write tables into. It is removed after the block, unless `publish` has made it the snapshot's.
 
-        What others have left behind who were killed at the same snapshot is taken away.
+        What others have left behind who were killed at the same snapshot is removed.
         """
 
     @abstractmethod
@@ -220,20 +220,20 @@ class Store(ABC):
 
     @abstractmethod
     def bytes_of(self, manifest: Manifest) -> int:
-        """What goes with a snapshot: its manifest and those of its files that are there."""
+        """Return what goes with a snapshot: its manifest and those of its files that are there."""
 
     @abstractmethod
     def foreign_files(self, manifest: Manifest) -> Sequence[str]:
-        """What lies among the files of a snapshot and is not named by its manifest."""
+        """Return what lies among the files of a snapshot and is not named by its manifest."""
 
     @abstractmethod
     def remove(self, manifest: Manifest) -> None:
-        """Remove a snapshot: manifest, then files, so that at no time a manifest names tables that are not there. What
-        its manifest does not name stays where it is."""
+        """Remove a snapshot: manifest, then files, so that at no time a manifest names tables that are not there. All
+        that its manifest does not name stays where it is."""
 
     @abstractmethod
     def leftovers(self, *, older_than_s: float) -> Sequence[Leftover]:
-        """What has been unfinished for so long that nobody can be at work on it any more."""
+        """Return what has been unfinished for so long that it cannot be in use any more."""
 
     @abstractmethod
     def clear(self, leftover: Leftover) -> None:
@@ -267,13 +267,13 @@ def _files(store: Store, manifest: Manifest) -> Iterator[FileEntry]:
 
 
 def first_change(written: Iterable[FileEntry], found: Iterable[FileEntry]) -> str:
-    """The first file that is not what was written, and what it is; empty: there is none such."""
+    """The first file that is not what was written, and what it is; empty: it does not exist."""
     wanted, there = ({file.path: file for file in files} for files in (written, found))
     for path in sorted(wanted.keys() | there.keys()):
         if path not in there:
-            return f"{path} is gone"
+            return f"{path} is missing"
         if path not in wanted:
-            return f"{path} is none of its files"
+            return f"{path} is not one of its files"
         if there[path] != wanted[path]:
             return f"{path} has other bytes than when it was written"
     return ""

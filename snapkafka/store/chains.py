@@ -24,10 +24,10 @@ def state_parts(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
     """The snapshots whose tables (`manifest.state_table`) make up the state of one: a full one, then those that build
     on it, oldest first; the last is the one that was asked for. A full snapshot is all there is to it.
 
-    Each is known to be the one that was built on, and its files to be there, whole as far as their sizes tell.
+    Each is known to be the one that was built on, and its files to be there, whole as far as their sizes show.
 
     Raises:
-        StorageError: a snapshot of the chain, or a file of its state, is gone or is not what it was.
+        StorageError: a snapshot of the chain, or a file of its state, is missing or is not what it was.
         BadInputError: the manifest names no table of state.
     """
     parents = state_parents(store, manifest)

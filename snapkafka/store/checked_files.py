@@ -28,7 +28,7 @@ CACHE_NAME: Final = "checked-files.json"
 
 
 def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
-    """Refuse files whose bytes are not those that their manifest names; what is gone is for its reader to name.
+    """Refuse files whose bytes are not those that their manifest names; a missing file is for its reader to name.
 
     Returns:
         How many files were checked.

@@ -2,7 +2,7 @@
 
 The manifest is what makes a snapshot: it is written last and appears whole, by a rename. Tables are written beside
 their place and moved there before it, so whoever is killed half-way leaves a folder that no manifest names. The next
-one of the same snapshot takes it away: a folder in use is locked by its writer, and a lock ends with its process.
+one of the same snapshot removes it: a folder in use is locked by its writer, and a lock ends with its process.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class LocalStore(Store):
 
     def texts(self) -> dict[str, str]:
         if not self.root.is_dir():
-            raise StorageError(f"storage {self.root} is no directory", hint="check --storage")
+            raise StorageError(f"storage {self.root} is not a directory", hint="check --storage")
         found = {}
         with self._errors("read"):
             for path in sorted(self.root.glob("*.json")):
@@ -111,9 +111,9 @@ class LocalStore(Store):
 
     @contextlib.contextmanager
     def staging(self, snapshot_id: str) -> Iterator[Path]:
-        """A folder to write tables into. It is gone after the block, unless `publish` has moved it to its place.
+        """A folder to write tables into. It is removed after the block, unless `publish` has moved it to its place.
 
-        What others have left behind who were killed at the same snapshot is taken away.
+        What others have left behind who were killed at the same snapshot is removed.
 
         Raises:
             StorageError: it cannot be made.

@@ -1,4 +1,5 @@
-"""What is still being written in a local directory: how it is called, and how it is told from what was left behind."""
+"""Describe what is still being written in a local directory: how it is called, and how it is distinguished from what
+was left behind."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 There are no renames and no locks there. Each assembly writes its tables into a folder of its own, `<id>/run-<32 hex
 digits>/`, where they stay; the manifest names them by their paths, and putting it makes all of them appear at once. So
 two who assemble the same snapshot do not meet before the manifest, and whoever is killed half-way leaves files that no
-manifest names. Nobody can tell a dead writer's folder from a living one's except by its age: `leftovers` does.
+manifest names. A dead writer's folder is distinguished from a living one's only by its age: `leftovers` does.
 
 The manifest is put under a condition (`If-Match`, `If-None-Match`): only in the place of the one that was looked at.
 Where a server knows no such conditions the last one wins, which names its own files alone.
@@ -257,7 +257,7 @@ class ObjectStore(Store):
         return {p.rpartition("/")[2]: found[p] for p in places if isinstance(found[p], bytes)}
 
     def _info(self, path: str) -> Mapping[str, Any] | None:
-        """What is known of a file; None: it is not there."""
+        """Return what is known of a file; None: it is not there."""
         try:
             info: Mapping[str, Any] = self._fs.info(self._path(path))
         except FileNotFoundError:
@@ -265,7 +265,7 @@ class ObjectStore(Store):
         return info if info["type"] == "file" else None
 
     def _listed(self) -> Sequence[Mapping[str, Any]]:
-        """What lies in the storage itself. A prefix without anything does not exist; a bucket has to."""
+        """Return what lies in the storage itself. A prefix without anything does not exist; a bucket has to."""
         try:
             found: Sequence[Mapping[str, Any]] = self._fs.ls(self._root, detail=True)
         except FileNotFoundError:
@@ -297,7 +297,8 @@ class ObjectStore(Store):
                 self._fs.rm([self._path(path) for path in paths])
 
     def _delete_folders(self, run: str) -> None:
-        """What Hadoop's S3A leaves where it has made a folder: an empty object, with a slash at the end of its name."""
+        """Return what Hadoop's S3A leaves where it has made a folder: an empty object, with a slash at the end of its
+        name."""
         if self.scheme != "s3a":
             return
         bucket, _, prefix = self._path(run).partition("/")
@@ -337,7 +338,7 @@ def _run(path: str) -> str | None:
 
 
 def _written(info: Mapping[str, Any]) -> float:
-    """When a file was written, seconds since 1970; where nothing says so, just now."""
+    """When a file was written, seconds since 1970; where nothing reports it, just now."""
     for name in ("LastModified", "mtime", "last_modified", "created", "updated"):
         when = info.get(name)
         if isinstance(when, datetime):
@@ -348,6 +349,6 @@ def _written(info: Mapping[str, Any]) -> float:
 
 
 def _code(error: OSError) -> str:
-    """What S3 calls an error."""
+    """Return what S3 calls an error."""
     response = getattr(error.__cause__, "response", None) or {}
     return str(response.get("Error", {}).get("Code", ""))

@@ -32,7 +32,7 @@ def open_store(uri: str) -> Store:
     """The store at a URI or path.
 
     Raises:
-        StorageError: it is no place that this release can write to.
+        StorageError: it is not a place that this release can write to.
         DependencyMissingError: what speaks its protocol is not installed.
     """
     parts = urlsplit(uri)
@@ -99,7 +99,7 @@ def read_manifest(place: str) -> tuple[Store, Manifest]:
 
     Raises:
         StorageError: it cannot be read.
-        BadInputError: it is none.
+        BadInputError: it is not one.
     """
     store, name = open_manifest(place)
     try:

@@ -31,10 +31,14 @@ _SIGNS: Final = (
     ("ProfileNotFound", "there is no such profile", "check AWS_PROFILE"),
     ("PermissionError", "access is denied", _RIGHTS),
     ("EndpointConnection", "no server answers", "check AWS_ENDPOINT_URL and that it runs"),
-    ("SlowDown", "the server asks to be spared, for too long", "try again when less is going on there"),
+    (
+        "SlowDown",
+        "the server throttles requests (503), for too long",
+        "try again when less is going on there",
+    ),
     (
         "Service Unavailable",
-        "the server asks to be spared, for too long",
+        "the server throttles requests (503), for too long",
         "try again when less is going on there",
     ),
     ("Timeout", "no server answers in time", "check AWS_ENDPOINT_URL and that it runs"),
@@ -43,7 +47,7 @@ _SIGNS: Final = (
 
 
 def options(scheme: str) -> dict[str, Any]:
-    """Arguments for fsspec. Endpoint, credentials and the rest are what the environment and ~/.aws say."""
+    """Arguments for fsspec. Endpoint, credentials and the rest are what the environment and ~/.aws state."""
     if scheme != "s3a":
         return {}
     name = region()

@@ -1,8 +1,8 @@
-"""Taking snapshots away again from a local directory, without ever taking what snapkafka did not write.
+"""Remove snapshots from a local directory, and never anything that snapkafka did not write.
 
 Of a snapshot the manifest goes first, so that at no time a manifest names tables that are not there; then the files
-that it named, and the folders that are empty without them. Whoever is killed half-way leaves a folder with `.tmp-` in
-its name, as a killed assembly does; `leftovers` finds both.
+that it named, and the folders that are empty without them. Anyone who is killed half-way leaves a folder with `.tmp-`
+in its name, as a killed assembly does; `leftovers` finds both.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ __all__ = ["bytes_of", "clear", "foreign_files", "leftovers", "remove"]
 
 
 def bytes_of(root: Path, manifest: Manifest) -> int:
-    """What goes with a snapshot: its manifest and those of its files that are there."""
+    """Return what goes with a snapshot: its manifest and those of its files that are there."""
     files = [root / manifest_name(manifest.id), *_own_files(root, manifest)]
     return sum(file.stat().st_size for file in files)
 
 
 def foreign_files(root: Path, manifest: Manifest) -> list[str]:
-    """What lies in the folder of a snapshot and is not named by its manifest, relative to the storage."""
+    """Return what lies in the folder of a snapshot and is not named by its manifest, relative to the storage."""
     folder, own = _folder(root, manifest), set(_own_files(root, manifest))
     others = [path for path in folder.rglob("*") if path not in own and _is_file_or_link(path)]
     return sorted(path.relative_to(root).as_posix() for path in others)
 
 
 def remove(root: Path, manifest: Manifest) -> None:
-    """Remove a snapshot: manifest, then files. What its manifest does not name stays where it is.
+    """Remove a snapshot: manifest, then files. All that its manifest does not name stays where it is.
 
     Raises:
-        OSError: something cannot be removed; what is left of it is no snapshot any more.
+        OSError: something cannot be removed; what is left of it is not a snapshot any more.
     """
     folder = _folder(root, manifest)
     with locked(root):  # nobody publishes meanwhile
@@ -59,7 +59,7 @@ def remove(root: Path, manifest: Manifest) -> None:
 
 
 def leftovers(root: Path, *, older_than_s: float) -> list[Leftover]:
-    """What has been unfinished for so long that nobody can be at work on it any more, and nobody holds."""
+    """Return what has been unfinished for so long that it cannot be in use any more, and nobody holds."""
     before = time.time() - older_than_s
     found = []
     for path in sorted(root.iterdir()) if root.is_dir() else ():
@@ -90,7 +90,7 @@ def _folder(root: Path, manifest: Manifest) -> Path:
 
 def _own_files(root: Path, manifest: Manifest) -> list[Path]:
     """The files that the manifest names, are there, and lie in its own folder: what another snapshot has written, or
-    what lies elsewhere (a manifest can say anything), is not this one's to remove."""
+    what lies elsewhere (a manifest can state anything), is not this one's to remove."""
     folder = _folder(root, manifest)
     inside = folder.resolve()
     named = [root / file.path for table in manifest.tables for file in table.files]

@@ -48,7 +48,7 @@ def table_digest(store: Store, table: TableEntry, reader: str) -> tuple[int, str
 
     Raises:
         ValueError: a column has a type that no table of a snapshot has.
-        Exception: a file is no Parquet; each library has errors of its own.
+        Exception: a file is not Parquet; each library has errors of its own.
     """
     rows = _by_pyarrow if reader == "pyarrow" else _by_duckdb
     return row_digest(

@@ -47,8 +47,8 @@ class Damage:
 
 
 def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
-    """What is wrong with the files of a snapshot: those that it names, and those that it does not; and with the files
-    of the state that it builds on.
+    """Return what is wrong with the files of a snapshot: those that it names, and those that it does not; and with the
+    files of the state that it builds on.
 
     Args:
         store: to which the paths of the manifest are relative.
@@ -80,7 +80,7 @@ def _damage_of_parents(store: Store, manifest: Manifest) -> Iterator[Damage]:
 
 
 def _other_rows(store: Store, table: TableEntry) -> Iterator[Damage]:
-    """What the rows of a table are that its manifest does not tell of."""
+    """Return the rows of a table that differ from its manifest."""
     wrong = [*_miscounted(store, table)]
     yield from wrong or _other_digest(store, table)
 
@@ -100,12 +100,13 @@ def _damage_of(store: Store, file: FileEntry) -> Iterator[Damage]:
 
 
 def footer_reader() -> str:
-    """Which library tells the rows and columns of a Parquet file: "pyarrow", "duckdb"; empty: neither is there."""
+    """Return which library reads the rows and columns of a Parquet file: "pyarrow", "duckdb"; empty: neither is
+    there."""
     return next((name for name in ("pyarrow", "duckdb") if find_spec(name) is not None), "")
 
 
 def _miscounted(store: Store, table: TableEntry) -> Iterator[Damage]:
-    """Do the footers of a table's files have the rows and the columns that the manifest says?"""
+    """Do the footers of a table's files have the rows and the columns that the manifest states?"""
     reader = footer_reader()
     if not reader:
         return
@@ -115,7 +116,7 @@ def _miscounted(store: Store, table: TableEntry) -> Iterator[Damage]:
         try:
             in_file, columns = footer(store, file.path)
         except Exception as error:  # each library has errors of its own, and more than one
-            yield Damage(file=file.path, what=f"is no Parquet file: {' '.join(str(error).split())[:200]}")
+            yield Damage(file=file.path, what=f"is not a Parquet file: {' '.join(str(error).split())[:200]}")
             return
         rows += in_file
         if columns != wanted:
@@ -123,7 +124,7 @@ def _miscounted(store: Store, table: TableEntry) -> Iterator[Damage]:
                 file=file.path, what=f"has the columns {', '.join(columns)}, not {', '.join(wanted)}"
             )
     if rows != table.rows:
-        yield Damage(file=table.path, what=f"has {rows:,} rows, the manifest says {table.rows:,}")
+        yield Damage(file=table.path, what=f"has {rows:,} rows, the manifest has {table.rows:,}")
 
 
 def _other_digest(store: Store, table: TableEntry) -> Iterator[Damage]:
@@ -166,7 +167,8 @@ def _by_duckdb(store: Store, path: str) -> tuple[int, list[str]]:
 
 
 def contradictions(manifest: Manifest) -> Iterator[str]:
-    """What in a manifest does not go with the rest of it: somebody has edited it, or another release has a bug."""
+    """Return what in a manifest does not go with the rest of it: somebody has edited it, or another release has a
+    bug."""
     cut = manifest.captured
     for name in ("id", "attempt", "epoch"):
         if getattr(manifest, name) != getattr(cut, name):

@@ -26,7 +26,7 @@ __all__ = ["Broker", "create_topics", "docker_engine_answers", "kafka"]
 
 
 class Broker(Protocol):
-    """What every kind of test broker has. An embedded one has more: `stop()`, `start()`, `kill()`."""
+    """Hold what every kind of test broker has. An embedded one has more: `stop()`, `start()`, `kill()`."""
 
     @property
     def bootstrap(self) -> str:

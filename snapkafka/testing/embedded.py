@@ -316,7 +316,7 @@ class EmbeddedKafka:
 def cluster_id_at(host: str, port: int) -> str | None:
     """Ask whoever listens there for its Kafka cluster id; None where nothing, or nothing ready, answers.
 
-    One Metadata request of version 2 by hand (the oldest that tells the id, no client library needed). A broker that
+    One Metadata request of version 2 by hand (the oldest that shows the id, no client library needed). A broker that
     does not yet list itself with this address in its own metadata is not ready.
     """
     body = struct.pack(">hhihi", 3, 2, 1, -1, 0)  # Metadata, v2, correlation id, no client id, no topics

@@ -36,5 +36,5 @@ def namespace() -> str:
 
 @pytest.fixture
 def topic_prefix(namespace: str) -> str:
-    """What the names of a test's topics, groups and apps begin with: the namespace and a dash."""
+    """Return what the names of a test's topics, groups and apps begin with: the namespace and a dash."""
     return f"{namespace}-"

@@ -33,7 +33,7 @@ class EmbeddedS3(Served):
 
     @property
     def environ(self) -> dict[str, str]:
-        """What makes Amazon's tools use it."""
+        """Return what makes Amazon's tools use it."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": self.user,

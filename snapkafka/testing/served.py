@@ -1,6 +1,6 @@
 """A server that a test needs, in a JVM of its own on this machine, for the length of a `with` block.
 
-It listens on a free port of 127.0.0.1, and is gone with its owner, whatever ends that (see `watchdog`).
+It listens on a free port of 127.0.0.1, and ends with its owner, whatever ends that (see `watchdog`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Served(ABC):
 
     @abstractmethod
     def arguments(self) -> list[str]:
-        """What its JVM is given: memory, settings, and what to run. Called once, before it starts."""
+        """Return what its JVM is given: memory, settings, and what to run. Called once, before it starts."""
 
     @abstractmethod
     def answers(self) -> bool:

@@ -1,7 +1,7 @@
 """From a plain Python to a working checkout: `python3 -m snapkafka.testing.setup` (which is `make setup`).
 
 Makes `.venv`, installs the checkout into it with everything that its tests need, and brings Java and jars where they
-are missing. It says first what it will fetch, and skips what is there. Run again it does nothing, until
+are missing. It states first what it will fetch, and skips what is there. Run again it does nothing, until
 pyproject.toml or a jar set changes. Only the standard library is used, and down to the version check nothing that an
 old Python does not know.
 """
@@ -102,7 +102,7 @@ def _fingerprint() -> str:
 
 
 def _plan() -> list[Step]:
-    """What is missing. Sizes and times were measured on a clean machine of two cores."""
+    """Return what is missing. Sizes and times were measured on a clean machine of two cores."""
     toolchain = (str(PYTHON), "-m", "snapkafka.testing.toolchain")
     steps = [Step(what="Python packages", megabytes=640, seconds=150, commands=(*_make_venv(), _install()))]
     if find_java() is None:
@@ -156,7 +156,7 @@ def _announce(steps: Sequence[Step]) -> None:
 
 
 def _perform(step: Step, title: str) -> None:
-    """Run a step's commands with a line that says how long it has been; raise with their most telling line."""
+    """Run a step's commands with a line that states how long it has been; raise with their most informative line."""
     started = time.monotonic()
     for command in step.commands:
         with LOG.open("w+", encoding="utf-8", errors="replace") as log:
@@ -181,7 +181,7 @@ def _perform(step: Step, title: str) -> None:
                 _line(title, "failed", end="\n")
                 raise DependencyMissingError(
                     f"{step.what}: {telling_line(log.read())}",
-                    hint=f"run it again when mended; all that was said is in {LOG.name}",
+                    hint=f"run it again when fixed; the whole output is in {LOG.name}",
                 )
     LOG.unlink(missing_ok=True)
     _line(title, f"done in {time.monotonic() - started:.0f} s", end="\n")

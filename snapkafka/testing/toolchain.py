@@ -1,7 +1,7 @@
-"""What the tests need beyond `snapkafka.runtime`: the jars of a whole Kafka broker, and of an S3 server.
+"""Describe what the tests need beyond `snapkafka.runtime`: the jars of a whole Kafka broker, and of an S3 server.
 
 Standard library only. `python -m snapkafka.testing.toolchain [java] [kafka] [spark] [s3] [s3proxy] [registry]`
-fetches what is missing and says where it is.
+fetches what is missing and reports where it is.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
 
 
 def main(names: list[str]) -> int:
-    """Fetch the named parts (all if none is named) where they are missing, and say where they are."""
+    """Fetch the named parts (all if none is named) where they are missing, and report where they are."""
     try:
         for name in names or PARTS:
             print(PARTS[name](), flush=True)

@@ -1,4 +1,4 @@
-"""Ends an embedded broker whose owner is gone: the owner cannot do it itself after `kill -9`.
+"""Ends an embedded broker whose owner has ended: the owner cannot do it itself after `kill -9`.
 
 A process of its own, run by path as `python -I watchdog.py OWNER BROKER FOLDER...`: waits until the owner is no
 longer its parent, then kills the broker and removes the folders. (`PR_SET_PDEATHSIG` would be shorter, but exists on

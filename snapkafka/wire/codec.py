@@ -4,7 +4,7 @@
 each type of `protocol.records`, and the single source of truth. `schemas/ledger/old/*.avsc` are those of earlier
 releases: what they wrote is read with them and resolved to today's, fields added since take their defaults.
 
-What today's schema wrote is read and written field by field, by Avro's own primitives: a schema has its dataclass's
+Records of today's schema are read and written field by field, by Avro's own primitives: a schema has its dataclass's
 fields in their order (tested). Avro's generic reader holds two schemas against each other at every value and takes four
 times as long, which a service feels in every snapshot (docs/performance.md); it is left to older schemas.
 
@@ -44,7 +44,7 @@ Convert = Callable[[Any], Any]
 
 
 class UndecodableError(Exception):
-    """Bytes that are no ledger record we know: to be counted and passed over. No error of a user, so not one of
+    """Bytes that are no ledger record we know: to be counted and skipped. No error of a user, so not one of
     `snapkafka.errors`; never lets anything else through, however damaged the bytes are."""
 
 

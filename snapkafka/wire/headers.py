@@ -83,7 +83,8 @@ MAX_40: Final = (1 << 40) - 1
 
 
 class Stamp(NamedTuple):
-    """What a header says. `previous` is of markers only, `cause` = (topic check, partition, offset) of others only."""
+    """Hold what a header states. `previous` is of markers only, `cause` = (topic check, partition, offset) of others
+    only."""
 
     epoch: int
     process: int
@@ -120,8 +121,8 @@ def topic_check(topic: str) -> int:
 
 
 def topics_by_check(topics: Iterable[str]) -> dict[int, str]:
-    """Who reads causes finds their topics here. Two that share a mark (one pair in 65,536 does) are left out: a cause
-    with that mark tells nothing."""
+    """Return who reads causes finds their topics here. Two that share a mark (one pair in 65,536 does) are left out: a
+    cause with that mark shows nothing."""
     by_check: dict[int, list[str]] = {}
     for topic in set(topics):
         by_check.setdefault(topic_check(topic), []).append(topic)
@@ -191,7 +192,8 @@ def marker_key(process: int) -> bytes:
 
 
 def read(header: bytes, ledger: int, check: int) -> Stamp | None:
-    """What the header says; None where the record is external: no header of this version, ledger and partition.
+    """Return what the header states; None where the record is external: no header of this version, ledger and
+    partition.
 
     Args:
         header: the bytes found under `HEADER`.
@@ -244,7 +246,7 @@ def looks_like_ours(header: object) -> bool:
 
 
 def find(headers: Any) -> bytes | None:
-    """The bytes of the header, None where there is none; of several, the last.
+    """The bytes of the header, None where there is not one; of several, the last.
 
     Args:
         headers: pairs of name and value, or a mapping, as Kafka clients and Faust give them; or None.

@@ -1,11 +1,11 @@
 """Signatures of ledger records: HMAC-SHA256 with a key that all who write to the ledger share (RFC 2104).
 
-Whoever may write to the ledger can close for others, declare them dead, pause them. With a key nobody can who has not
-got it. The signature travels in a header of the ledger record, so its Avro bytes stay what they are:
+Anyone who may write to the ledger can close for others, declare them dead, pause them. With a key nobody can who has
+not got it. The signature travels in a header of the ledger record, so its Avro bytes stay what they are:
 
     version (1 B) | `seen` (8 B, big-endian): ledger offset that the author had seen the end at | HMAC-SHA256 (32 B)
 
-It covers the version, the topic and Kafka's id of it, `seen`, and the value. What that keeps from being replayed:
+It covers the version, the topic and Kafka's id of it, `seen`, and the value. All that that keeps from being replayed:
 
 * in another ledger, or in a recreated one: the topic id is another;
 * later in the same one: a record counts only within `FRESH_WITHIN` offsets of `seen`. All duplicates of (process, n)

@@ -28,11 +28,11 @@ LONG_WAY = ("send_entered", "send_appended")
         ("hello_of", "failed to join"),
         ("committed", "failed to announce its inputs"),
         ("assignment_of", "failed to announce its inputs"),
-        ("watch_streams", "failed to sew itself to Faust"),
+        ("watch_streams", "failed to patch Faust"),
         ("Recorder", "failed to make its recorder"),
-        ("Outgoing", "failed to sew itself to what Faust's _new_producer makes"),
-        ("Incoming", "failed to sew itself to what Faust's _new_conductor makes"),
-        ("Resuming", "failed to sew itself to what Faust's _new_consumer makes"),
+        ("Outgoing", "failed to patch what Faust's _new_producer makes"),
+        ("Incoming", "failed to patch what Faust's _new_conductor makes"),
+        ("Resuming", "failed to patch what Faust's _new_consumer makes"),
     ],
 )
 def test_r15_a_broken_seam_stops_nothing_but_us(

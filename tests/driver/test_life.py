@@ -31,7 +31,7 @@ def test_a_deleted_and_recreated_ledger_is_noticed_and_the_next_snapshot_works(n
         )
         for name in ("after", "and again"):
             assert system.take(name).status is Status.CAPTURED
-        assert "was deleted and made anew" in system.logs()
+        assert "was deleted and recreated" in system.logs()
 
 
 def _read_anew(observer: Observer) -> None:

@@ -56,7 +56,7 @@ def test_what_waits_for_a_commit_when_its_partition_is_taken_away(
         view = take(pair.observer, "taken away", ttl_ms=60_000)
         assert view.failure is not None
         assert view.failure.code == "send-failed"
-        assert "taken away" in view.failure.reason
+        assert "revoked" in view.failure.reason
         pair.observer.wait_for_workers(pair.ours.system)
         wait_until(
             "both to run again what was not committed",

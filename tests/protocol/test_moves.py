@@ -455,7 +455,7 @@ def test_r10_who_ran_an_input_before_the_ledger_said_whose_it_was_aborts(world: 
     for epoch in epochs:
         assert world.snapshot(epoch).failure == Failure(
             code="contaminated",
-            reason=f"process {heir.id} ran events of a[0] before the ledger had told it whose it was",
+            reason=f"process {heir.id} ran events of a[0] before the ledger named its owner",
             culprit="a[0]",
         )
     assert world.snapshot(other).open, "the input is none of it"

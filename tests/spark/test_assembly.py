@@ -523,10 +523,10 @@ def test_one_token_is_in_one_place(spark: SparkSession, assembled: Assembled) ->
     holds: tuple[Status, list[tuple[Any, ...]]] = (Status.PASSED, [])
     assert places({**neither, **a}, ["elsewhere"]) == places(neither, ["right", "elsewhere"]) == holds
     assert places({**a, **b}, []) == (Status.FAILED, [(2, "held by a", 0), (2, "held by b", 1)])
-    assert places(a, ["left"]) == (Status.FAILED, [(2, "held by a", 0), (2, "on its way", 5)])
-    assert places({}, ["left", "right"]) == (Status.FAILED, [(2, "on its way", 5), (2, "on its way", 6)])
+    assert places(a, ["left"]) == (Status.FAILED, [(2, "held by a", 0), (2, "in flight", 5)])
+    assert places({}, ["left", "right"]) == (Status.FAILED, [(2, "in flight", 5), (2, "in flight", 6)])
     assert places(neither, ["elsewhere"]) == (Status.FAILED, [(0, None, None)])
-    assert places({**a, "e": None}, []) == (Status.FAILED, [(-1, "nobody knows of e: no text", 1)])
+    assert places({**a, "e": None}, []) == (Status.FAILED, [(-1, "unknown: e: no text", 1)])
 
 
 def test_ended_means_nothing_in_flight_and_nobody_busy(spark: SparkSession, assembled: Assembled) -> None:
@@ -545,7 +545,7 @@ def test_ended_means_nothing_in_flight_and_nobody_busy(spark: SparkSession, asse
         return [json.loads(witness.what)["why"] for witness in found.witnesses]
 
     assert witnesses() == witnesses(topics=read) == []
-    assert witnesses(table="work", busy="$.busy") == ["busy: b", "nobody knows: no text"]
+    assert witnesses(table="work", busy="$.busy") == ["busy: b", "unknown: no text"]
     assert witnesses(topics=f"{read},mistyped") == ["nobody reads such a topic"]
 
 
@@ -561,5 +561,5 @@ def test_a_circle_of_waiting_is_found(spark: SparkSession, assembled: Assembled)
     (found,) = invariants.check(spark, load(["deadlock"], {"table": "locks"}), tables)
     circles = sorted(json.loads(witness.what)["circle"] for witness in found.witnesses)
     assert circles[:3] == ["a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b -> c"]
-    assert "nobody knows of f: no text" in circles
+    assert "unknown: f: no text" in circles
     assert found.found == 3 + len(ring) + 1, "one for each that waits in a circle"

@@ -139,7 +139,7 @@ def test_times_outlive_the_records_of_a_ledger(kafka: Broker) -> None:
         (["--snapshot", "{snap}", "--set", "x"], 2, "--set x is not NAME=VALUE"),
         (["--snapshot", "{snap}", "--avro", "orders={file}"], 2, "is not NAME=FILE"),
         (["--snapshot", "{snap}", "--avro", "7={file}.not"], 2, "cannot be read"),
-        (["--snapshot", "{snap}", "--avro", "t-value={file}"], 2, "is no Avro schema"),
+        (["--snapshot", "{snap}", "--avro", "t-value={file}"], 2, "invalid Avro schema"),
         (["--verify-only"], 2, "no manifest is named"),
         (["--verify-only", "--manifest", "{file}"], 2, "is not JSON"),
         (["--verify-only", "--manifest", "{file}.not"], 8, "there is no such file"),

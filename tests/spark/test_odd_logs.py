@@ -135,7 +135,7 @@ def test_a_topic_that_was_made_anew_is_told_by_its_id(
         runner.run(admin.create_topic(topic, partitions=2, settings={}))
     for _ in range(12):
         stage.send(stage.tp(name), b'"x"', b"1")
-    with pytest.raises(OffsetsGoneError, match=rf"topic {topic} was deleted and made anew"):
+    with pytest.raises(OffsetsGoneError, match=rf"topic {topic} was deleted and recreated"):
         assembled(spark, stage, tmp_path)
     assert list(tmp_path.iterdir()) == []
     outcomes = verified(spark, stage)

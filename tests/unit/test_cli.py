@@ -310,11 +310,11 @@ def test_what_says_nothing_is_not_taken_for_all(cluster: FakeCluster, arguments:
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--max-mb-s", "0", "0 megabytes a second is no rate"),
+        ("--max-mb-s", "0", "invalid --max-mb-s: 0"),
         ("--invariants", "nope", "there are no invariants at nope"),
         ("--set", "a", "--set a is not NAME=VALUE"),
         ("--avro", "x", "--avro x is not NAME=FILE"),
-        ("--isolation", "some", "'some' is no isolation"),
+        ("--isolation", "some", "invalid isolation: 'some'"),
     ],
 )
 def test_a_dry_run_refuses_what_the_job_would(

@@ -173,7 +173,7 @@ async def test_a_changelog_that_eats_itself_before_assembly(cluster: FakeCluster
     said = (await codes(cluster))["retention"]
     assert said.startswith(
         "problem: changelog shop-stock-changelog keeps records for 10 s, assembly needs them for 1 h 10 s: its windows "
-        "live for 10 s, and 1 h until it has read them"
+        "last for 10 s, and 1 h until it has read them"
     )
     assert "--add-config retention.ms=3610000   (the way back: " in said
     assert said.endswith("--add-config retention.ms=10000)")

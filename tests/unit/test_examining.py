@@ -231,7 +231,7 @@ async def test_rows_that_were_edited_everywhere_but_in_the_files(store: LocalSto
 
     tables = store.read("one").tables
     edit(store, forge)
-    assert await damage(store) == [("one/state", "has 5 rows, the manifest says 6")]
+    assert await damage(store) == [("one/state", "has 5 rows, the manifest has 6")]
 
 
 @pytest.mark.usefixtures("reader")
@@ -255,7 +255,7 @@ async def test_what_is_no_parquet_and_named_with_its_own_digest(store: LocalStor
     edit(store, name_it)
     ((file, what),) = await damage(store)
     assert file == STATE
-    assert what.startswith("is no Parquet file: ")
+    assert what.startswith("is not a Parquet file: ")
 
 
 @pytest.mark.usefixtures("reader")
@@ -379,13 +379,13 @@ async def test_a_manifest_that_was_cut_short(store: LocalStore, cut: int) -> Non
     path.write_text(path.read_text()[:cut])
     ((file, what),) = await damage(store)
     assert file == "one.json"
-    assert what.startswith("is no manifest any more: is not JSON")
+    assert what.startswith("is no longer a valid manifest: is not JSON")
 
 
 async def test_a_manifest_that_does_not_fit(store: LocalStore) -> None:
     edit(store, put("epoch", value="18"))
     assert await damage(store) == [
-        ("one.json", 'is no manifest any more: epoch should be an integer, is "18"')
+        ("one.json", 'is no longer a valid manifest: epoch should be an integer, is "18"')
     ]
     store.manifest_path("one").write_bytes(b"\xff\xfe")
     ((_, what),) = await damage(store)
@@ -430,7 +430,7 @@ def test_of_two_namespaces_one_is_named(tmp_path: Path) -> None:
     for number, namespace in enumerate(("shop", "bank")):
         write_snapshot(store, f"of-{namespace}", number, namespace=namespace)
     both = call("latest", "--storage", store.uri)
-    assert (both.exit_code, "say which with --namespace" in both.output) == (2, True)
+    assert (both.exit_code, "choose one with --namespace" in both.output) == (2, True)
     told = json.loads(call("latest", "--storage", store.uri, "--namespace", "shop", "--json").stdout)
     assert told["id"] == "of-shop"
 

@@ -128,7 +128,7 @@ def test_the_rate_counts_the_bytes_of_what_the_log_still_holds() -> None:
 
 
 TOO_LARGE = "and 2,700 have come since the first that is needed"
-UNKNOWN_SIZE = "and how many it has may not be looked at"
+UNKNOWN_SIZE = "and its size is unauthorized"
 
 
 @pytest.mark.parametrize(

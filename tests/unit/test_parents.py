@@ -117,13 +117,13 @@ def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
         ({"settled": ()}, {}, "assemble it again"),
         ({"isolation": "read_uncommitted"}, {}, "it was read with read_uncommitted, and not with read_comm"),
         ({}, {"changelogs": ()}, r"table t of app one \(changelog c\[0\]\) is not part of tuesday"),
-        ({}, {"changelogs": (cut(8, topic_id="ef"),)}, "the topic was deleted and made anew"),
+        ({}, {"changelogs": (cut(8, topic_id="ef"),)}, "the topic was deleted and recreated"),
         ({}, {"changelogs": (cut(8, value_codec="raw"),)}, "has other codecs by now"),
         ({}, {"changelogs": (cut(4),)}, "ends at offset 4, and at 5 in the parent"),
         (
             {"settled": (SettledEntry(topic="c", partition=0, offset=6),)},
             {},
-            "ends at offset 5, and what is new is said to begin at 6 only",
+            "ends at offset 5, and the delta begins only at 6",
         ),
     ],
 )
@@ -196,7 +196,7 @@ def _other_rows(store: LocalStore) -> None:
 @pytest.mark.parametrize(
     ("broken", "error", "said"),
     [
-        (_delete, UnknownSnapshotError, "wednesday builds on tuesday, and there is none such in"),
+        (_delete, UnknownSnapshotError, "wednesday builds on tuesday, which does not exist in"),
         (_half, BadInputError, "is not JSON"),
         (_cut_short, StorageError, "snapshot tuesday: file .* has 4 bytes, and had 15"),
         (_delete_root, StorageError, "tuesday builds on monday, which cannot be used: no snapshot monday"),

@@ -338,7 +338,7 @@ def test_a_storage_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
     for name in ("nowhere", "file"):
         refused = call("--storage", str(tmp_path / name), "--keep-last", "1")
         assert refused.exit_code == StorageError.exit_status
-        assert f"storage {tmp_path / name} is no directory" in refused.stderr
+        assert f"storage {tmp_path / name} is not a directory" in refused.stderr
 
 
 def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -> None:

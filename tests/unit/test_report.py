@@ -50,7 +50,7 @@ def test_why_nobody_can_prove_it_is_said_before_the_checks() -> None:
     lines = list(report(told))
     assert lines[:2] == [
         "daily (epoch 7): UNVERIFIABLE",
-        "  nobody can prove it: agent a was handed offset 5 late",
+        "  cannot be proved: agent a was handed offset 5 late",
     ]
     assert list(report(told | {"contaminated": ""})) == [lines[0], *lines[2:]]
 

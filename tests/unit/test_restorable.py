@@ -62,7 +62,7 @@ async def test_show_says_that_of_compaction_only_the_earliest_time_is_known(clus
         "until 2027-01-15 09:00:00 UTC at least: orders[0] may be compacted"
     )
     passed = in_words(found, CUT + 2 * HOUR)
-    assert passed.startswith("until nobody knows when, since 2027-01-15 09:00:00 UTC: orders[0] may be")
+    assert passed.startswith("not guaranteed any longer since 2027-01-15 09:00:00 UTC: orders[0] may be")
 
 
 async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
@@ -73,7 +73,7 @@ async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
     cluster.the_admin.topics = {"orders": FakeTopic(1)}
     again = (await ops.show(cluster, "ns", "mine")).restorable
     assert again is not None
-    assert again.why == "it was deleted, or made anew, since the cut"
+    assert again.why == "it was deleted, or recreated, since the cut"
 
 
 @pytest.mark.parametrize("error", [LedgerUnusableError, BrokerUnavailableError])
@@ -82,7 +82,7 @@ async def test_show_of_what_cannot_be_looked_at(cluster: FakeCluster, error: typ
     cluster.the_admin.failure = error("not allowed to look")
     found = (await ops.show(cluster, "ns", "mine")).restorable
     assert found is not None
-    assert in_words(found, NOW) == "until nobody knows when: not allowed to look"
+    assert in_words(found, NOW) == "not guaranteed: not allowed to look"
 
 
 async def test_of_a_windowed_table_and_by_size() -> None:

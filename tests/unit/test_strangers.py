@@ -95,6 +95,6 @@ def test_what_a_person_reads() -> None:
     assert first == (
         "group bank reads bills, letters without snapkafka, and may be who writes to inputs (--sink if it does not)"
     )
-    assert second.startswith("group till reads nobody can tell what without snapkafka")
+    assert second.startswith("group till reads unknown topics without snapkafka")
     *_, last = unseen_paths([OpenEntry(group=f"g{n}") for n in range(1_000)])
     assert last == "and 995 groups more: the manifest has them all"

@@ -276,7 +276,7 @@ def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
     require_offsets(CutView(CAPTURED, now))
     assert refused(CAPTURED, {STATE: now[STATE]})[0].endswith("topic in of snapshot snap has no partition 0")
     made_anew, hint = refused(CAPTURED, now | {TP: LogBounds(start=0, end=9, topic_id="t9")})
-    assert made_anew.endswith("topic in was deleted and made anew (or cut short) since snapshot snap")
+    assert made_anew.endswith("topic in was deleted and recreated (or cut short) since snapshot snap")
     assert hint == "take a new snapshot"
     assert refused(CAPTURED, bounds(start=4))[0].endswith(
         "snapshot snap needs in[0] from offset 2 to 4, and its log now starts at 4"

@@ -237,7 +237,7 @@ async def test_the_predicate_is_asked_and_is_no_check(job: Job, tmp_path: Path) 
         ("nothing.sql", {}, "there are no invariants at nothing.sql"),
         ("one_token", {}, "needs a value for"),
         ("termination", {"parameters": ["total=1"]}, "no invariant has a parameter total"),
-        ("termination", {"storage": ""}, "nothing says where tables shall lie"),
+        ("termination", {"storage": ""}, "watch needs --storage"),
     ],
 )
 async def test_what_makes_no_sense_is_refused_before_a_snapshot_is_taken(

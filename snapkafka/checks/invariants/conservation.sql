@@ -3,7 +3,7 @@
 --
 -- A record that several apps read is one amount, and in flight until it is taken in where amounts go: by the apps that are
 -- named, of these by those that have the table, if any that reads the topic has. Where two are left, and only one of them
--- has taken it in, nobody can tell: the check proves nothing then, and says so.
+-- has taken it in, is unknown: the check proves nothing then, and reports it.
 --
 --   total        what it has to add up to
 --   table        the table that holds the amounts

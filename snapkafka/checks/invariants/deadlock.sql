@@ -20,6 +20,6 @@ paths (first, last, steps, path) AS (
 )
 SELECT path AS circle, steps FROM paths WHERE first = last
 UNION ALL
-SELECT 'nobody knows of ' || coalesce(key, '?') || ': ' || why_undecoded, 0
+SELECT 'unknown: ' || coalesce(key, '?') || ': ' || why_undecoded, 0
 FROM state
 WHERE `table` = '${table}' AND why_undecoded IS NOT NULL

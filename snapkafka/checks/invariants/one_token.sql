@@ -1,7 +1,7 @@
 -- A token is in exactly one place: in the table of one holder, or in one message. Of a holder whose value could not be
 -- decoded nobody knows.
 --
--- A message that several apps read is one, and on its way until it is taken in where tokens go: see `conservation`.
+-- A message that several apps read is one, and in flight until it is taken in where tokens go: see `conservation`.
 --
 --   table     the table whose rows stand for holders
 --   holds     JSON path of the field that is true for who holds the token; default: the value itself
@@ -26,7 +26,7 @@ places AS (
     FROM holders
     WHERE lower(get_json_object(value, '${holds:$}')) = 'true'
     UNION ALL
-    SELECT 'on its way' AS place, topic, `partition`, `offset`
+    SELECT 'in flight' AS place, topic, `partition`, `offset`
     FROM messages LEFT JOIN readers USING (topic)
     WHERE array_contains(split('${topics}', ','), topic)
         AND ('${apps:}' = '' OR array_contains(split('${apps:}', ','), receiver_app))
@@ -43,6 +43,6 @@ SELECT tokens, place, topic, `partition`, `offset`
 FROM counted LEFT JOIN places
 WHERE tokens <> 1
 UNION ALL
-SELECT NULL, 'nobody knows of ' || coalesce(key, '?') || ': ' || why_undecoded, changelog_topic, `partition`, changelog_offset
+SELECT NULL, 'unknown: ' || coalesce(key, '?') || ': ' || why_undecoded, changelog_topic, `partition`, changelog_offset
 FROM holders
 WHERE why_undecoded IS NOT NULL

@@ -1,7 +1,7 @@
 -- The computation has ended: nothing is in flight and nobody is busy. (Chandy and Lamport's own example of a stable
 -- property.) What waits in topics that outsiders write is no part of it.
 --
---   topics    comma-separated topics to look at; default: all. One that nobody reads is a mistake, and has a row as well
+--   topics    comma-separated topics to look at; default: all. One without a reader is a mistake, and has a row as well
 --   table     the table whose values say who is busy; default: none does
 --   busy      JSON path of the field that is true for who is busy; default: the value itself
 SELECT topic, `partition`, `offset`, sender_app, receiver_app, 'in flight' AS why
@@ -9,7 +9,7 @@ FROM messages
 WHERE '${topics:}' = '' OR array_contains(split('${topics:}', ','), topic)
 UNION ALL
 SELECT changelog_topic, `partition`, changelog_offset, app, NULL,
-       coalesce('nobody knows: ' || why_undecoded, 'busy: ' || coalesce(key, '?'))
+       coalesce('unknown: ' || why_undecoded, 'busy: ' || coalesce(key, '?'))
 FROM state
 WHERE `table` = '${table:}' AND (why_undecoded IS NOT NULL OR lower(get_json_object(value, '${busy:$}')) = 'true')
 UNION ALL

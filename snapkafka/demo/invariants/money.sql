@@ -1,4 +1,4 @@
--- No money is made or lost: what lies on accounts and what is on its way add up to what was opened.
+-- No money is made or lost: what lies on accounts and what is in flight add up to what was opened.
 -- ${total}: the sum of all opening balances.
 WITH on_accounts AS (
     SELECT COALESCE(SUM(CAST(value AS BIGINT)), 0) AS amount FROM state WHERE table = 'balances'

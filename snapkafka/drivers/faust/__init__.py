@@ -20,8 +20,8 @@ NAMESPACE: Final = "SNAPKAFKA_NAMESPACE"
 def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) -> Any:
     """Let a Faust app take part in snapshots.
 
-    May be called right after `faust.App(...)` or at the end of the module, once per app. What the app sends carries a
-    header of 18 to 27 bytes from then on; everything else about the app stays as it was.
+    May be called right after `faust.App(...)` or at the end of the module, once per app. All that the app sends carries
+    a header of 18 to 27 bytes from then on; everything else about the app stays as it was.
 
     Args:
         app: a `faust.App`.

@@ -1,19 +1,19 @@
-"""R9: what this worker was given, and from where, is told before Faust lets the inputs go.
+"""R9: what this worker was given, and from where, is reported before Faust lets the inputs go.
 
 Some of that only the broker knows: what the group has committed, where an input starts of which it has committed
-nothing, and where the inputs end, if a store on the disk holds effects of nobody knows which events (R10). Faust waits
+nothing, and where the inputs end, if a store on the disk holds effects of unknown events (R10). Faust waits
 for it a little (R15). Then it goes on, and the asking does, too: the process is absent until it is done, or the inputs
-are taken away again. So an answer may come when events have run, and has to be right then as well (R14):
+are revoked again. So an answer may come when events have run, and has to be right then as well (R14):
 
 * What was recovered, who reads what, and the generation are noted before anything runs.
 * Where an input starts of which nothing is committed, the consumer settles once after each assignment, by the reset
-  policy of the app; asked later the broker would tell of another moment, and the consumer of how far it has come. So
-  the consumer is asked at once, and its first answer stands. If it gives none, only a commit tells.
+  policy of the app; asked later the broker would report another moment, and the consumer of how far it has come. So
+  the consumer is asked at once, and its first answer stands. If it gives none, only a commit shows.
 * A committed position may be one that was committed since. All below it is done, here or before; and of what has
   started since it was given the machine knows itself.
-* An end that is told later is higher: there may be less to replay than a snapshot says then, never more.
+* An end that is reported later is higher: there may be less to replay than a snapshot states then, never more.
 
-The consumer lives in a thread of its own. Faust's calls to it have two places in a queue there, and what waits for the
+The consumer runs in a thread of its own. Faust's calls to it have two places in a queue there, and what waits for the
 broker keeps its place so long; ours go beside the queue.
 """
 
@@ -44,7 +44,8 @@ Starts = Mapping[TopicPartition, "asyncio.Future[int | None]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What is known of an assignment without the broker: who reads each input, how far each table was recovered."""
+    """Hold what is known of an assignment without the broker: who reads each input, how far each table was
+    recovered."""
 
     generation: int
     readers: Mapping[TopicPartition, tuple[str, ...]]
@@ -52,10 +53,10 @@ class Assignment:
 
 
 class Announcing:
-    """Asks the broker, and tells the machine.
+    """Ask the broker, and feed the machine.
 
     Args:
-        driver: whose machine is told.
+        driver: whose machine is informed.
         consumer: Faust's.
     """
 
@@ -67,7 +68,7 @@ class Announcing:
     async def announce(self) -> bool:
         """Tables are recovered, and Faust holds the inputs until this returns.
 
-        Where they are taken away meanwhile it still takes them for its own until it has others: so long it is kept.
+        Where they are revoked meanwhile it still takes them for its own until it has others: so long it is kept.
 
         Returns:
             are they still what it was given?

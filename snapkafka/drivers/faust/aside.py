@@ -1,4 +1,4 @@
-"""What is left of us where Faust is not the one that we are sewn to: a line in the log, and the pages that say so."""
+"""Fall back for an unsupported Faust: a line in the log, and the pages that report it."""
 
 from __future__ import annotations
 

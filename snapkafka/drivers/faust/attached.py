@@ -1,7 +1,7 @@
-"""What `stream_publish_on_commit` holds back: a message that leaves with the commit of its event.
+"""Describe what `stream_publish_on_commit` holds back: a message that leaves with the commit of its event.
 
 It has entered when its event sends it, in the colour of that event, and closing waits until it is sent. If its
-partition is taken away before the commit, Faust forgets what it might commit there and keeps the message: it leaves
+partition is revoked before the commit, Faust forgets what it might commit there and keeps the message: it leaves
 when the partition has come back and a later position is committed, or never. No cut can wait for that, nor vouch for
 it: a snapshot that the message is white for fails by name, and the message counts as not sent. If it leaves after
 all, it enters then, as what a process does outside any event (R5). Its event runs again, and sends one of its own.
@@ -25,7 +25,7 @@ class Attached:
     """The messages that wait for a commit.
 
     Args:
-        driver: its machine is told.
+        driver: its machine is informed.
         enter: lets a message enter; from then on an `Effect` rides along.
         leave: takes that off again.
     """
@@ -66,7 +66,7 @@ class Attached:
             self._driver.do(
                 self._driver.machine.send_given_up(
                     effect,
-                    f"was to leave with the commit of {TopicPartition(*tp)}, which was taken away before",
+                    f"was to leave with the commit of {TopicPartition(*tp)}, which was revoked before",
                     culprit=str(TopicPartition(*tp)),
                 )
             )

@@ -11,8 +11,8 @@ A record that fits without it must arrive, so it leaves without it:
   as in every retry of aiokafka's, so no record overtakes another, and idempotent producers keep their sequence.
 * Where records are not compressed, a record that is as large as one that was refused goes bare at once for a while.
 
-What a bare record means to snapshots is in docs/design-notes.md: those that are open when it leaves fail by name, and
-its sender tells the ledger up to where a partition holds bare ones of its own.
+The meaning of a bare record to snapshots is in docs/design-notes.md: those that are open when it leaves fail by name,
+and its sender informs the ledger up to where a partition holds bare ones of its own.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class BareRecords:
     """The records of one app that have left bare.
 
     Args:
-        driver: its machine is told.
+        driver: its machine is informed.
         producer: Faust's; each aiokafka producer that it makes is watched.
     """
 
@@ -203,7 +203,7 @@ class BareRecords:
         return True
 
     def _remember(self, topic: str, records: list[Any], *, compressed: bool) -> None:
-        """What is refused with others may fit alone, and how far a record can be compressed nobody knows beforehand."""
+        """Try alone what was refused with others, as the compressed size of a record is unknown beforehand."""
         if len(records) == 1 and not compressed:
             (record,) = records
             self.refused[topic] = _Refused(

@@ -1,4 +1,4 @@
-"""The short way from Faust's producer into aiokafka's batches.
+"""The fast path from Faust's producer into aiokafka's batches.
 
 `Producer.send` of Faust and `AIOKafkaProducer.send` are four coroutines. For every record they look whether anybody
 wants to hear of it, whether its topic is known, whether there is such a partition, and then put it into the batch of
@@ -6,7 +6,7 @@ that partition. Where nothing of this has to be waited for, and nothing goes wro
 batch in one step, which saves more than a stamp costs (docs/performance.md).
 
 Wherever it would have to wait or to raise an error, and whenever Faust and aiokafka are not those that it was written
-after, it says None: then the record goes the long way, as it would without us. That is looked at whenever Faust has
+after, it returns None: then the record goes the slow path, as it would without us. That is looked at whenever Faust has
 made a producer; who puts something around aiokafka's later than that is not seen.
 """
 
@@ -73,7 +73,7 @@ class Batches:
         return buffer.pending.put_nowait if self._known and self._producer.threaded_producer is None else put
 
     def _look(self) -> bool:
-        """Faust has made another producer of aiokafka's, or has none any more: may what it gets go the short way?"""
+        """Faust has made another producer of aiokafka's, or has none any more: may what it gets go the fast path?"""
         self._client = client = self._producer._producer
         self._open = client is not None and self._suits(client)
         return self._open
@@ -98,7 +98,7 @@ class Batches:
             headers: a list of pairs.
 
         Returns:
-            the batch, and what `send` would have returned; None: nothing was done, send it the long way.
+            the batch, and what `send` would have returned; None: nothing was done, send it the slow path.
         """
         if not self._known or (self._producer._producer is not self._client and not self._look()):
             return None
@@ -147,7 +147,7 @@ class Batches:
 
 
 def _stood_in_for(client: Any) -> list[Any]:
-    """What of aiokafka `Batches` does, calls or reads the results of, as this producer has it."""
+    """Return what of aiokafka `Batches` does, calls or reads the results of, as this producer has it."""
     accumulator = client._message_accumulator
     return [
         client.send,

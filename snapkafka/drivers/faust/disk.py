@@ -1,12 +1,12 @@
-"""What the tables on a worker's disk hold effects of, noted beside them when the worker stops in order.
+"""Describe what the tables on a worker's disk hold effects of, noted beside them when the worker stops in order.
 
 Of a store that has all of its changelog Faust reads nothing, so whoever starts on it meets no causes, and would have to
-say that any event of the inputs may have had effects. So a worker that stops notes up to where events had any, as far
-as it ever knew, and how the files of its stores look then. Whoever opens a store changes its files, with snapkafka or
-without, and so does whoever writes to it: the note counts as long as nobody has been there since.
+report that any event of the inputs may have had effects. So a worker that stops notes up to where events had any, as
+far as it ever knew, and how the files of its stores look then. Anyone who opens a store changes its files, with
+snapkafka or without, and so does whoever writes to it: the note counts as long as nobody has been there since.
 
-While a worker runs, a mark of its own stands in the place of the note. Who finds somebody's mark was preceded by a
-crash, or shares the disk with somebody: it leaves no note then, as does who finds its own mark gone.
+While a worker runs, a mark of its own stands in the place of the note. Anyone who finds somebody's mark was preceded by
+a crash, or shares the disk with somebody: it leaves no note then, as does who finds its own mark missing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Disk:
     Attributes:
         noted: is there a note that counts?
         effects: one past the last event of an input that had effects in the stores, where any had.
-        known: the inputs of which `effects` says all; None: of every input.
+        known: the inputs of which `effects` states all; None: of every input.
 
     Args:
         tables: the folder where Faust keeps them.
@@ -67,11 +67,11 @@ class Disk:
             self._write({"version": VERSION, "files": files, "effects": rows, "only": only})
 
     def leave_nothing(self) -> None:
-        """What the stores hold effects of is not known."""
+        """Note that the effects that the stores hold are unknown."""
         self._give_up()
 
     def _give_up(self) -> bool:
-        """Take the mark away; False: it is gone, and somebody else is here."""
+        """Take the mark away; False: it is missing, and another process is here."""
         mine = _read(self._note).get("mark") == self._mine
         if mine:
             self._note.unlink()
@@ -89,7 +89,7 @@ class Disk:
 
 
 def store_of(table: Any, partition: int) -> Path | None:
-    """Where a table on the disk keeps a partition; None: it lies in memory, or nobody knows where."""
+    """Where a table on the disk keeps a partition; None: it lies in memory, or it is unknown where."""
     store = getattr(table.data, "storage", table.data)
     path = getattr(store, "partition_path", None)
     return None if path is None else Path(path(partition))

@@ -124,12 +124,12 @@ class FaustDriver:
     # -- feed, take actions, do them --------------------------------------------------------------------------
 
     def feed(self, event: Event) -> None:
-        """Tell the machine of an event that cannot ask for the ledger to be read."""
+        """Feed the machine an event that cannot ask for the ledger to be read."""
         asked = self.tell(event)
         assert asked is None, "only what is about to be taken in asks for the ledger"
 
     def answering(self) -> Callable[[Event], None]:
-        """Feeds the answer to what is asked for now, whenever it comes. In a ledger that was made anew meanwhile its
+        """Feeds the answer to what is asked for now, whenever it comes. In a ledger that was recreated meanwhile its
         ids and epochs stand for something else, and it is dropped."""
         asked_of = self.metrics.ledger_recreated
 
@@ -140,7 +140,7 @@ class FaustDriver:
         return answer
 
     def tell(self, event: Event) -> ReadLedgerTo | None:
-        """Tell the machine, do what it says; what must be awaited before the event counts is given back."""
+        """Feed the machine, do what it asks; what must be awaited before the event counts is given back."""
         started = time.perf_counter_ns()
         actions = self.machine.handle(event)
         us = (time.perf_counter_ns() - started) // 1000
@@ -211,7 +211,8 @@ class FaustDriver:
             logger.error("snapkafka: %s failed: %r", task.get_coro(), error, extra=self.about())
 
     def append(self, record: LedgerRecord) -> None:
-        """Append to the ledger in the background, in the order asked. Who stood down has but its `Bye` to write."""
+        """Append to the ledger in the background, in the order asked. Anyone who stood down has but its `Bye` to
+        write."""
         if not self.absent or isinstance(record, Bye):
             self.scribe.append(record)
 
@@ -219,7 +220,7 @@ class FaustDriver:
 
     @contextlib.contextmanager
     def failing_open(self, what: str, *, for_good: bool = False, then: str = GOES_ON) -> Iterator[None]:
-        """What goes wrong here is ours; the host goes on, and snapshots fail by the name of what they miss.
+        """Contain a fault of ours: the host goes on, and snapshots fail by the name of what they miss.
 
         Args:
             what: was to be done.
@@ -235,8 +236,8 @@ class FaustDriver:
                 self.log_failed(what, error, then)
 
     def stand_down(self, what: str, error: Exception) -> None:
-        """What the machine knows may be wrong from here on: it is nobody from now on, and its `Bye` says that the app
-        goes on without (R10). To be called while `error` is handled."""
+        """Stand down, as the machine's knowledge may be wrong from here on: it has no identity, and its `Bye` states
+        that the app goes on without (R10). To be called while `error` is handled."""
         if not self.absent:
             self.log_failed(what, error)
             self.absent = f"failed {what} ({error!r})"
@@ -254,7 +255,7 @@ class FaustDriver:
     # -- life -------------------------------------------------------------------------------------------------
 
     def runs_here(self) -> bool:
-        """Is this the thread of the app's loop? Before the app starts there is no other."""
+        """Is this the thread of the app's loop? Before the app starts there is not other."""
         if self.loop is None:
             return True
         try:
@@ -282,7 +283,7 @@ class FaustDriver:
             )
 
     async def join(self, hello: Hello) -> None:
-        """Say who we are and what we read, and wait for our id, at most `LEDGER_WAIT_S` (R11, R15)."""
+        """Print who we are and what we read, and wait for our id, at most `LEDGER_WAIT_S` (R11, R15)."""
         self._hello = hello
         await self._say_hello()
         self.spawn(self._warm_up(hello))
@@ -293,7 +294,7 @@ class FaustDriver:
         await self.admin.log_ends(TopicPartition(source.topic, 0) for source in hello.inputs)
 
     async def stop(self) -> None:
-        """The app has stopped and flushed: say `Bye`, so that nobody waits for this process."""
+        """The app has stopped and flushed: send `Bye`, so that nobody waits for this process."""
         if not self.started:
             return
         if self.machine.process is not None or self.machine.stood_down is not None:
@@ -302,7 +303,7 @@ class FaustDriver:
                 await asyncio.wait_for(self.scribe.written(), LEDGER_WAIT_S)
             except TimeoutError:
                 logger.warning(
-                    "snapkafka: could not say Bye; the next snapshot may wait for this worker in vain",
+                    "snapkafka: could not send Bye; the next snapshot may wait for this worker in vain",
                     extra=self.about(),
                 )
         for task in list(self._tasks):
@@ -329,7 +330,8 @@ class FaustDriver:
         )
 
     async def _ask_stopped(self, action: AskStopped, answer: Callable[[Event], None]) -> None:
-        """Who has members may have joined since: a worker's `Hello` is in the ledger before it joins its group."""
+        """Note groups whose members may have joined since: a worker's `Hello` is in the ledger before it joins its
+        group."""
         seen = await stopped_app(self.admin, action)
         if seen.members:
             with contextlib.suppress(SnapkafkaError):
@@ -372,7 +374,7 @@ class FaustDriver:
         if self.absent or not self.started:
             raise TriggerRefusedError(
                 f"this worker takes no part in snapshots: it {self.absent or 'has not started'}",
-                hint="`snapkafka trigger` asks for a snapshot from anywhere; the worker's log says more",
+                hint="`snapkafka trigger` asks for a snapshot from anywhere; the worker's log has more",
             )
         options.setdefault("ttl_ms", self.config.ttl_ms)
         trigger = await compose_trigger(self.admin, self.machine.ledger, snapshot_id=snapshot_id, **options)

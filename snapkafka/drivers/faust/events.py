@@ -1,14 +1,14 @@
 """Which events run in this worker: when Faust starts one, when it is over, and which one an effect comes from.
 
-Faust says when a stream takes a record out of its queue, and mostly when it is through with it. Where that is not the
-whole truth:
+Faust reports when a stream takes a record out of its queue, and mostly when it is through with it. Where that is not
+the whole truth:
 
 - What waits in the buffer of a `take` has not started. The batch starts when it is handed over. If something before
   the buffer has an effect of its own (`echo`), the record starts with that effect, and all that wait before it. So does
   what waits in the buffer of another stream of that agent (`concurrency`), if it comes before in the log.
 - A record of a `noack` stream runs until it is acknowledged and its agent has asked for the next one. If that was done
   in the course of another event, that is where its work was done.
-- The record that an agent raised at is over when its agent is started anew, or takes the next one.
+- The record that an agent raised at is over when its agent is started again, or takes the next one.
 
 All of this runs in the one thread of the app's loop.
 """
@@ -41,7 +41,7 @@ Place = tuple[Any, int]  # topic-partition and offset
 
 
 class Reading:
-    """What one stream is at.
+    """Hold what one stream is at.
 
     Args:
         name: of the agent that reads it, for positions.
@@ -61,10 +61,10 @@ class Reading:
 
 
 class Events:
-    """What runs, and what waits for something.
+    """Hold what runs, and what waits for something.
 
     Args:
-        driver: its machine is told.
+        driver: its machine is informed.
     """
 
     def __init__(self, driver: FaustDriver) -> None:
@@ -89,7 +89,7 @@ class Events:
 
     @staticmethod
     def cause_in_thread() -> Cause | None:
-        """The same in another thread, where one was told of it (`asyncio.to_thread`); nothing is started by that."""
+        """The same in another thread, where one was reported it (`asyncio.to_thread`); nothing is started by that."""
         return _cause.get()
 
     # -- one by one ---------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Events:
         return cause
 
     def through_with(self, reading: Reading, tp: Any, offset: int, cause: Cause | None) -> None:
-        """A stream is through with a record: it was acknowledged, or passed over.
+        """A stream is through with a record: it was acknowledged, or skipped.
 
         Args:
             cause: what `taken_in` returned; None where an agent acknowledges by hand.
@@ -140,7 +140,7 @@ class Events:
             self.acknowledged(tp, offset)
 
     def left(self, reading: Reading) -> None:
-        """The agent has asked for the next record, or was started anew."""
+        """The agent has asked for the next record, or was started again."""
         cause, message = reading.current, reading.message
         reading.current = reading.message = None
         if cause is not None:
@@ -190,13 +190,13 @@ class Events:
         _cause.set(batch[0] if batch else None)
 
     def batch_left(self, reading: Reading) -> None:
-        """The agent has asked for the next batch, or was started anew."""
+        """The agent has asked for the next batch, or was started again."""
         batch, reading.batch = reading.batch, {}
         for cause, message in batch.values():
             self._left(cause, message)
 
     def _start_waiting(self, reading: Reading, *, upto: Cause) -> None:
-        """Records start where they wait, in their order; what was passed over is done with at once."""
+        """Records start where they wait, in their order; what was skipped is done with at once."""
         starting: list[tuple[Place, Cause, bool]] = []
         for place, (cause, passed_over) in reading.waiting.items():
             starting.append((place, cause, passed_over))
@@ -211,7 +211,7 @@ class Events:
                 self._end(cause)
 
     def _start_before(self, reading: Reading, starting: list[Cause]) -> None:
-        """What waits elsewhere for the same agent starts before anything later does: a cut notes one offset."""
+        """Start what waits elsewhere for the same agent before anything later: a cut notes one offset."""
         last = {cause.tp: cause.offset for cause in starting}
         for stream in self.streams:
             other = stream.reading
@@ -239,7 +239,7 @@ class Events:
             self._driver.do(actions)
 
     def readers(self, tp: TopicPartition) -> tuple[str, ...]:
-        """Who reads an input."""
+        """Return who reads an input."""
         names = {stream.reading.name for stream in self.streams if _reads(stream.channel, tp)}
         return tuple(sorted(names)) or ("stream",)
 

@@ -1,4 +1,4 @@
-"""What Faust makes when it is first needed."""
+"""Describe what Faust makes when it is first needed."""
 
 from __future__ import annotations
 

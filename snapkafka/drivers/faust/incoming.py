@@ -1,8 +1,8 @@
-"""What a Faust app takes in: every record passes here before any agent, reply consumer or table sees it.
+"""Describe what a Faust app takes in: every record passes here before any agent, reply consumer or table sees it.
 
 `app.topics._build_handler` makes one callback per partition, Cython or not; ours goes around it. It takes our header
 off, takes markers out (acked, never decoded, handed to the recorder), and lets no record in whose epoch is above
-ours before the machine has had its say (R2). The callback is cancelled by a rebalance, so what has to be awaited is a
+ours before the machine has had its turn (R2). The callback is cancelled by a rebalance, so what has to be awaited is a
 task of its own.
 """
 
@@ -99,7 +99,7 @@ class Incoming:
             )
 
     async def _meet(self, event: RecordMet | MarkerMet) -> None:
-        """Tell the machine; if it wants the ledger read first, do that and tell it again. Where the ledger does not
+        """Feed the machine; if it wants the ledger read first, do that and feed it again. Where the ledger does not
         answer the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
         with self._driver.failing_open("to meet a red record", for_good=True):
             asked = self._driver.tell(event)

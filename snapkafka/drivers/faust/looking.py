@@ -1,6 +1,6 @@
-"""What of an app a snapshot holds, told from the app alone: no broker is asked.
+"""Describe what of an app a snapshot holds, known from the app alone: no broker is asked.
 
-A worker says at its start what of its app no snapshot holds; `snapkafka doctor --offline` says the same, and more,
+A worker reports at its start what of its app no snapshot holds; `snapkafka doctor --offline` states the same, and more,
 before the app is ever started. Both come from here.
 """
 
@@ -138,8 +138,8 @@ def look(app: Any) -> AppLook:
 
 
 def look_when_started(app: Any) -> None:
-    """The mode "observe": when the app starts it says in its log what a snapshot would hold, and what none would; the
-    app is left as it is."""
+    """The mode "observe": when the app starts it reports in its log what a snapshot would hold, and what none would;
+    the app is left as it is."""
     start = app.on_start
 
     async def started() -> None:
@@ -153,7 +153,7 @@ def look_when_started(app: Any) -> None:
 
 
 def _tell(seen: AppLook) -> None:
-    """As warnings: whoever asks for this mode wants to read it, whatever the log's level."""
+    """As warnings: anyone who asks for this mode wants to read it, whatever the log's level."""
     logger.warning(
         "snapkafka observes: a snapshot of %s would hold the positions of %s and the tables %s",
         seen.app,
@@ -167,7 +167,7 @@ def _tell(seen: AppLook) -> None:
 
 
 def uncaptured(app: Any, ours: Any = None) -> Iterator[str]:
-    """Name what no snapshot of an app holds, as far as its definition tells; `ours`: the recording agent."""
+    """Name what no snapshot of an app holds, as far as its definition shows; `ours`: the recording agent."""
     for agent in app.agents.values():
         if agent is not ours and not hasattr(agent.channel, "topics"):
             yield (
@@ -214,7 +214,7 @@ def codec_name(codec: Any) -> str:
 
 
 def codecs_of(app: Any, topic: str) -> tuple[str, str]:
-    """The codecs of keys and of values that agents read a topic with; empty where they differ, or nobody can say."""
+    """The codecs of keys and of values that agents read a topic with; empty where they differ, or it is unknown."""
     from faust import Schema
 
     channels = [agent.channel for agent in app.agents.values()]
@@ -249,7 +249,7 @@ def _about_joining(app: Any, driver: Any, topics: tuple[TopicLook, ...]) -> Iter
         yield Advice(
             code="faust-not-as-expected",
             weight=Weight.PROBLEM,
-            what=f"this Faust is not the one that snapkafka is sewn to: {', '.join(found)}",
+            what=f"this Faust is not the one that snapkafka is that snapkafka patches: {', '.join(found)}",
             do="its workers run, and take part in no snapshot; use a release of Faust that README names",
         )
     if not topics:
@@ -276,7 +276,7 @@ def _about_tables(app: Any) -> Iterator[Advice]:
                 code="windows",
                 weight=Weight.NOTE,
                 what=f"table {table.name} has windows that live for {expires / 1_000:g} s; Faust makes its changelog"
-                " with that for its retention: assembly finds the oldest gone",
+                " with that for its retention: assembly finds the oldest deleted",
                 do="after the first start `snapkafka doctor --fix` makes it longer",
             )
         elif of_sets(table):

@@ -1,11 +1,11 @@
-"""What running events look at in tables, at first and later (R6).
+"""Describe what running events look at in tables, at first and later (R6).
 
 Faust's sensors hear of a look-up by its key. All else is reported from here: tables as a whole, views and iterators,
 and values that an event can see change while it holds them. Those are what a table in memory hands out (it keeps
 objects: a list or a record is one and the same for all), and the sets of a table of sets. A table in RocksDB decodes a
 new object for each look-up.
 
-In another thread nobody can tell at which moment of the loop something was read, nor mostly for which event. What is
+In another thread it is unknown at which moment of the loop something was read, nor mostly for which event. All that is
 read there counts as read, and held to their ends, by all events that run; and it is reported by name, for a thread may
 hand on what it has read to events that start later, and no hook sees that.
 """
@@ -55,7 +55,7 @@ class Looks:
     """Looks at the tables of one app.
 
     Args:
-        driver: its machine is told.
+        driver: its machine is informed.
     """
 
     def __init__(self, driver: FaustDriver) -> None:
@@ -71,7 +71,7 @@ class Looks:
     # -- keys ---------------------------------------------------------------------------------------------------
 
     def touched(self, table: Any, key: Any, *, write: bool) -> None:
-        """What is running here reads or writes a key."""
+        """Note that the event running here reads or writes a key."""
         if get_ident() != self._driver.thread and self._elsewhere(table, key, write=write):
             return
         if self._machine.colours.tearing:
@@ -80,14 +80,14 @@ class Looks:
                 self._driver.do(touched)
 
     def looked_up(self, table: Any, key: Any) -> None:
-        """What is running here has looked a value up, and can see it change if this is such a table."""
+        """Note that the event running here has looked a value up, and can see it change in such a table."""
         if not table.in_place or self._driver.absent:
             self.touched(table, key, write=False)
         elif get_ident() == self._driver.thread or not self._elsewhere(table, key, write=False):
             self._held(table, key)
 
     def wrote_object(self, table: Any, key: Any, value: Any) -> None:
-        """An object was set: whoever sets it has it still, and a table in memory hands it to others."""
+        """An object was set: anyone who sets it has it still, and a table in memory hands it to others."""
         if table.keeps_objects and not self._driver.absent and not is_fixed(value):
             table.in_place = True
             if get_ident() == self._driver.thread:
@@ -106,7 +106,7 @@ class Looks:
     # -- whole tables -------------------------------------------------------------------------------------------
 
     def read_whole(self, table: Any) -> None:
-        """What is running here counts the keys of a table, or compares it."""
+        """Note that the event running here counts the keys of a table, or compares it."""
         if get_ident() != self._driver.thread and self._elsewhere(table, None, write=False):
             return
         if self._machine.colours.tearing:
@@ -119,11 +119,11 @@ class Looks:
             self.read_whole(table)
 
     def iterating(self, table: Any, iterator: Iterator[Any], of_values: bool) -> Iterator[Any]:
-        """What is running here goes over a table.
+        """Note that the event running here iterates over a table.
 
         Returns:
-            the same, as fast; when it is at its end or dropped the machine is told, unless what it has handed out may
-            still change.
+            the same, as fast; when it is at its end or dropped the machine is informed, unless what it has handed out
+            may still change.
         """
         cause = self._iterate(table)
         if cause is None:
@@ -134,7 +134,7 @@ class Looks:
         return chain(iterator, _End(self, cause, table.name))
 
     def _iterate(self, table: Any) -> Cause | None:
-        """The event that goes over it; None where that is nobody's, or cannot be told here."""
+        """The event that goes over it; None where that is nobody's, or cannot be determined here."""
         if get_ident() != self._driver.thread or self._driver.absent:
             return None
         with self._driver.failing_open("to note what an event reads", for_good=True):

@@ -1,7 +1,7 @@
-"""Markers on their way out: in each partition one goes before the first red record of this process (R7).
+"""Markers in flight out: in each partition one goes before the first red record of this process (R7).
 
-Each partition has the markers that are due there (`Way.due`). Who is about to append a red record sends them first,
-under the lock of that partition; where nobody is, a task does soon.
+Each partition has the markers that are due there (`Way.due`). Anyone who is about to append a red record sends them
+first, under the lock of that partition; where nobody is, a task does soon.
 """
 
 from __future__ import annotations

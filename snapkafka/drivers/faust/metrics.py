@@ -1,4 +1,4 @@
-"""What operators see: counts since the start of the worker, as Prometheus reads them.
+"""Describe what operators see: counts since the start of the worker, as Prometheus reads them.
 
 `Metrics` only counts, in plain numbers, for it lies on the way of every record. The library that knows Prometheus'
 format is imported when somebody asks for the first time.
@@ -68,7 +68,7 @@ class Metrics:
         self._triggered_ms[view.epoch] = at_ms
 
     def recreated(self) -> None:
-        """The ledger was made anew: its epochs begin again."""
+        """The ledger was made again: its epochs begin again."""
         self.ledger_recreated += 1
         self._triggered_ms.clear()
 
@@ -84,7 +84,7 @@ def rendered(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -
     """The text that Prometheus reads, and its content type.
 
     Args:
-        ledger_lag: records of the ledger not read yet; None: the broker did not tell.
+        ledger_lag: records of the ledger not read yet; None: the broker did not show.
     """
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 

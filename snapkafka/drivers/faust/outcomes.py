@@ -1,8 +1,8 @@
-"""What became of a send (R7): acknowledged at an offset, refused, or unknown.
+"""Describe what became of a send (R7): acknowledged at an offset, refused, or unknown.
 
-A producer's time-out does not say that the record is not there: the request may lie in the broker's queue, and be
-served after its sender has given it up. Only an error that says that the record itself cannot be appended, whenever it
-is tried, is a refusal. Of any other the result is unknown.
+A producer's time-out does not state that the record is not there: the request may lie in the broker's queue, and be
+served after its sender has given it up. Only an error that states that the record itself cannot be appended, whenever
+it is tried, is a refusal. Of any other the result is unknown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FENCED: Final = tuple(
 
 
 class Unacknowledged(NamedTuple):
-    """Why a send was not acknowledged. `refused`: it was not appended; False: nobody knows. `undone`: so was what made
+    """Why a send was not acknowledged. `refused`: it was not appended; False: it is unknown. `undone`: so was what made
     it, for its transaction was aborted, positions and all."""
 
     reason: str
@@ -49,23 +49,23 @@ class Unacknowledged(NamedTuple):
 
 
 def outcome(future: asyncio.Future[Any]) -> tuple[int, Unacknowledged | None]:
-    """The offset of what was sent, or why there is none."""
+    """The offset of what was sent, or why there is not one."""
     if future.cancelled():
         return -1, Unacknowledged("cancelled")
     if (error := future.exception()) is not None:
         return -1, Unacknowledged(repr(error), refused=is_refusal(error))
     told = future.result()
     if told is None or told.offset < 0:
-        return -1, Unacknowledged("the broker told no offset (producer_acks=0?)")
+        return -1, Unacknowledged("the broker reported no offset (producer_acks=0?)")
     return told.offset, None
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Does it say that the record can never have been appended?"""
+    """Does it report that the record can never have been appended?"""
     return isinstance(error, REFUSED)
 
 
 def not_committed(error: BaseException) -> Unacknowledged:
-    """Of the sends of a transaction whose commit raised this: they are aborted, or nobody knows."""
+    """Of the sends of a transaction whose commit raised this: they are aborted, or it is unknown."""
     aborted = isinstance(error, FENCED)
     return Unacknowledged(f"its transaction was not committed: {error!r}", refused=aborted, undone=aborted)

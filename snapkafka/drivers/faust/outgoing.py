@@ -1,14 +1,15 @@
-"""What a Faust app sends: every record passes here, gets its colour where it enters and its stamp where it leaves.
+"""Describe what a Faust app sends: every record passes here, gets its colour where it enters and its stamp where it
+leaves.
 
 Faust has two ways out. `producer.send` is called in the context of the event. Table changelogs and `send_soon` are put
 into `producer.buffer`. Mostly they can leave there and then (`passing`). Those that cannot leave from a background task
-later, so their colour is taken at `buffer.put` and rides along as a header that is no bytes yet (an `Effect`); `send`
+later, so their colour is taken at `buffer.put` and rides along as a header that is not bytes yet (an `Effect`); `send`
 takes it off again.
 
 A seq and its place in the partition must not be parted: otherwise, with a full batch, a later seq can get an earlier
 offset. Mostly stamp and append are one step that nothing can come between (`batches`). Where something has to be waited
 for (a full batch, a marker that is due, a transaction, ...) they stand under one lock per partition, and until all who
-wait there are through nobody takes the short way past them. A marker goes out under that lock before the first red
+wait there are through nobody takes the fast path past them. A marker goes out under that lock before the first red
 record (`markers`).
 """
 
@@ -52,7 +53,7 @@ class Outgoing:
     """The way out of one app's producer.
 
     Args:
-        driver: whose machine says colours and seqs.
+        driver: whose machine gives colours and seqs.
         producer: Faust's producer; its `send` and its buffer's `put` are led through here.
     """
 
@@ -136,7 +137,7 @@ class Outgoing:
         try:
             self._passing.passed(fut, topic, future)
         except Exception as error:
-            self._driver.stand_down("to tell of a record that is sent", error)
+            self._driver.stand_down("to report a record that is sent", error)
         return True
 
     def _met(self, header: object) -> None:
@@ -151,7 +152,7 @@ class Outgoing:
                 ride(fut, effect)
 
     def _entered(self) -> Effect | None:
-        """What is sent here and now; None: nobody can say any more (R15)."""
+        """Return what is sent here and now; None: it is no longer known (R15)."""
         try:
             return self._machine.send_entered(self._driver.events.cause())
         except Exception as error:
@@ -159,7 +160,7 @@ class Outgoing:
             return None
 
     def _withdraw(self, effect: Effect) -> None:
-        """It is not sent, or as a stranger's."""
+        """It is not sent, or as an external writer's."""
         with self._driver.failing_open("to note a send", for_good=True):
             self._driver.do(self._machine.send_withdrawn(effect))
 
@@ -224,7 +225,7 @@ class Outgoing:
         value: bytes | None,
         timestamp: float | None,
     ) -> asyncio.Future[Any] | None:
-        """None: it has to go the long way, and nothing has happened yet. `entered`: when it did, if it has."""
+        """None: it has to go the slow path, and nothing has happened yet. `entered`: when it did, if it has."""
         machine, tp = self._machine, way.tp
         try:
             # First of all: it may start what has waited, and that ask for markers.

@@ -1,4 +1,4 @@
-"""A header of the app's own that has the name of ours: it is overwritten and taken off, and the log says so once."""
+"""A header of the app's own that has the name of ours: it is overwritten and taken off, and the log reports it once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OwnHeaders:
     """Headers named like ours that snapkafka did not write.
 
     Args:
-        driver: says who logs.
+        driver: whose logger is used.
     """
 
     def __init__(self, driver: FaustDriver) -> None:

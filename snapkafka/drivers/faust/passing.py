@@ -1,11 +1,11 @@
-"""The short way past Faust's buffer, for table writes and what is sent soon.
+"""The fast path past Faust's buffer, for table writes and what is sent soon.
 
 Code that writes to a table cannot wait, so Faust puts the record into a queue, and a task of its own takes out one
 after the other and sends it, by five coroutines. Where nothing has to be waited for (`batches`), a record leaves where
 it is put: it is stamped and appended in one step, and no effect has to ride along (`riding`). That saves more than the
 stamp costs (docs/performance.md).
 
-Nothing passes by what waits in the buffer. Whom Faust tells of a record, and of what becomes of it, is told the same.
+Nothing passes by what waits in the buffer. Faust informs the same objects of a record, and of what becomes of it.
 Where Faust is not the one that this was written after, or a topic is of a class of the app's own, everything goes
 through the buffer, as it would without us.
 """
@@ -79,7 +79,7 @@ class Passing:
         buffer._send_pending = send_counted
 
     def put(self, fut: Any) -> None:
-        """The long way: into the buffer."""
+        """Take the slow path: into the buffer."""
         self.waiting += 1
         self._put(fut)
 
@@ -93,8 +93,8 @@ class Passing:
         return topic
 
     def passed(self, fut: Any, topic: str, future: asyncio.Future[Any]) -> None:
-        """It is appended: tell whom Faust tells when it takes a message out of its buffer, and have it go on with what
-        becomes of it."""
+        """It is appended: inform those whom Faust informs when it takes a message out of its buffer, and have it go on
+        with what becomes of it."""
         message, producer = fut.message, self._producer
         key, value = message.key, message.value
         _faust_log.debug(
@@ -119,7 +119,7 @@ class Passing:
 
 
 def _stood_in_for(producer: Any) -> list[Any]:
-    """What of Faust `Passing` does, and what is done with a message that it lets pass."""
+    """Return what of Faust `Passing` does, and what is done with a message that it lets pass."""
     buffer = producer.buffer
     return [
         buffer.put,

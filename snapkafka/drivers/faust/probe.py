@@ -1,11 +1,11 @@
-"""Is this Faust the one that snapkafka is sewn to? Asked when it is installed, before anything is touched (R15).
+"""Check that this Faust is one that snapkafka can patch. Asked when it is installed, before anything is touched (R15).
 
-What another release has under another name, or calls with other arguments, would fail somewhere in the middle of an
-app's work. So the seams (`seams`) are looked up in Faust's classes first, each by its name and, where a function of
+A hook that another release has under another name, or calls with other arguments, would fail somewhere in the middle of
+an app's work. So the hooks (`seams`) are looked up in Faust's classes first, each by its name and, where a function of
 ours will stand in its place, by the arguments that Faust will call it with. Nothing is made or called for that, for an
 app must not be finalised by it.
 
-That a seam means something else now, under the same name and with the same arguments, nobody can look up.
+That a hook means something else now, under the same name and with the same arguments, nobody can look up.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ ANYTHING: Final = "*args, **kwargs"
 
 
 def not_as_expected() -> list[str]:
-    """What of `EXPECTED` this Faust and this aiokafka do not have, each with what is there instead."""
+    """Return what of `EXPECTED` this Faust and this aiokafka do not have, each with what is there instead."""
     return [
         owner + seam + what for owner, seams in EXPECTED.items() for seam, what in _different(owner, seams)
     ]
@@ -181,7 +181,7 @@ def _names_in(function: Any) -> tuple[str, ...]:
 
 
 def _arguments(function: Any) -> str:
-    """As in `EXPECTED`: names alone, without `self`. A wrapper counts as what is in it, if it says so."""
+    """As in `EXPECTED`: names alone, without `self`. A wrapper counts as what is in it, if it reports it."""
     found: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and not any(name.startswith("*") for name in found):

@@ -1,7 +1,7 @@
 """The recorder: an ordinary Faust agent on an in-memory channel.
 
 It is handed every marker that the app receives and records the channel's state as an offset range, and it writes what
-its process has to say about a cut (`CutReport`, `Closed`) to the ledger. Nothing of the app's own work waits for it;
+its process has to report about a cut (`CutReport`, `Closed`) to the ledger. Nothing of the app's own work waits for it;
 a snapshot does.
 """
 

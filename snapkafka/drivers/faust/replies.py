@@ -19,10 +19,10 @@ __all__ = ["Replies"]
 
 
 class Replies:
-    """Who asked, and what was answered.
+    """Hold who asked, and what was answered.
 
     Args:
-        driver: its machine is told.
+        driver: its machine is informed.
     """
 
     def __init__(self, driver: FaustDriver) -> None:

@@ -47,7 +47,7 @@ class Resuming:
         consumer.resume_flow, consumer._getmany = self.resume_flow, self.fetch
 
     def announced(self) -> None:
-        """What Faust resumes next are the inputs that we have made it wait with, then it seeks and resumes the flow."""
+        """Resume the inputs that we have made Faust wait with; then it seeks and resumes the flow."""
         self._announced = True
 
     def taken_away(self) -> None:
@@ -77,7 +77,7 @@ class Resuming:
         self._go_on()
 
     async def fetch(self, active_partitions: set[Any] | None, **more: Any) -> Any:
-        """`Consumer._getmany`. What is active may change while it waits."""
+        """`Consumer._getmany`. All that is active may change while it waits."""
         only = None if active_partitions is None else OnlyThese(active_partitions)
         return await self._fetch(active_partitions=only, **more)
 

@@ -1,7 +1,7 @@
 """The effect that rides along: colour and cause of what is sent, from where it enters to where it leaves.
 
-It is a header that is no bytes yet, under the name of ours. Whatever else stands under that name is a copy that was
-carried along, and is left behind.
+It is a header that is not bytes yet, under the name of ours. Anything that else stands under that name is a copy that
+was carried along, and is left behind.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def taken_off(
     """The effect that rides along, if any, and the headers without any `_sk` (ours, a copy, or the app's own).
 
     Args:
-        met: is told of each `_sk` that is no effect.
+        met: is called with each `_sk` that is not an effect.
     """
     if type(headers) is list and len(headers) == 1 and type(headers[0][1]) is Effect:  # mostly so, of tables
         return headers[0][1], []

@@ -1,6 +1,6 @@
 """The ledger as a worker keeps it: one task reads it, another one writes what the machine wants written, in its order.
 
-Neither gives up: a ledger that is not there is asked for again, and one that was made anew is joined.
+Neither gives up: a ledger that is not there is asked for again, and one that was recreated is joined.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Scribe:
                     self.take(read)
             except LedgerRecreatedError:
                 logger.warning(
-                    "snapkafka: the ledger %s was deleted and made anew; joining the new one",
+                    "snapkafka: the ledger %s was deleted and recreated; joining the new one",
                     self._driver.ledger.topic,
                     extra=self._driver.about(),
                 )
@@ -120,7 +120,7 @@ class Scribe:
             self.quiet_since = self._driver.loop.time()
 
     def _joined(self, hello: Entry) -> None:
-        """If the app ran before its Hello was in the ledger, the machine is told since when, as an offset. The time
+        """If the app ran before its Hello was in the ledger, the machine is informed since when, as an offset. The time
         between the two is measured here, and taken off the broker's time of the Hello: no two clocks are compared."""
         since, said = self._without_since, self._said_hello
         self._without_since = self._said_hello = None
@@ -148,7 +148,7 @@ class Scribe:
     async def _write_one(self, ledger: int, record: LedgerRecord) -> None:
         """As soon as it can be: nothing but a snapshot waits for it, and readers drop what landed twice. Nothing is
         written before `open` has looked at the topic, and nothing to a later ledger than it was meant for: there our
-        old process id is somebody else's. A trigger that comes late is none that anybody asked for."""
+        old process id is somebody else's. A trigger that comes late is not one that anybody asked for."""
         said = False
         while True:
             await self._opened.wait()

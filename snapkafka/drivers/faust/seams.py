@@ -1,6 +1,6 @@
-"""The seams of Faust that snapkafka is sewn to, all in one place.
+"""The hooks of Faust that snapkafka patches, all in one place.
 
-| seam | for |
+| hook | for |
 |---|---|
 | `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outgoing`) |
 | `app.maybe_start_producer` | the producer is at hand for who sends (`at_hand`) |
@@ -11,7 +11,7 @@
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, the inputs are not resumed yet (`announcing`) |
 | `resume_partitions`, `perform_seek`, `resume_flow`, `_getmany` of the consumer | the inputs go on last (`resuming`) |
-| `app.on_partitions_revoked` | inputs are taken away |
+| `app.on_partitions_revoked` | inputs are revoked |
 | methods of `app.sensors` | events and tables (`sensors`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |
 | `app._reply_consumer.add` | who asked, for replies (`replies`) |
@@ -19,7 +19,7 @@
 | views, copies and iterators of tables | what is read later than at the first look (`looks`, `views`) |
 | `table.persisted_offset` | what a store holds and is not read again (`tables`) |
 | `consumer.ack` | the end of events that are acknowledged by hand |
-| `app.on_start`, `app.on_stop` | the ledger's life |
+| `app.on_start`, `app.on_stop` | start and stop of the ledger's tasks |
 | `app._new_web` | `/snapkafka/` on its web server (`web`) |
 
 `install` may come right after `faust.App(...)`, when nothing may be touched that would finalise the app, or at the end
@@ -76,7 +76,7 @@ OF_CLIENTS: Final = ":client"
 
 def sew(driver: FaustDriver) -> None:
     """Attach the driver to its app; the app must not be touched in a way that finalises it."""
-    with driver.failing_open("to sew itself to Faust", for_good=True):
+    with driver.failing_open("to patch Faust", for_good=True):
         _sew(driver)
 
 
@@ -85,7 +85,7 @@ def _sew(driver: FaustDriver) -> None:
 
     def wrap(name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
         def attach_or_stand_aside(made: Any) -> None:
-            with driver.failing_open(f"to sew itself to what Faust's {name} makes", for_good=True):
+            with driver.failing_open(f"to patch what Faust's {name} makes", for_good=True):
                 attach(made)
 
         wrap_factory(app, name, attach_or_stand_aside, existing=existing)
@@ -147,7 +147,7 @@ def _wrap_life(driver: FaustDriver) -> None:
 
 
 def _refuse(driver: FaustDriver) -> None:
-    """What cannot be had together, as far as the app's own settings tell."""
+    """Return what cannot be had together, as far as the app's own settings show."""
     if driver.config.classic and in_transactions(driver.app):
         raise InstallError(
             "classic needs markers, and a service with processing_guarantee=exactly_once sends none",
@@ -231,7 +231,7 @@ def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
             driver.announcing.taken_away()
         if driver.absent:
             return
-        with driver.failing_open("to note that its inputs are taken away", for_good=True):
+        with driver.failing_open("to note that its inputs are revoked", for_good=True):
             for queues in (driver.events, driver.replies, driver.tables, driver.outgoing.attached):
                 queues.taken_away()
             driver.feed(InputsTaken())
@@ -240,7 +240,8 @@ def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
 
 
 def _hello(driver: FaustDriver, **more: Any) -> Hello:
-    """Who this process is. One that runs no agents is an app of its own, with no inputs: a sender that closes at once.
+    """Return who this process is. One that runs no agents is an app of its own, with no inputs: a sender that closes at
+    once.
 
     Under the name of its app it would stand for workers that do not run: their inputs would be nobody's to cut.
     """
@@ -257,7 +258,8 @@ def _hello(driver: FaustDriver, **more: Any) -> Hello:
 
 
 async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
-    """What this worker reads: its subscription without what is Faust's own (changelogs, leader, reply topics)."""
+    """Return what this worker reads: its subscription without what is Faust's own (changelogs, leader, reply
+    topics)."""
     app = driver.app
     if runs_no_agents(app):
         return _hello(driver)  # it reads without a group: from now on, and nothing that it could go back to
@@ -281,13 +283,13 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
 
 
 def _declared_by_faust(app: Any, topic: str) -> bool:
-    """Tell whether Faust itself creates a topic that does not exist yet: one of a `group_by`, say."""
+    """Show whether Faust itself creates a topic that does not exist yet: one of a `group_by`, state."""
     channels = [channel for channel in app.topics if topic in channel.topics]
     return bool(app.conf.topic_allow_declare and channels and all(channel.internal for channel in channels))
 
 
 async def _retention(driver: FaustDriver, changelogs: list[str]) -> tuple[Retention, ...]:
-    """What they promise to keep, as far as this worker may see it: V3 believes no later promise alone."""
+    """Return what they promise to keep, as far as this worker may see it: V3 believes no later promise alone."""
     from snapkafka.checks.lasting import promised_by  # nothing else of the checks is for a service
 
     async def promised(changelog: str) -> Retention | None:

@@ -1,6 +1,6 @@
-"""Where Faust says that an event starts and ends, and that a table is touched: what it tells its sensors.
+"""Where Faust reports that an event starts and ends, and that a table is touched: what it shows its sensors.
 
-`app.sensors` tells every sensor of everything, some ten times per event, of which few are news to us. So ours is not
+`app.sensors` informs every sensor of everything, some ten times per event, of which few are news to us. So ours is not
 one of its sensors, which stay the app's own: six of its methods are led through here.
 """
 
@@ -29,7 +29,7 @@ Told = Callable[..., Any]
 
 
 class Sensors:
-    """Hears what an app's sensors are told.
+    """Receive what an app's sensors are informed of.
 
     Args:
         driver: the driver of this app.
@@ -126,7 +126,7 @@ class Sensors:
         return touched
 
     def on_table_get(self, tell: Told) -> Told:
-        """A key is read. What is hardly ever so is asked here, too."""
+        """A key is read. All that is hardly ever so is asked here, too."""
         machine, driver, looks = self._machine, self._driver, self._driver.looks
 
         def table_get(table: Any, key: Any) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of records that were sent: acknowledged, refused, or in the log without our header."""
+"""Describe what becomes of records that were sent: acknowledged, refused, or in the log without our header."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["Settling"]
 
 
 class Settling:
-    """Tells the machine what became of the sends of one app.
+    """Inform the machine what became of the sends of one app.
 
     Args:
-        driver: whose machine is told.
+        driver: whose machine is informed.
         bare: knows which records have left without our header.
     """
 
@@ -55,7 +55,7 @@ class Settling:
                 self._driver.do(actions)
 
     def acked(self, way: Way, _: asyncio.Future[Any]) -> None:
-        """What was sent to a partition is acknowledged in its order, mostly many records at once: only the first that
+        """Settle sends in the order of their partition, mostly many records at once: only the first that
         is not has a callback."""
         pending = way.pending
         try:

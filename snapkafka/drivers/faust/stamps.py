@@ -41,7 +41,7 @@ class Stamps:
         )
 
     def marker(self, tp: TopicPartition, action: SendMarkers, seq: int) -> bytes:
-        """22 bytes: a marker says from which epoch to which its sender turned."""
+        """22 bytes: a marker holds from which epoch to which its sender turned."""
         assert self._machine.process is not None
         return wire.marker(
             self.ledger_id,

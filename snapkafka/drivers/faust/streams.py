@@ -1,4 +1,4 @@
-"""Streams that say when an agent is handed a batch, when it has asked for the next record, and who reads them.
+"""Streams that state when an agent is handed a batch, when it has asked for the next record, and who reads them.
 
 Faust makes every stream in `app.stream` and derives others from it by `clone`, with the class of the first. So a stream
 is given a subclass of its own class where it is made, and what comes of it has that class, too.
@@ -22,7 +22,7 @@ OUTSIDE = "stream"
 
 
 def watch_streams(driver: FaustDriver) -> None:
-    """Lead `app.stream` through here. What a module has made of it before `install` stands in the app's tree."""
+    """Lead `app.stream` through here. All that a module has made of it before `install` stands in the app's tree."""
     from faust.types import StreamT
 
     app = driver.app
@@ -50,7 +50,8 @@ def _watch(driver: FaustDriver, stream: Any) -> None:
 
 
 def reading_of(stream: Any) -> Reading:
-    """What a stream is at; one that was made by other ways than `app.stream` says less (no batches, no `noack`)."""
+    """Return what a stream is at; one that was made by other ways than `app.stream` states less (no batches, no
+    `noack`)."""
     reading: Reading | None = stream.__dict__.get("reading")
     if reading is None:
         reading = stream.reading = Reading(_agent_of(stream) or OUTSIDE)
@@ -70,7 +71,7 @@ def _agent_of(stream: Any) -> str:
 
 
 def _free_name(events: Events, stream: Any) -> str:
-    """Streams outside agents that read the same topic are told apart by a number."""
+    """Number streams outside agents that read the same topic."""
     topics = _topics(stream)
     taken = {other.reading.name for other in events.streams if topics & _topics(other)}
     name, number = OUTSIDE, 1
@@ -126,8 +127,8 @@ def _watched(cls: Hashable) -> Any:
 
 @cache
 def _by_hand(cls: Hashable) -> Any:
-    """A subclass for streams whose agents acknowledge: Faust tells no sensor when such a one asks for the next record,
-    but forgets the present one then."""
+    """A subclass for streams whose agents acknowledge: Faust informs no sensor when such a one asks for the next
+    record, but forgets the present one then."""
     base: Any = cls
 
     class ByHand(base):
@@ -154,7 +155,7 @@ def _named_like(new: type, cls: type) -> type:
 async def _batches(
     stream: Any, inner: AsyncGenerator[Any, None], *, by_hand: bool
 ) -> AsyncGenerator[Any, None]:
-    """A `take` of Faust's, with the start of each batch told in the task that it is handed to."""
+    """A `take` of Faust's, with the start of each batch reported in the task that it is handed to."""
     events, reading = stream.watched_by, stream.reading
     with events.failing_open():
         events.batch_left(reading)  # an agent that raised begins again

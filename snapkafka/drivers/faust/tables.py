@@ -1,7 +1,7 @@
-"""What comes into tables by their changelogs, and what Faust's sensors do not tell of tables.
+"""Describe what comes into tables by their changelogs, and what Faust's sensors do not report about tables.
 
 A record of a changelog is taken in during recovery, and for standbys and global tables all the time. Its colour is that
-of the process which wrote it (R6); its cause says up to where the inputs of the app have had effects (R10).
+of the process which wrote it (R6); its cause states up to where the inputs of the app have had effects (R10).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Tables:
     """The tables of one app.
 
     Args:
-        driver: its machine is told.
+        driver: its machine is informed.
     """
 
     def __init__(self, driver: FaustDriver) -> None:
@@ -97,7 +97,7 @@ class Tables:
         return [tp for tp in inputs if tp not in self._bounds and _place(tp) not in known]
 
     def bound(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Effects that were never met are of events below these ends. What others do later will be met."""
+        """Effects that were never met are of events below these ends. Later effects of others will be met."""
         self._bounds.update(ends)
 
     def leave(self) -> None:
@@ -155,7 +155,7 @@ class Tables:
     # -- what no sensor tells ---------------------------------------------------------------------------------------
 
     def _hear_sets(self, table: Any) -> None:
-        """A table of sets tells no sensor that a set was changed."""
+        """Report a changed set, as a table of sets informs no sensor."""
         touched = self._driver.looks.touched
         send = table.data.send_changelog_event
 
@@ -168,7 +168,7 @@ class Tables:
 
 @cache
 def _telling(cls: Hashable, *, of_sets: bool) -> Any:
-    """A subclass of a class of tables that tells when it is read in a way that Faust's sensors do not hear of: as a
+    """A subclass of a class of tables that shows when it is read in a way that Faust's sensors do not hear of: as a
     whole, for a key that may be there or not, and where it is of sets at all."""
     base: Any = cls
 

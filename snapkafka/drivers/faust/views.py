@@ -15,11 +15,11 @@ __all__ = ["Items", "Keys", "Values"]
 
 
 class _Looking:
-    """What all three have in common.
+    """Hold what all three have in common.
 
     Args:
         view: of the store.
-        table: whose `looks` are told.
+        table: whose `looks` are informed.
     """
 
     __slots__ = ()

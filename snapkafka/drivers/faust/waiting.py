@@ -1,6 +1,6 @@
-"""What waits for the ledger, and how long: R15 allows a little at a start, at a rebalance, and before a red record
-whose trigger is not read yet (R2). What the app did without an answer is made up for later; till then the machine is
-absent.
+"""Describe what waits for the ledger, and how long: R15 allows a little at a start, at a rebalance, and before a red
+record whose trigger is not read yet (R2). All that the app did without an answer is made up for later; till then the
+machine is absent.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ NO_ANSWER: Final = (
     "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part"
 )
 NO_POSITIONS: Final = (
-    "snapkafka: the broker did not tell within %.0f s where the inputs start; this worker goes on without taking part"
+    "snapkafka: the broker did not report within %.0f s where the inputs start; this worker goes on without taking part"
     " until it does"
 )
 
 
 class Waiting:
-    """Waits for what the machine is told. `told` has to be called whenever it was."""
+    """Waits for what the machine is informed. `told` has to be called whenever it was."""
 
     def __init__(self, driver: FaustDriver) -> None:
         self._driver = driver
@@ -47,7 +47,7 @@ class Waiting:
         self._asking = False
 
     def told(self) -> None:
-        """The machine was told something: who waits looks again."""
+        """Wake all waiters, as the machine was fed something."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -57,7 +57,7 @@ class Waiting:
             self._driver.feed(CameBack())
 
     async def changed(self) -> None:
-        """Until the machine was told something."""
+        """Wait until the machine was fed something."""
         waiter = self._driver.loop.create_future()
         self._waiters.append(waiter)
         await waiter
@@ -74,7 +74,7 @@ class Waiting:
         return False
 
     def _want(self, offset: int) -> None:
-        """The ledger is to be read up to here, or to its end as it is told from now on: a header may be forged."""
+        """The ledger is to be read up to here, or to its end as it is reported from now on: a header may be forged."""
         if self._wanted_of != self._driver.metrics.ledger_recreated:
             self._wanted_of, self._goal = self._driver.metrics.ledger_recreated, 0
         if self._goal is not None and offset < self._goal:
@@ -127,7 +127,7 @@ class Waiting:
         """R9: have the inputs just given been announced, and the ledger read up to there?
 
         Args:
-            asked: has the broker told what had to be known of them before?
+            asked: has the broker reported what had to be known of them before?
             moved_on: has Faust others by now? Then nothing is to be waited for.
         """
         if await self._until(lambda: moved_on() or self._announced(), asked, answered=self._announced):
@@ -148,8 +148,8 @@ class Waiting:
         asked: Callable[[], bool] = lambda: True,
         answered: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Wait as long as there is patience (R15); does the condition hold? Where it does for other reasons than an
-        answer, this says nothing of how long to wait the next time."""
+        """Wait as long as the back-off allows (R15); does the condition hold? Where it does for other reasons than an
+        answer, this states nothing about how long to wait the next time."""
         patience = self._patience.seconds(self._driver.loop.time())
         if await self._within(patience, condition, asked):
             if answered():
@@ -166,7 +166,7 @@ class Waiting:
     async def _within(
         self, seconds: float, condition: Callable[[], bool], asked: Callable[[], bool] = lambda: True
     ) -> bool:
-        """Does the condition come to hold within so many seconds, at what the machine is told?"""
+        """Does the condition come to hold within so many seconds, at what the machine is informed?"""
         until = self._driver.loop.time() + seconds
         while not condition():
             left = until - self._driver.loop.time()

@@ -37,7 +37,7 @@ def _add_pages(driver: FaustDriver, server: Any) -> None:
     from faust.web import View
 
     class Snapshots(View):
-        """What this worker knows of the latest snapshots."""
+        """Hold what this worker knows of the latest snapshots."""
 
         async def get(self, request: Any) -> Any:
             return self.json(status(driver))
