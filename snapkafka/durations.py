@@ -23,7 +23,7 @@ def duration_ms(text: str, option: str, *, bare: str = "", zero: bool = False) -
         zero: nothing at all is a duration, too.
 
     Raises:
-        BadInputError: it is none, or not longer than nothing.
+        BadInputError: it is not a positive duration.
     """
     written = text.strip()
     if bare and re.fullmatch(r"\d+(?:\.\d+)?", written):
@@ -32,5 +32,5 @@ def duration_ms(text: str, option: str, *, bare: str = "", zero: bool = False) -
     while at < len(written) and (part := PART.match(written, at)):
         total, at = total + float(part[1]) * UNITS_MS[part[2]], part.end()
     if at < len(written) or (round(total) <= 0 and not (zero and written)):
-        raise BadInputError(f"{option} {text!r} is no duration", hint=HINT)
+        raise BadInputError(f"{option} {text!r} is not a duration", hint=HINT)
     return round(total)

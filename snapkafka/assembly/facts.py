@@ -111,7 +111,7 @@ async def look_for_strangers(
 
 
 async def look_at_topics(connection: Connection, captured: Captured) -> tuple[TopicEntry, ...]:
-    """Describe the inputs, changelogs and outputs of a snapshot, by name; those that are gone are left out.
+    """Describe the inputs, changelogs and outputs of a snapshot, by name; those that are deleted are left out.
 
     Settings that may not be read are left out, and no error: the manifest is the better for what it has.
     """

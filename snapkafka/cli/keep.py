@@ -66,7 +66,7 @@ def keep(
     quiet: Annotated[
         list[str] | None,
         typer.Option(
-            "--quiet", metavar="HH:MM-HH:MM", help="No snapshots then, by this machine's clock; repeat it."
+            "--quiet", metavar="HH:MM-HH:MM", help="No snapshots then, by this machine's clock; repeatable."
         ),
     ] = None,
     once: Annotated[

@@ -54,7 +54,7 @@ Ttl = Annotated[
         help="A snapshot that is not captured by then fails: 5s, 1min; a number alone: milliseconds.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Say the result as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 # How snapshots are assembled and verified.
 Storage = Annotated[

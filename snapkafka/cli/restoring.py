@@ -28,7 +28,7 @@ def restore(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     storage: Annotated[
-        str, typer.Option("--storage", help="Where its tables lie; default: where the ledger says.")
+        str, typer.Option("--storage", help="Where its tables lie; default: their place in the ledger.")
     ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and every reason to refuse it; change nothing.")

@@ -88,7 +88,7 @@ class KafkaBulk:
 
         Raises:
             TimedOutError: nothing comes any more before the end of a range.
-            LedgerUnusableError: a topic may not be read, or an offset is gone.
+            LedgerUnusableError: a topic may not be read, or an offset is deleted.
         """
         from confluent_kafka import Consumer, KafkaError
         from confluent_kafka import TopicPartition as KafkaPartition

@@ -1,6 +1,6 @@
 """`freshness`: how old the newest captured and the newest verified snapshot are, and how long the latter is restorable.
 
-An alert on this is worth more than one on failures: whatever goes wrong, the newest good snapshot grows old.
+An alert on this is worth more than one on failures: anything that goes wrong, the newest good snapshot grows old.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Freshness:
     """The newest snapshots of a namespace, as of `now_ms`.
 
     `captured_ms`, `verified_ms`: when the newest captured and the newest good one were triggered (milliseconds since
-    1970, the ledger's time): the instants that they show; None: there is none. `verified_id`: of the latter.
+    1970, the ledger's time): the instants that they show; None: there is not one. `verified_id`: of the latter.
     `verdicts`: how many verdicts of each kind the ledger holds. `restorable`: of the newest good one.
     """
 
@@ -128,7 +128,7 @@ class Gauge:
 
 
 def gauges(found: Freshness) -> tuple[Gauge, ...]:
-    """Describe freshness as metrics. What is not known has no sample, and an alert asks for its absence."""
+    """Describe freshness as metrics. All that is not known has no sample, and an alert asks for its absence."""
 
     def one(name: str, about: str, value: float | None) -> Gauge:
         return Gauge(name=name, help=about, samples=() if value is None else (("", value),))

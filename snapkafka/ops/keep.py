@@ -1,6 +1,6 @@
 """`keep`: a snapshot every so often, assembled, verified, old ones pruned; one keeper at a time.
 
-Each moment of the schedule has a name, `keep-20261125T213000Z`, and so has its snapshot. Whoever keeps the same
+Each moment of the schedule has a name, `keep-20261125T213000Z`, and so has its snapshot. Anyone who keeps the same
 namespace, after a crash or on another machine, asks for the same snapshot by that name and gets it, once; an assembly
 that was cut short is made up for in the next round. The lock only spares double work.
 """
@@ -66,14 +66,14 @@ class Quiet:
         """Read `22:00-23:00`.
 
         Raises:
-            BadInputError: it is none.
+            BadInputError: it is not a time of day.
         """
         try:
             begin, end = (time.fromisoformat(part.strip()) for part in text.split("-"))
         except ValueError:
             begin = end = time()
         if begin == end or begin.tzinfo or end.tzinfo:
-            raise BadInputError(f"--quiet {text!r} is no time of day", hint="write it as 22:00-23:00")
+            raise BadInputError(f"--quiet {text!r} is not a time of day", hint="write it as 22:00-23:00")
         return cls(begin=begin, end=end)
 
     def covers(self, at_ms: int) -> bool:
@@ -107,7 +107,7 @@ class Schedule:
 
 
 class Outcome(StrEnum):
-    """What became of a round."""
+    """Hold what became of a round."""
 
     VERIFIED = "verified"
     #: INCONSISTENT or UNVERIFIABLE.
@@ -167,11 +167,11 @@ async def keep(
     Raises:
         BadInputError, DependencyMissingError: it cannot begin.
         TimedOutError: another keeper of this namespace and storage holds the lock.
-        SnapkafkaError: the first round cannot be run at all; later ones are told of, and the next one comes.
+        SnapkafkaError: the first round cannot be run at all; later ones are reported, and the next one comes.
     """
     require_extra("spark", "assembly")
     if not storage:
-        raise BadInputError("nothing says where tables shall lie", hint="add --storage DIR")
+        raise BadInputError("keep needs --storage: no place for tables is known", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(storage).check_writable())
 
     async def made(names: Sequence[str]) -> tuple[Assembled, ...]:

@@ -1,7 +1,7 @@
 """Assembly and verification in the background: submitted by a request, run by Spark in a process of its own.
 
-The findings of a job are in the ledger and in storage; here is only whether it is under way. If the service is killed its
-job ends with it and leaves nothing half-written; the same request starts it again.
+The findings of a job are in the ledger and in storage; here is only whether it is under way. If the service is killed
+its job ends with it and leaves nothing half-written; the same request starts it again.
 """
 
 from __future__ import annotations

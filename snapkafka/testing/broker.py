@@ -76,8 +76,9 @@ def kafka(*, properties: Mapping[str, str] | None = None, keep_data: bool = Fals
 def docker_engine_answers() -> bool:
     """Whether a Docker engine answers and testcontainers is there to use it; a `docker` command proves neither."""
     try:
-        import docker
         import testcontainers.community.kafka  # noqa: F401 -- only whether it is there
+
+        import docker
     except ImportError:
         return False
     try:
@@ -91,8 +92,9 @@ def docker_engine_answers() -> bool:
 @contextlib.contextmanager
 def _in_docker(properties: Mapping[str, str]) -> Iterator[Broker]:
     try:
-        import docker
         from testcontainers.community.kafka import KafkaContainer
+
+        import docker
     except ImportError as error:
         raise DependencyMissingError(
             f"Kafka in Docker needs testcontainers: {error}", hint="pip install testcontainers packaging"

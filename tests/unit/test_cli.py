@@ -220,7 +220,7 @@ def test_show_by_epoch_by_time_and_as_latest(cluster: FakeCluster) -> None:
     ):
         assert f"snapshot {expected}  attempt 1" in call("show", *arguments).stdout
     said_in_one_line_with_advice(call("show", "--at", "2026-05-01T12:29:00Z"), 5, "at or before that time")
-    said_in_one_line_with_advice(call("show", "--at", "noon"), 2, "'noon' is no time")
+    said_in_one_line_with_advice(call("show", "--at", "noon"), 2, "invalid time: 'noon'")
     said_in_one_line_with_advice(call("show", "--epoch", "3", "one"), 2, "one of: an id")
     said_in_one_line_with_advice(call("show"), 2, "one of: an id")
 

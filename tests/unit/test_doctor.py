@@ -283,7 +283,8 @@ async def test_a_header_of_somebody_else_that_has_our_name(cluster: FakeCluster)
     assert "own-header" not in await codes(cluster)
     cluster.the_admin.headers[tps[1]] = [("_sk", b"session 7")]
     assert (
-        "the latest record of orders[1] has a header _sk that is none" in (await codes(cluster))["own-header"]
+        "the latest record of orders[1] has a header _sk of the app's own"
+        in (await codes(cluster))["own-header"]
     )
 
 

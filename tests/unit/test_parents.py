@@ -200,7 +200,7 @@ def _other_rows(store: LocalStore) -> None:
         (_half, BadInputError, "is not JSON"),
         (_cut_short, StorageError, "snapshot tuesday: file .* has 4 bytes, and had 15"),
         (_delete_root, StorageError, "tuesday builds on monday, which cannot be used: no snapshot monday"),
-        (_lose_root, StorageError, "snapshot monday: file .* is gone"),
+        (_lose_root, StorageError, "snapshot monday: file .* is missing"),
         (_other_rows, StorageError, "tuesday builds on monday, which is another one by now"),
     ],
 )

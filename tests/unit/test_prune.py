@@ -131,7 +131,7 @@ async def test_nonsense_for_a_time_removes_nothing_by_age(store: LocalStore, whe
 
 
 async def test_what_to_keep_has_to_be_said(store: LocalStore) -> None:
-    with pytest.raises(BadInputError, match="what to keep"):
+    with pytest.raises(BadInputError, match="prune needs --keep-last or --keep-days"):
         await plan(store)
 
 

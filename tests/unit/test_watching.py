@@ -255,7 +255,9 @@ async def test_a_storage_that_cannot_be_written_is_said_before_a_snapshot_is_tak
 
 async def test_when_the_time_is_over_that_is_said_and_the_job_ends(job: Job, tmp_path: Path) -> None:
     job.answers(*["failed"] * 2, then="if before: time.sleep(60)")
-    with pytest.raises(TimedOutError, match=r"3 s are over, 1 rounds were through, and .* says: not yet"):
+    with pytest.raises(
+        TimedOutError, match=r"3 s are over, 1 rounds were through, and the answer of .* is: not yet"
+    ):
         await ops.watch(HERE, "ns", "termination", storage=str(tmp_path), every_ms=1, timeout_ms=3_000)
     assert not is_running(job.called()[-1][0])
 

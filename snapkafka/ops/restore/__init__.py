@@ -104,7 +104,7 @@ async def plan_restore(
 
     Args:
         name: id, epoch or `latest`, the last one that is good.
-        storage: where its manifest lies; empty: where the ledger says.
+        storage: where its manifest lies; empty: its place in the ledger.
         force: leave out the reasons that `--force` overrides.
         bulk: for tests; None: by librdkafka.
 
@@ -349,7 +349,7 @@ class _Look:
 
 
 def _committed(view: RestoreView | None, *, same: bool) -> bool:
-    """Has the open plan passed its commit point? Then it is finished, whatever there is to be said against it."""
+    """Has the open plan passed its commit point? Then it is finished, whatever speaks against it."""
     return view is not None and same and view.committed
 
 

@@ -55,7 +55,7 @@ class Bulk(Protocol):
 
 
 class Written(NamedTuple):
-    """What was appended to a partition: how many records, and a checksum over all of them in order."""
+    """Hold what was appended to a partition: how many records, and a checksum over all of them in order."""
 
     records: int = 0
     checksum: int = 0

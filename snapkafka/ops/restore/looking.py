@@ -1,4 +1,5 @@
-"""What a restore has to know before it decides: the cluster, the ledger, the files. Nothing is changed here."""
+"""Describe what a restore has to know before it decides: the cluster, the ledger, the files. Nothing is changed
+here."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ BATCH_ROWS: Final = 10_000
 
 
 class Groups(TopicAdmin, Protocol):
-    """What a restore does with consumer groups, besides what it asks of topics."""
+    """Hold what a restore does with consumer groups, besides what it asks of topics."""
 
     async def members(self, group: str) -> int:
         """Count the members of a group."""
@@ -41,8 +42,8 @@ class Groups(TopicAdmin, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What the tables of a snapshot hold, in short. `in_flight`: the table `messages`, each record once. `state`: by
-    changelog topic, how many rows, their bytes, and the largest (bytes). `damage`: what is wrong with the files."""
+    """Hold what the tables of a snapshot hold, in short. `in_flight`: the table `messages`, each record once. `state`:
+    by changelog topic, how many rows, their bytes, and the largest (bytes). `damage`: what is wrong with the files."""
 
     in_flight: Mapping[TopicPartition, Sequence[LogRecord]]
     state: Mapping[str, tuple[int, int, int]]

@@ -1,4 +1,4 @@
-"""What a restore does to each partition, computed without I/O.
+"""Describe what a restore does to each partition, computed without I/O.
 
 A restore appends; it deletes nothing. Where an input holds only external records, the position of its readers goes
 back and nothing is written. Where a record of the apps lies between the lowest position and the end, what was in
@@ -65,7 +65,7 @@ class PartitionMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicWork:
-    """What is appended to a topic. `kind`: "input" or "changelog". `records`: at most so many, `bytes` of keys and
+    """Hold what is appended to a topic. `kind`: "input" or "changelog". `records`: at most so many, `bytes` of keys and
     values. `tombstones`: keys at most that are deleted again."""
 
     topic: str
@@ -87,7 +87,7 @@ class Irrevocable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a restore would do, and why it would not.
+    """Hold what a restore would do, and why it would not.
 
     `open`: names the readers that leave the snapshot open. `resumes`: the restore that this one continues; empty: it
     is a new one. `notes`: what to know besides, a sentence each.
@@ -154,7 +154,7 @@ def lowest_positions(captured: Captured) -> dict[TopicPartition, int]:
 def moved(position: Position, base: int, appended: Iterable[Appended]) -> tuple[int, tuple[int, ...]]:
     """Translate a position to the log behind `base`.
 
-    Others may append there meanwhile, between the records of the restore: whatever is not one that the agent had
+    Others may append there meanwhile, between the records of the restore: anything that is not one that the agent had
     started is still to be started.
 
     Returns:

@@ -1,6 +1,6 @@
 """Why a restore would not be done: every reason by a stable code, found before anything is changed.
 
-The checks are pure: `Facts` is what the cluster, the ledger and the files say.
+The checks are pure: `Facts` is what the cluster, the ledger and the files state.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of the world, now.
+    """Hold what is known of the world, now.
 
     `ledger_topic_id`: of the ledger that is there. `files`: what is wrong with the files; empty: they are as they were
     written. `topics`: by name, those that exist. `starts`: log starts. `members`: of each app's consumer group.
@@ -91,7 +91,7 @@ def parts_of(captured: Captured) -> list[InputCut | ChangelogCut]:
 def refusals(
     manifest: Manifest, facts: Facts, lowest: Mapping[TopicPartition, int], *, force: bool
 ) -> tuple[Refusal, ...]:
-    """Find every reason to refuse, the most telling first.
+    """Find every reason to refuse, the most informative first.
 
     Args:
         lowest: the lowest position of each input partition.

@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Touched:
-    """What records at or past `settled` name: keys of plain tables, members of sets (both as JSON text)."""
+    """Hold what records at or past `settled` name: keys of plain tables, members of sets (both as JSON text)."""
 
     def __init__(self) -> None:
         self.keys: defaultdict[TopicPartition, set[bytes]] = defaultdict(set)
@@ -129,7 +129,7 @@ def _update(tp: TopicPartition, of: str, added: Iterable[str], lost: Iterable[st
 
 
 def _change(key: bytes, value: bytes | None) -> tuple[str, list[str]] | None:
-    """Read a change of a set: the set and the members that it names, each as JSON text; None: it is no such change."""
+    """Read a change of a set: the set and the members that it names, each as JSON text; None: it is not a change of a set."""
     try:
         kind, of = json.loads(key)
         told = json.loads(value or b"")
