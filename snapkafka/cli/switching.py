@@ -44,7 +44,9 @@ def checkpoint(
     keep: Annotated[
         str,
         typer.Option(
-            "--keep", metavar="TIME", help="Records to keep as they are, by age: 1h, 2d; a number alone: minutes."
+            "--keep",
+            metavar="TIME",
+            help="Records to keep as they are, by age: 1h, 2d; a number alone: minutes.",
         ),
     ] = f"{KEEP_MS // 60_000}min",
     bootstrap: Bootstrap = None,

@@ -165,7 +165,7 @@ async def test_quiet_times_may_pass_midnight(
 
 @pytest.mark.parametrize("text", ["", "22", "22:00", "25:00-26:00", "22:00-22:00", "1h-2h"])
 def test_what_is_no_time_of_day_is_refused(text: str) -> None:
-    with pytest.raises(BadInputError, match="is no time of day"):
+    with pytest.raises(BadInputError, match="is not a time of day"):
         ops.Quiet.parse(text)
 
 
