@@ -129,7 +129,7 @@ def _update(tp: TopicPartition, of: str, added: Iterable[str], lost: Iterable[st
 
 
 def _change(key: bytes, value: bytes | None) -> tuple[str, list[str]] | None:
-    """Read a change of a set: the set and the members that it names, each as JSON text; None: it is not a change of a set."""
+    """Read a change of a set: the set and the members that it names, each as JSON text; None: no such change."""
     try:
         kind, of = json.loads(key)
         told = json.loads(value or b"")
