@@ -55,6 +55,12 @@ PATTERN: Final = {word: re.compile(word, re.IGNORECASE | re.MULTILINE) for word 
 ALLOWED: Final[dict[str, int]] = {
     "docs/design-notes.md": 89,
     "docs/performance.md": 41,
+    "snapkafka/drivers/faust/transactions.py": 6,
+    "snapkafka/sim/explore_mutants.py": 2,
+    "snapkafka/sim/explore_world.py": 7,
+    "snapkafka/sim/faults.py": 6,
+    "snapkafka/sim/mutants.py": 4,
+    "snapkafka/sim/sending.py": 8,
 }
 
 

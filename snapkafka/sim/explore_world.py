@@ -1,11 +1,11 @@
 """The simulator's world with nothing left to chance: every draw is a choice, and a choice leads to a new world.
 
-It is the same `World` and the same `Process`, driven from outside: `possible()` and `faulty()` state what could happen
+It is the same `World` and the same `Process`, driven from outside: `possible()` and `faulty()` say what could happen
 next, `after()` gives the world after it, and leaves this one as it is. Only what a choice changes is copied: the
 process that acts, or all of them where a group rebalances; logs and history, of which the entries are shared.
 
-All that is left out of a state (`key`) cannot matter: counts and the trace; what a process is from its start (its
-number, its app); what a fold holds, for that is named by what was read.
+What is left out of a state (`key`) cannot matter: counts and the trace; what a process is from its start (its number,
+its app); what a fold holds, for that is named by what was read.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Choice(NamedTuple):
 
 
 class Draws(random.Random):
-    """Return prepared answers in place of random ones."""
+    """What was drawn is said beforehand."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -81,7 +81,7 @@ class Draws(random.Random):
 
 
 class Stage:
-    """Hold what all worlds of one search share: the world that is on now, names, and the fault that the choice is."""
+    """What all worlds of one search share: the world that is on now, names, and the fault that the choice is."""
 
     def __init__(self) -> None:
         self.world: ExploredWorld
@@ -286,8 +286,7 @@ class ExploredWorld(World):
                 return kind
 
     def faulty(self) -> Iterator[Choice]:
-        """Return what can go wrong, as long as it may: a fault of everybody, or ("crash a") of the processes of one
-        app."""
+        """What can go wrong, as long as it may: a fault of everybody, or ("crash a") of the processes of one app."""
         for name, left in self.faults.items():
             if left > 0:
                 fault, _, app = name.partition(" ")
@@ -391,7 +390,7 @@ def _stored_key(r: Stored) -> Hashable:
 
 
 def settled(world: ExploredWorld) -> None:
-    """Everybody has joined and has inputs; nothing is in flight."""
+    """Everybody has joined and has inputs; nothing is on its way."""
     moves = deque(["ledger"])
     while moves:
         moves.clear()

@@ -137,7 +137,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "R6 iterated",
-        "an iteration of a table is noticed at the first step only",
+        "a table that is gone over is noticed at the first step only",
         patching(Held, "iterate", lambda _: lambda self, event, table: None),
         looks,
     ),
@@ -186,7 +186,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "R9 passed",
-        "an input came and went, in red, while a report was in flight",
+        "an input came and went, in red, while a report was on its way",
         patching(owners, "came_and_went", broken.sees_none),
         untold,
     ),
@@ -200,7 +200,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         faults(rebalance=0.02),
     ),
     Mutant(
-        "R11 is off",
+        "R11 gone",
         "whatever an author has lost since is taken for lost before the trigger",
         patching(owners, "gone", lambda _: lambda owner, report, *, before: True),
         untold,
@@ -355,7 +355,7 @@ SEEDS: Final = {
     "R10 uncut": 7,
     "R10 seen": 163,
     "R10 down": 146,
-    "R11 is off": 254,
+    "R11 gone": 254,
     "R11 last": 0,
     "R11 born": 6,
     "R12 dead": 6,

@@ -1,7 +1,6 @@
-"""Describe what a worker sends: from its entry over the buffer and the outbox of its partition into the log, and
-acknowledged.
+"""What a worker sends: from its entry over the buffer and the outbox of its partition into the log, and acknowledged.
 
-Each is a step of its own. The machine colours what enters, stamps what leaves, and is informed what became of it.
+Each is a step of its own. The machine colours what enters, stamps what leaves, and is told what became of it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["Sender", "Sending"]
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """A record in flight: in the buffer, in the outbox of its partition, in the log but not acknowledged."""
+    """A record on its way: in the buffer, in the outbox of its partition, in the log but not acknowledged."""
 
     tp: TopicPartition
     record: Stored
@@ -58,11 +57,11 @@ class Sender(ABC):
 
     @abstractmethod
     def feed(self, event: Event) -> list[Action]:
-        """Feed the machine, and do what it asks."""
+        """Tell the machine, and do what it says."""
 
     @abstractmethod
     def act(self, actions: Iterable[Action]) -> None:
-        """Do what the machine asks."""
+        """Do what the machine says."""
 
     @abstractmethod
     def _settled(self, sending: Sending) -> None:
@@ -143,7 +142,7 @@ class Sender(ABC):
         fenced = sending.execution is not None and sending.execution.number in self.fenced
         if sending.effect is not None and (fenced or world.chance("fail-send")):
             world.count("failed_sends")
-            self._lose(sending, "the broker refused it")
+            self._lose(sending, "the broker said no")
             return
         transactional = world.plan.exactly_once and sending.execution is not None
         if sending.effect is not None and not transactional and world.chance("time-out"):
@@ -164,7 +163,7 @@ class Sender(ABC):
         self.unacked.setdefault(tp, deque()).append(sending)
 
     def _lose(self, sending: Sending, why: str) -> None:
-        """A send has failed, and its sender is informed."""
+        """A send has failed, and whoever sent it is told."""
         assert sending.effect is not None
         record = sending.record
         self.world.history.fail(record.step)
