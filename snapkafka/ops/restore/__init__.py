@@ -74,9 +74,9 @@ WAIT_POLL_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What was done. `messages`, `state`: so many records were appended to inputs and changelogs; -1: by an earlier run
-    of the same plan. `irrevocable`: outputs after the cut, which cannot be taken back. `undo`: the snapshot that was
-    taken before; empty: there is none."""
+    """Hold what was done. `messages`, `state`: so many records were appended to inputs and changelogs; -1: by an
+    earlier run of the same plan. `irrevocable`: outputs after the cut, which cannot be taken back. `undo`: the snapshot
+    that was taken before; empty: there is not one."""
 
     plan: str
     snapshot: str
@@ -219,7 +219,7 @@ async def _safety_snapshot(
         )
     except SnapkafkaError as error:
         say(
-            f"no snapshot was taken ({error.message}): the way back is the moment at which Faust would have gone on"
+            f"no snapshot was taken ({error.message}): the way back is the moment at which Faust would have continued"
         )
         return ""
     say(f"undo: snapkafka assemble {snapshot_id}; snapkafka restore {snapshot_id}")

@@ -208,7 +208,7 @@ class Restoring:
     async def _readable(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> list[ReadRange]:
-        """Build the ranges of what is still there: of what is gone, `refusing` has judged that it is not needed."""
+        """Build the ranges of what is still there: of what was deleted, `refusing` has judged that it is not needed."""
         there = await self.admin.log_starts(starts)
         return ranges_from({tp: max(start, there[tp]) for tp, start in starts.items()}, ends)
 
