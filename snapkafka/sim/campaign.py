@@ -45,7 +45,7 @@ CHUNK: Final = 25
 
 @dataclass(slots=True)
 class Report:
-    """Hold what a campaign showed."""
+    """What a campaign showed."""
 
     seeds: int = 0
     violations: list[tuple[int, Violation]] = field(default_factory=list)
@@ -69,7 +69,7 @@ def campaign(
 
     Args:
         jobs: worker processes.
-        tell: is called with the progress.
+        tell: is told how far it is.
     """
     report = Report()
     chunks = [range(at, min(at + CHUNK, first + seeds)) for at in range(first, first + seeds, CHUNK)]
@@ -100,7 +100,7 @@ def _some(seeds: range) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """A mutant, the seed that caught it (None: none did), and what the checker reported."""
+    """A mutant, the seed that caught it (None: none did), and what the checker said."""
 
     mutant: Mutant
     seed: int | None
@@ -128,7 +128,7 @@ def mutate(
 
 
 def caught_by(mutant: Mutant, seed: int) -> Violation | None:
-    """Return what the checker states about a mutant in one run; nothing, if it reports it without the mutant too."""
+    """What the checker says of a mutant in one run; nothing, if it says so without the mutant too."""
     plan = mutant.plan(replace(make_plan(seed), retries=0))
     wanted = CAUSAL | {"liveness"} if mutant in LIVENESS else OF_VERDICTS if mutant in VERDICTS else CAUSAL
     try:
