@@ -4,8 +4,9 @@ Of a key that a record at or past `settled` names, the raw bytes of the cut are 
 has none. Keys that only older records name are what they were. Where tombstones or whole records may have been deleted
 since, every key of the cut is appended.
 
-A table of sets logs changes of members, so of each set that was touched one change is appended that adds the touched
-members of the cut and removes the touched others; never a tombstone, which Faust would take for a broken record.
+A table of sets logs changes of members, so of each set that was touched the touched members of the cut are added, and
+the touched others discarded, a record each; never a tombstone, which Faust would take for a broken record, and never
+one update of many members, which Faust cannot read where the table has a `value_type`: it drops the whole batch then.
 
 A plain ordered producer does it; Spark and its sink would be faster for large states.
 """
@@ -28,7 +29,6 @@ __all__ = ["Row", "Touched", "may_have_lost", "records_of_state", "touch"]
 #: The first part of a key in the changelog of a table of sets (`faust.tables.sets`).
 ADD: Final = 1
 DISCARD: Final = 2
-UPDATE: Final = 15
 
 
 class Row(NamedTuple):
@@ -105,7 +105,7 @@ def records_of_state(
             yield NewRecord(tp.topic, tp.partition, key, None)
     for tp, sets in sorted(touched.members.items()):
         for of, members in sorted(sets.items()):
-            yield _update(tp, of, [], members)
+            yield from _changes(tp, of, [], members)
 
 
 # --- Sets -----------------------------------------------------------------------------------------------------------
@@ -120,12 +120,13 @@ def _set(row: Row, touched: Touched, *, whole: bool) -> Iterator[NewRecord]:
     if members is None and not whole:
         return
     members = members or set()
-    yield _update(row.tp, of, cut if whole else [m for m in cut if m in members], members - set(cut))
+    yield from _changes(row.tp, of, cut if whole else [m for m in cut if m in members], members - set(cut))
 
 
-def _update(tp: TopicPartition, of: str, added: Iterable[str], lost: Iterable[str]) -> NewRecord:
-    value = f"[[{', '.join(sorted(added))}], [{', '.join(sorted(lost))}]]"
-    return NewRecord(tp.topic, tp.partition, f"[{UPDATE}, {of}]".encode(), value.encode())
+def _changes(tp: TopicPartition, of: str, added: Iterable[str], lost: Iterable[str]) -> Iterator[NewRecord]:
+    for kind, members in ((ADD, added), (DISCARD, lost)):
+        for member in sorted(members):
+            yield NewRecord(tp.topic, tp.partition, f"[{kind},{of}]".encode(), member.encode())
 
 
 def _change(key: bytes, value: bytes | None) -> tuple[str, list[str]] | None:
