@@ -328,6 +328,7 @@ _command("keep")(keep.keep)
 _command("metrics")(freshness.metrics)
 _command("query")(querying.query)
 _command("diff")(querying.diff)
+_command("draw")(querying.draw)
 
 
 def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:

@@ -1,10 +1,11 @@
-"""`snapkafka query` and `snapkafka diff`: what is in the tables, for a person, as JSON, as CSV."""
+"""`snapkafka query`, `diff` and `draw`: what is in the tables, for a person, as JSON, as CSV, as a diagram."""
 
 from __future__ import annotations
 
 import csv
 import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -12,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from snapkafka import ops
+from snapkafka.errors import BadInputError, OutputError
 from snapkafka.kafka.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 from snapkafka.ops.trusting import Trust
@@ -21,7 +23,7 @@ from .options import AsJson, Bootstrap, Namespace
 from .running import connect, console, print_json, run
 from .tables import coloured, table
 
-__all__ = ["diff", "query"]
+__all__ = ["diff", "draw", "query"]
 
 #: Where a table ends that a person reads.
 ROWS_SHOWN: Final = 40
@@ -35,6 +37,67 @@ Storage = Annotated[
 
 
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not compare the files with the manifest.")]
+
+
+# -- draw ----------------------------------------------------------------------------------------------------
+
+
+def draw(
+    snapshot: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="Its id, its epoch, or latest, the last one that was assembled."),
+    ] = LATEST,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="An SVG file.")] = Path(
+        "cut.svg"
+    ),
+    messages: Annotated[
+        int, typer.Option("--messages", metavar="N", help="Draw at most so many messages in flight.")
+    ] = ops.MESSAGES_SHOWN,
+    storage: Storage = "",
+    manifest: Annotated[
+        str, typer.Option("--manifest", metavar="PATH", help="The manifest itself: nothing else is needed.")
+    ] = "",
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    as_json: AsJson = False,
+) -> None:
+    """Run `snapkafka draw`."""
+
+    async def work() -> ops.Drawn:
+        if output.suffix != ".svg":
+            raise BadInputError(
+                f"-o must end in .svg, got {output}", hint="a browser prints SVG as PNG or PDF"
+            )
+        found = await ops.draw(
+            connect(bootstrap) if bootstrap else None,
+            namespace,
+            name=snapshot,
+            manifest=manifest,
+            storage=storage,
+            messages_max=messages,
+        )
+        try:
+            output.write_text(found.svg, "utf-8")
+        except OSError as error:
+            raise OutputError(f"{output} cannot be written: {error.strerror}") from error
+        return found
+
+    found = run(work, as_json=as_json)
+    if as_json:
+        print_json(
+            {
+                "id": found.id,
+                "epoch": found.epoch,
+                "output": str(output),
+                "shown": found.shown,
+                "hidden": found.hidden,
+            }
+        )
+    else:
+        console.print(
+            f"snapshot {escape(found.id)} is drawn in {escape(str(output))}: {found.shown} messages in flight,"
+            f" {found.hidden:,} more not shown"
+        )
 
 
 # -- query ----------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from .capturing import await_captured
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
+from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .examining import Examined, verify_offline
 from .following import Progress
 from .freshness import Freshness, exposition, freshness, freshness_in, gauges
@@ -38,6 +39,7 @@ from .verdict_stream import Verified, verdicts
 from .watching import Answer, Round, watch
 
 __all__ = [
+    "MESSAGES_SHOWN",
     "Advice",
     "Answer",
     "Assembled",
@@ -46,6 +48,7 @@ __all__ = [
     "Checkup",
     "Details",
     "Difference",
+    "Drawn",
     "Examined",
     "Freshness",
     "HowToRead",
@@ -81,6 +84,8 @@ __all__ = [
     "checkpoint",
     "diff",
     "doctor",
+    "draw",
+    "draw_details",
     "exposition",
     "find_snapshot",
     "freshness",

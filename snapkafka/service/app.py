@@ -42,6 +42,7 @@ ROUTES: Final[dict[tuple[str, str], tuple[str, Role]]] = {
     ("GET", "/v1/snapshots/{snapshot_id}"): ("show", Role.READ),
     ("GET", "/v1/snapshots/{snapshot_id}/events"): ("follow", Role.READ),
     ("GET", "/v1/snapshots/{snapshot_id}/diff"): ("diff", Role.READ),
+    ("GET", "/v1/snapshots/{snapshot_id}/diagram.svg"): ("diagram", Role.READ),
     ("POST", "/v1/snapshots/{snapshot_id}/query"): ("query", Role.READ),
     ("POST", "/v1/snapshots/{snapshot_id}/abort"): ("abort", Role.ADMIN),
     ("POST", "/v1/snapshots/{snapshot_id}/assemble"): ("assemble", Role.TRIGGER),

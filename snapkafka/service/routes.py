@@ -129,7 +129,12 @@ class Handlers:
             rows.append(await self._told(view, good))
         more = len(views) > len(page)
         return JSONResponse(
-            {"snapshots": rows, "next_before": page[-1].epoch if more else None, "total": len(views)}
+            {
+                "namespace": self._standing.namespace,
+                "snapshots": rows,
+                "next_before": page[-1].epoch if more else None,
+                "total": len(views),
+            }
         )
 
     async def show(self, request: Request) -> Response:
@@ -310,6 +315,21 @@ class Handlers:
                     "busy", "the comparison takes too long here", "run `snapkafka diff` instead"
                 ) from None
         return _bounded(dataclasses.asdict(found))
+
+    async def diagram(self, request: Request) -> Response:
+        """GET /v1/snapshots/{id}/diagram.svg"""
+        view = await self._found(request)
+        most = number_in(request, "messages", default=ops.MESSAGES_SHOWN, most=KEYS_MAX)
+        if view.verdict is None or not view.verdict.manifest:
+            drawn = ops.draw_details(self._standing.details(view))
+        else:
+            place = self._manifest_of(view)
+            bounds = ops.Bounds(seconds=self._settings.query_s, memory_mb=self._settings.query_memory_mb)
+            async with self._one_query():
+                drawn = await ops.draw(
+                    self._where, self._standing.namespace, manifest=place, messages_max=most, bounds=bounds
+                )
+        return Response(drawn.svg, media_type="image/svg+xml")
 
     def _one_query(self) -> asyncio.Semaphore:
         if self._queries.locked():

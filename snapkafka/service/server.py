@@ -114,10 +114,10 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
         raise BadInputError(
             f"--host {settings.host} --port {settings.port} cannot be listened on", hint="choose another port"
         ) from None
-    server = _Server(config)
     scheme = "https" if settings.certificate else "http"
     host, port = socket.getsockname()[:2]
-    started(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/")
+    url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
+    server = _Server(config, lambda: started(url))
     serving = asyncio.ensure_future(server.serve(sockets=[socket]))
     try:
         await asyncio.shield(serving)
@@ -127,7 +127,16 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the command, which cancels the task."""
+    """Leaves signals to the command, which cancels the task; tells when it listens."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._told = started
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._told()
 
     def install_signal_handlers(self) -> None:
         pass

@@ -41,6 +41,7 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("metrics", *NO_BROKER), "", AWAY),
     (("query", "SELECT 1", "--storage", "tables"), "query", UNKNOWN),
     (("diff", "one", "two", "--storage", "tables"), "query", UNKNOWN),
+    (("draw", "one", "--storage", "tables"), "", UNKNOWN),
     (("doctor", *NO_BROKER), "", AWAY),
     (("doctor", "--acls", "--namespace", "ns"), "", EXIT_OK),
     (("doctor", "--offline", "nothing:app"), "faust", BadInputError.exit_status),

@@ -1,0 +1,234 @@
+"""`draw`: the space-time diagram of a snapshot, from its manifest and tables, or from the ledger alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import LATEST
+from snapkafka.manifest import Manifest
+from snapkafka.ports import Cluster
+from snapkafka.protocol.captured import Captured
+from snapkafka.store import read_manifest
+
+from .finding import manifest_places
+from .listing import Details
+from .picture import EXTERNAL, Lane, Message, Picture, lay_out
+from .picture_svg import svg
+from .querying import Bounds, query
+
+__all__ = ["MESSAGES_SHOWN", "Drawn", "draw", "draw_details"]
+
+#: More arrows than these nobody can follow with the eye.
+MESSAGES_SHOWN: Final = 60
+#: Of one channel so many are drawn, so that a long backlog does not hide the others.
+OF_A_CHANNEL: Final = 6
+MARKERS_SHOWN: Final = 40
+VALUE_CHARS: Final = 80
+#: Checks that find messages that were received and not sent.
+BACKWARD: Final = "V2"
+
+FIRST_OF_EACH: Final = f"""
+SELECT sender, receiver_app, topic, "partition", "offset",
+       left(coalesce(key, ''), {VALUE_CHARS}) AS key, left(coalesce(value, ''), {VALUE_CHARS}) AS value
+FROM messages
+QUALIFY row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition" ORDER BY "offset") <= {OF_A_CHANNEL}
+ORDER BY row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition" ORDER BY "offset"), topic, "partition"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A diagram as SVG. `shown`, `hidden`: messages in flight."""
+
+    id: str
+    epoch: int
+    svg: str
+    shown: int
+    hidden: int
+
+
+async def draw(
+    where: Connection | Cluster | None,
+    namespace: str,
+    *,
+    name: str = LATEST,
+    manifest: str = "",
+    storage: str = "",
+    messages_max: int = MESSAGES_SHOWN,
+    bounds: Bounds | None = None,
+) -> Drawn:
+    """Draw an assembled snapshot.
+
+    Args:
+        where: not needed with `storage` or `manifest`.
+        name: id, epoch or `latest`, the last one that was assembled.
+        manifest: the manifest itself.
+        messages_max: no more messages in flight are drawn.
+        bounds: see `query`.
+
+    Raises:
+        UnknownSnapshotError: there is none such.
+        StorageError: its manifest or tables cannot be read.
+        DependencyMissingError: DuckDB is not installed.
+    """
+    if messages_max < 0:
+        raise BadInputError(f"--messages must be 0 or more, got {messages_max}")
+    place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
+    _, found = read_manifest(place)
+    asked = await query(where, namespace, FIRST_OF_EACH, manifest=place, rows_max=messages_max, bounds=bounds)
+    in_flight = sum(table.rows for table in found.tables if table.name == "messages")
+    shown = list(asked.rows)
+    picture = Picture(
+        title=found.id,
+        verdict=found.verdict,
+        lanes=_lanes(found.captured, _after_trigger(found)),
+        messages=(*_in_flight(found.captured, shown), *_backward(found), *_markers(found.captured)),
+        hidden=in_flight - len(shown),
+        notes=_notes(found.captured),
+    )
+    return Drawn(
+        id=found.id, epoch=found.epoch, svg=svg(lay_out(picture)), shown=len(shown), hidden=picture.hidden
+    )
+
+
+def draw_details(details: Details) -> Drawn:
+    """Draw what the ledger says of a snapshot, while it runs and until it is assembled: lanes and cuts, no messages."""
+    summary, captured = details.summary, details.captured
+    torn = {cut.process: cut.torn for cut in captured.processes} if captured else {}
+    lanes = tuple(
+        Lane(
+            process=row.process,
+            app=row.app,
+            host=row.host,
+            pid=row.pid,
+            cut_ms=row.reported_ms,
+            closed_ms=row.closed_ms,
+            heard=row.heard,
+            left=row.left,
+            running=(f"{row.running} events",) if row.running else (),
+            torn=tuple(_event(event) for event in torn.get(row.process, ())),
+        )
+        for row in details.processes
+    )
+    waits = [f"waits for {wait.text}" for wait in details.waits[:3]]
+    picture = Picture(
+        title=summary.id,
+        verdict=summary.verdict or summary.status.value,
+        lanes=lanes,
+        messages=tuple(_markers(captured)) if captured else (),
+        notes=(*waits, "messages in flight are drawn once the snapshot is assembled"),
+    )
+    return Drawn(id=summary.id, epoch=summary.epoch, svg=svg(lay_out(picture)), shown=0, hidden=0)
+
+
+def _after_trigger(manifest: Manifest) -> Mapping[int, int]:
+    """Ledger offset -> milliseconds after the trigger, as far as the manifest has times."""
+    start = manifest.ledger.triggered_ms
+    return {entry.offset: max(0, entry.at_ms - start) for entry in manifest.ledger.appended if start}
+
+
+def _lanes(captured: Captured, times: Mapping[int, int]) -> tuple[Lane, ...]:
+    """Processes in the order in which they cut; a manifest without times keeps the order of their reports."""
+    order = {
+        cut.report: number for number, cut in enumerate(sorted(captured.processes, key=lambda c: c.report))
+    }
+    return tuple(
+        Lane(
+            process=cut.process,
+            app=cut.app,
+            host=cut.host,
+            pid=cut.pid,
+            cut_ms=None if cut.left else times.get(cut.report, order[cut.report]),
+            closed_ms=None if cut.left else times.get(cut.closed),
+            heard=cut.heard or "",
+            left=cut.left,
+            running=tuple(_event(event) for event in cut.running),
+            torn=tuple(_event(event) for event in cut.torn),
+        )
+        for cut in sorted(captured.processes, key=lambda cut: (cut.app, cut.process))
+    )
+
+
+def _event(event: Any) -> str:
+    return f"{event.agent} at {event.topic}[{event.partition}] offset {event.offset}"
+
+
+def _receivers(captured: Captured) -> dict[tuple[str, str, int], int]:
+    return {(cut.app, cut.topic, cut.partition): cut.receiver for cut in captured.inputs}
+
+
+def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[Message]:
+    receivers = _receivers(captured)
+    known = {cut.process for cut in captured.processes}
+    return [
+        Message(
+            kind="in-flight",
+            sender=row["sender"] if row["sender"] in known else EXTERNAL,
+            receiver=receivers.get((row["receiver_app"], row["topic"], row["partition"]), EXTERNAL),
+            topic=row["topic"],
+            partition=row["partition"],
+            offset=row["offset"],
+            key=row["key"],
+            value=row["value"],
+        )
+        for row in rows
+    ]
+
+
+def _backward(manifest: Manifest) -> list[Message]:
+    """What a check found received and not sent."""
+    receivers: dict[tuple[str, int], int] = {}
+    for cut in manifest.captured.inputs:
+        receivers.setdefault((cut.topic, cut.partition), cut.receiver)
+    known = {cut.process for cut in manifest.captured.processes}
+    return [
+        Message(
+            kind="backward",
+            sender=witness.process if witness.process in known else EXTERNAL,
+            receiver=receivers[witness.topic, witness.partition],
+            topic=witness.topic,
+            partition=witness.partition,
+            offset=witness.offset,
+            what=witness.what,
+        )
+        for check in manifest.checks
+        if check.name.startswith(BACKWARD)
+        for witness in check.witnesses
+        if (witness.topic, witness.partition) in receivers
+    ]
+
+
+def _markers(captured: Captured) -> list[Message]:
+    """One a pair of processes, and no more than can be told apart."""
+    receivers: dict[tuple[str, int], int] = {
+        (cut.topic, cut.partition): cut.receiver for cut in captured.inputs
+    }
+    found: dict[tuple[int, int], Message] = {}
+    for sent in captured.senders:
+        receiver = receivers.get((sent.topic, sent.partition))
+        if sent.marker < 0 or receiver is None or receiver == sent.process:
+            continue
+        found.setdefault(
+            (sent.process, receiver),
+            Message(
+                kind="marker",
+                sender=sent.process,
+                receiver=receiver,
+                topic=sent.topic,
+                partition=sent.partition,
+                offset=sent.marker,
+                what="marker: after it the sender sends no more white here",
+            ),
+        )
+    return list(found.values())[:MARKERS_SHOWN]
+
+
+def _notes(captured: Captured) -> tuple[str, ...]:
+    notes = ["Cuts stand to scale; of messages the order in each partition, not the time."]
+    if captured.contaminated:
+        notes.append(f"Contaminated: {captured.contaminated}")
+    return tuple(notes)

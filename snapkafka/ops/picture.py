@@ -1,0 +1,208 @@
+"""The space-time diagram of a cut as values: lanes, messages, and where each of them stands. No SVG here.
+
+A line per process, time to the right. A process's cut is a point of its line, and the cut of the system a curve through
+all of them. A message in flight was sent left of its sender's cut and is received right of its receiver's, so its arrow
+crosses the curve from left to right; one that was received and not sent would cross it backwards, and there is none in
+a consistent cut (Chandy and Lamport 1985). Cuts stand to scale; of messages only the order is known, and kept.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["Arrow", "Lane", "Layout", "Message", "Picture", "Placed", "lay_out"]
+
+#: Everything in pixels of the drawing.
+WIDTH: Final = 1_040
+LABELS: Final = 200
+RIGHT: Final = WIDTH - 30
+TOP: Final = 64
+#: Cuts lie between these, to scale; where all are at one moment, in the middle.
+CUTS: Final = (470, 640)
+#: A line is so far from the next: less the more there are.
+GAP_MOST, GAP_LEAST, LINES_HIGH = 58, 9, 640
+#: Nothing that is sent or received touches the cut.
+CLEAR: Final = 22
+#: From so many processes on names do not fit, and stand in what is shown on hovering.
+NAMES_MAX: Final = 60
+#: Who sends without snapkafka.
+EXTERNAL: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A process. `cut_ms`, `closed_ms`: after the trigger, None: not yet, or never (`left`). `running`, `torn`: a
+    sentence for each event."""
+
+    process: int
+    app: str
+    host: str = ""
+    pid: int = 0
+    cut_ms: int | None = None
+    closed_ms: int | None = None
+    heard: str = ""
+    left: bool = False
+    running: tuple[str, ...] = ()
+    torn: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "external" if self.process == EXTERNAL else f"{self.app} {self.process}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message that crosses the cut. `kind`: "in-flight"; "backward", received and not sent; or "marker"."""
+
+    kind: str
+    sender: int
+    receiver: int
+    topic: str
+    partition: int
+    offset: int = -1
+    key: str = ""
+    value: str = ""
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """What is drawn. `hidden`: so many messages in flight are not. `notes`: sentences below it."""
+
+    title: str
+    verdict: str
+    lanes: tuple[Lane, ...]
+    messages: tuple[Message, ...]
+    hidden: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A lane and its place: `y`, and `x` of its cut, None where it has none. `end`: where its line ends."""
+
+    lane: Lane
+    y: float
+    cut: float | None
+    end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrow:
+    """A message and its place."""
+
+    message: Message
+    start: tuple[float, float]
+    end: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """All places. `curve`: the points of the cut, from top to bottom. `names`: do names of processes fit?"""
+
+    picture: Picture
+    width: float
+    height: float
+    lanes: tuple[Placed, ...]
+    arrows: tuple[Arrow, ...]
+    curve: tuple[tuple[float, float], ...]
+    names: bool
+    bottom: float = field(default=0.0)
+
+
+def lay_out(picture: Picture) -> Layout:
+    """Give everything in a picture its place; the same picture always has the same places."""
+    lanes = list(picture.lanes)
+    if any(message.sender == EXTERNAL for message in picture.messages):
+        lanes.append(Lane(process=EXTERNAL, app="external", left=True))
+    if len(lanes) > NAMES_MAX:  # nobody looks for a name: the curve is to be seen
+        lanes.sort(key=lambda lane: (lane.cut_ms is None, lane.cut_ms or 0, lane.process))
+    gap = max(GAP_LEAST, min(GAP_MOST, LINES_HIGH / max(1, len(lanes))))
+    cuts = [lane.cut_ms for lane in lanes if lane.cut_ms is not None]
+    placed = {}
+    for number, lane in enumerate(lanes):
+        x = _cut_x(lane.cut_ms, cuts)
+        ends = CUTS[0] - 2 * CLEAR if lane.left and lane.process != EXTERNAL else RIGHT
+        placed[lane.process] = Placed(lane=lane, y=TOP + gap / 2 + number * gap, cut=x, end=ends)
+    bottom = TOP + gap * max(1, len(lanes))
+    curve = [(at.cut, at.y) for at in placed.values() if at.cut is not None]
+    if curve:
+        curve = [(curve[0][0], TOP - 4), *curve, (curve[-1][0], bottom + 4)]
+    return Layout(
+        picture=picture,
+        width=WIDTH,
+        height=bottom + 84 + 16 * len(picture.notes),
+        lanes=tuple(placed.values()),
+        arrows=tuple(_arrows(picture.messages, placed)),
+        curve=tuple(curve),
+        names=len(lanes) <= NAMES_MAX,
+        bottom=bottom,
+    )
+
+
+def _cut_x(cut_ms: int | None, cuts: Sequence[int]) -> float | None:
+    if cut_ms is None:
+        return None
+    low, high = min(cuts), max(cuts)
+    if low == high:
+        return sum(CUTS) / 2
+    return CUTS[0] + (CUTS[1] - CUTS[0]) * (cut_ms - low) / (high - low)
+
+
+def _arrows(messages: Sequence[Message], placed: Mapping[int, Placed]) -> list[Arrow]:
+    """Sends and receipts of a line stand side by side, those of one partition in the order of its log."""
+    known = [one for one in messages if one.sender in placed and one.receiver in placed]
+    left: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    right: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    order = {process: number for number, process in enumerate(placed)}
+    ranked = sorted(
+        range(len(known)),
+        key=lambda i: (
+            known[i].topic,
+            known[i].partition,
+            known[i].offset,
+            order[known[i].sender],
+            order[known[i].receiver],
+        ),
+    )
+    for index in ranked:
+        message = known[index]
+        sends, receives = _sides(message.kind)
+        (left if sends == "left" else right)[message.sender].append((index, "start"))
+        (left if receives == "left" else right)[message.receiver].append((index, "end"))
+    places: dict[tuple[int, str], float] = {}
+    cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
+    for side, of in (("left", left), ("right", right)):
+        for process, items in of.items():
+            low, high = _span(placed[process], side, cuts)
+            for number, item in enumerate(items, 1):
+                places[item] = low + (high - low) * number / (len(items) + 1)
+    return [
+        Arrow(
+            message=message,
+            start=(places[index, "start"], placed[message.sender].y),
+            end=(places[index, "end"], placed[message.receiver].y),
+        )
+        for index, message in enumerate(known)
+    ]
+
+
+def _sides(kind: str) -> tuple[str, str]:
+    """On which side of the cut a message is sent, and received."""
+    match kind:
+        case "backward":
+            return "right", "left"
+        case "marker":
+            return "right", "right"
+        case _:
+            return "left", "right"
+
+
+def _span(place: Placed, side: str, cuts: Sequence[float]) -> tuple[float, float]:
+    """The part of a line left of every cut, or right of every cut: so no message is received before it is sent."""
+    if side == "left":
+        return LABELS + 6, min(min(cuts) - CLEAR, place.end)
+    return max(cuts) + CLEAR, RIGHT - 12

@@ -1,0 +1,234 @@
+"""A laid-out space-time diagram as SVG: no script, no style sheet, nothing fetched; classes for whoever has styles.
+
+Colours are attributes, so that the file looks the same everywhere and the content security policy of the page, which
+allows no inline style, need not be weakened; the page's own style sheet overrides them by class.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Final
+from xml.sax.saxutils import escape, quoteattr
+
+from .picture import EXTERNAL, LABELS, TOP, Arrow, Layout, Placed
+
+__all__ = ["svg"]
+
+INK, PALE, CUT, FLIGHT, BACK, RUN, TORN = (
+    "#1f2933",
+    "#9aa5b1",
+    "#1d4ed8",
+    "#d97706",
+    "#dc2626",
+    "#0f766e",
+    "#dc2626",
+)
+GOOD: Final = "#15803d"
+FONT: Final = "DejaVu Sans, Verdana, sans-serif"
+#: What cannot stand in XML.
+_FORBIDDEN: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "�")
+SHOWN_CHARS: Final = 80
+
+
+def svg(layout: Layout) -> str:
+    """Draw a layout."""
+    return "\n".join(_lines(layout)) + "\n"
+
+
+def _lines(layout: Layout) -> Iterator[str]:
+    picture = layout.picture
+    width, height = f"{layout.width:g}", f"{layout.height:g}"
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="cut" viewBox="0 0 {width} {height}" width="{width}"'
+        f' height="{height}" font-family="{FONT}" font-size="12" role="img" aria-labelledby="cut-title">'
+    )
+    yield f'<title id="cut-title">{_text(f"Space-time diagram of snapshot {picture.title}")}</title>'
+    yield "<defs>"
+    for name, colour in (("flight", FLIGHT), ("backward", BACK), ("marker", PALE)):
+        yield (
+            f'<marker id="head-{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"'
+            f' orient="auto-start-reverse"><path d="M0,0 L8,4 L0,8 z" class="head-{name}" fill="{colour}"/></marker>'
+        )
+    yield "</defs>"
+    yield f'<rect class="paper" width="{width}" height="{height}" fill="#ffffff"/>'
+    yield f'<text class="ink" x="16" y="28" font-size="16" font-weight="bold" fill="{INK}">'
+    yield f"{_text(picture.title)}</text>"
+    colour = GOOD if picture.verdict.startswith("VERIFIED") else BACK if picture.verdict else PALE
+    yield (
+        f'<text class="verdict" x="{width}" dx="-16" y="28" text-anchor="end" font-weight="bold" fill="{colour}">'
+        f"{_text(picture.verdict or 'not verified')}</text>"
+    )
+    yield f'<text class="pale" x="{LABELS}" y="{TOP - 18}" fill="{PALE}">time &#8594;</text>'
+    yield from (_lane(place, names=layout.names) for place in layout.lanes)
+    for kind in ("marker", "in-flight", "backward"):
+        yield from (_arrow(arrow) for arrow in layout.arrows if arrow.message.kind == kind)
+    yield _curve(layout)
+    yield from (part for place in layout.lanes for part in _cut_of(place))
+    yield from _legend(layout)
+    yield "</svg>"
+
+
+def _lane(place: Placed, *, names: bool) -> str:
+    lane = place.lane
+    dashes = ' stroke-dasharray="4 4"' if lane.left or place.cut is None else ""
+    told = [
+        f"{lane.app} on {lane.host}, pid {lane.pid}"
+        if lane.process != EXTERNAL
+        else "senders without snapkafka"
+    ]
+    if lane.heard:
+        told.append(f"heard by {lane.heard}")
+    if lane.left and lane.process != EXTERNAL:
+        told.append("had left before the trigger")
+    elif place.cut is None and lane.process != EXTERNAL:
+        told.append("has not cut yet")
+    label = (
+        f'<text class="ink" x="{LABELS - 10}" y="{place.y + 4:g}" text-anchor="end" fill="{INK}">'
+        f"{_text(lane.name)}</text>"
+        if names
+        else ""
+    )
+    end = (
+        f'<text class="pale" x="{place.end + 3:g}" y="{place.y + 4:g}" fill="{PALE}">&#215;</text>'
+        if lane.left and lane.process != EXTERNAL
+        else ""
+    )
+    return (
+        f'<g class="lane" data-process="{lane.process}"><title>{_text(chr(10).join(told))}</title>{label}'
+        f'<line class="line" x1="{LABELS}" y1="{place.y:g}" x2="{place.end:g}" y2="{place.y:g}" stroke="{PALE}"'
+        f' stroke-width="1.5"{dashes}/>{end}</g>'
+    )
+
+
+def _arrow(arrow: Arrow) -> str:
+    message = arrow.message
+    (x1, y1), (x2, y2) = arrow.start, arrow.end
+    name = {"in-flight": "flight"}.get(message.kind, message.kind)
+    colour = {"flight": FLIGHT, "backward": BACK}.get(name, PALE)
+    dots = ' stroke-dasharray="2 4"' if name == "marker" else ""
+    path = (
+        f"M{x1:.1f},{y1:.1f} Q{(x1 + x2) / 2:.1f},{y1 - 40:.1f} {x2:.1f},{y2:.1f}"
+        if y1 == y2
+        else f"M{x1:.1f},{y1:.1f} L{x2:.1f},{y2:.1f}"
+    )
+    where = f"{message.topic}[{message.partition}]"
+    told = [f"{where} offset {message.offset}" if message.offset >= 0 else where]
+    told += [f"key {message.key}"] if message.key else []
+    told += [f"value {message.value}"] if message.value else []
+    told += [
+        message.what
+        or {"in-flight": "in flight: sent before the cut, not received before it"}.get(message.kind, "")
+    ]
+    ends = (
+        f'<circle cx="{x1:.1f}" cy="{y1:.1f}" r="2.5" class="dot-{name}" fill="{colour}"/>'
+        if name != "marker"
+        else ""
+    )
+    return (
+        f'<g class="message {name}" data-topic={quoteattr(_clean(message.topic))}'
+        f' data-partition="{message.partition}" data-offset="{message.offset}">'
+        f"<title>{_text(chr(10).join(line for line in told if line))}</title>"
+        f'<path d="{path}" fill="none" stroke="transparent" stroke-width="9"/>'
+        f'<path class="arrow-{name}" d="{path}" fill="none" stroke="{colour}" stroke-width="1.7"{dots}'
+        f' marker-end="url(#head-{name})"/>{ends}</g>'
+    )
+
+
+def _curve(layout: Layout) -> str:
+    """Through every cut, each piece with an upright tangent at both of its ends, so that it never runs back."""
+    points = layout.curve
+    if not points:
+        return ""
+    path = f"M{points[0][0]:.1f},{points[0][1]:.1f}"
+    for (x1, y1), (x2, y2) in itertools.pairwise(points):
+        middle = (y1 + y2) / 2
+        path += f" C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}"
+    return (
+        f'<path class="curve" d="{path}" fill="none" stroke="{CUT}" stroke-width="2.5" stroke-dasharray="9 5"/>'
+        f'<text class="curve-name" x="{points[0][0]:.1f}" y="{points[0][1] - 6:.1f}" text-anchor="middle"'
+        f' fill="{CUT}" font-weight="bold">cut</text>'
+    )
+
+
+def _cut_of(place: Placed) -> Iterator[str]:
+    lane, x, y = place.lane, place.cut, place.y
+    if x is None:
+        return
+    if lane.running:
+        told = "\n".join(["running at the cut, white to its end:", *lane.running])
+        yield (
+            f'<g class="running"><title>{_text(told)}</title><rect class="run" x="{x - 12:.1f}" y="{y - 4:.1f}"'
+            f' width="24" height="8" rx="4" fill="{RUN}" fill-opacity="0.55"/></g>'
+        )
+    if lane.torn:
+        told = "\n".join(["torn: met red work, a restore runs it again:", *lane.torn])
+        yield (
+            f'<g class="torn"><title>{_text(told)}</title><path class="tear"'
+            f' d="M{x + 8:.1f},{y - 7:.1f} l4,5 l-4,4 l4,5" fill="none" stroke="{TORN}" stroke-width="2"/></g>'
+        )
+    told = f"{lane.name} cut {lane.cut_ms} ms after the trigger"
+    if lane.closed_ms is not None:
+        told += f"\nclosed at {lane.closed_ms} ms"
+    yield (
+        f'<g class="cut-point" data-process="{lane.process}"><title>{_text(told)}</title><circle class="point"'
+        f' cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{CUT}" stroke="#ffffff"/></g>'
+    )
+
+
+def _legend(layout: Layout) -> Iterator[str]:
+    y, x = layout.bottom + 30, 16.0
+    shown = [arrow.message.kind for arrow in layout.arrows]
+    entries = [(f'<circle class="point" cx="6" cy="-4" r="4.5" fill="{CUT}"/>', "cut of a process")]
+    if "in-flight" in shown:
+        entries.append((_sample("flight", FLIGHT), "in flight across the cut"))
+    if "backward" in shown:
+        entries.append((_sample("backward", BACK), "received, not sent: inconsistent"))
+    if "marker" in shown:
+        entries.append((_sample("marker", PALE, dots=True), "marker"))
+    if any(place.lane.running for place in layout.lanes):
+        entries.append(
+            (
+                f'<rect class="run" y="-8" width="20" height="8" rx="4" fill="{RUN}" fill-opacity="0.55"/>',
+                "running",
+            )
+        )
+    if any(place.lane.torn for place in layout.lanes):
+        entries.append(
+            (
+                f'<path class="tear" d="M6,-11 l4,5 l-4,4 l4,5" fill="none" stroke="{TORN}" stroke-width="2"/>',
+                "torn",
+            )
+        )
+    for glyph, text in entries:
+        yield (
+            f'<g transform="translate({x:g},{y:g})">{glyph}<text class="ink" x="28" fill="{INK}">{text}</text></g>'
+        )
+        x += 50 + 7 * len(text)
+    notes = list(layout.picture.notes)
+    if layout.picture.hidden:
+        notes.insert(0, f"{layout.picture.hidden:,} more events not shown")
+    for number, note in enumerate(notes, 1):
+        weight = ' font-weight="bold"' if number == 1 and layout.picture.hidden else ""
+        yield (
+            f'<text class="pale" x="16" y="{y + 8 + 16 * number:g}" fill="#52606d"{weight}>{_text(note)}</text>'
+        )
+
+
+def _sample(name: str, colour: str, *, dots: bool = False) -> str:
+    dashes = ' stroke-dasharray="2 4"' if dots else ""
+    return (
+        f'<path class="arrow-{name}" d="M0,-4 L22,-4" stroke="{colour}" stroke-width="1.7"{dashes}'
+        f' marker-end="url(#head-{name})"/>'
+    )
+
+
+def _clean(text: str) -> str:
+    return text.translate(_FORBIDDEN).encode("utf-8", "replace").decode()
+
+
+def _text(text: str) -> str:
+    lines = [
+        line if len(line) <= 3 * SHOWN_CHARS else line[: 3 * SHOWN_CHARS] + "..." for line in text.split("\n")
+    ]
+    return escape(_clean("\n".join(lines)))

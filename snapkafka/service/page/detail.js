@@ -1,0 +1,136 @@
+// One snapshot: the diagram, lanes, channels, checks, SQL, and the difference to another.
+import { get, path, post, text } from "./api.js";
+import { bytes, count, h, mood, ms, restorable, table, time } from "./dom.js";
+
+let shown = null;
+
+export const isOpen = () => shown !== null;
+
+export function close(place) {
+  shown = null;
+  place.hidden = true;
+  place.replaceChildren();
+}
+
+export async function show(place, epoch, others, again = false) {
+  const told = await get(path(String(epoch)));
+  if (again && (shown?.epoch !== epoch || JSON.stringify({ ...told, duration_ms: 0 }) === shown.told)) return;
+  shown = { epoch, told: JSON.stringify({ ...told, duration_ms: 0 }) };
+  const diagram = h("div", { class: "diagram", tabindex: "0", role: "region", "aria-label": "Space-time diagram" });
+  place.replaceChildren(...[
+    h("h2", {}, told.snapshot_id, " ", h("span", { class: `status ${mood(told)}` }, told.verdict ?? told.status)),
+    facts(told), why(told),
+    h("h3", {}, "Space-time diagram"), diagram,
+    h("h3", {}, "Processes, the slowest first"), lanes(told),
+    h("h3", {}, "Inputs and what waited in them"), positions(told),
+    h("h3", {}, "Checks"), checks(told),
+    ...(told.assembled ? [h("h3", {}, "Ask its tables"), sql(told), h("h3", {}, "Compare with another"), diff(told, others)] : []),
+  ].filter(Boolean));
+  place.hidden = false;
+  if (!again) place.focus({ preventScroll: false });
+  try {
+    const drawn = new DOMParser().parseFromString(await text(path(String(epoch), "/diagram.svg")), "image/svg+xml");
+    diagram.replaceChildren(document.importNode(drawn.documentElement, true));
+  } catch (error) {
+    diagram.replaceChildren(h("p", { class: "why" }, `${error.message} ${error.hint ?? ""}`));
+  }
+}
+
+function facts(told) {
+  const given = {
+    Status: told.status, Epoch: told.epoch, Triggered: time(told.initiated_at_ms), By: told.initiated_by_node_id,
+    Duration: ms(told.duration_ms), "First cut": ms(told.phases.first_cut_ms), "Last cut": ms(told.phases.last_cut_ms),
+    "Last closed": ms(told.phases.last_closed_ms), Type: told.snapshot_type, Parent: told.parent_snapshot_id,
+    Processes: `${told.nodes_completed}/${told.nodes_total}`, "In flight": count(told.in_flight_messages),
+    Size: bytes(told.total_size_bytes), "Restorable until": restorable(told.restorable), Manifest: told.checkpoint_manifest_uri,
+  };
+  return h("dl", { class: "facts" },
+    Object.entries(given).filter(([, value]) => value !== "" && value !== null && value !== undefined)
+      .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+function why(told) {
+  const lines = [
+    ...(told.failure ? [`Failed (${told.failure.code}): ${told.failure.reason}`] : []),
+    ...told.waits.map((wait) => `Waits for ${wait.text}, for ${ms(wait.waited_ms)}`),
+    ...(told.contaminated ? [`Contaminated: ${told.contaminated}`] : []),
+    ...told.uncaptured.map((item) => `Not in it: ${item.app}: ${item.what}`), ...told.unread_topics,
+  ];
+  return lines.length ? h("ul", {}, lines.map((line) => h("li", {}, line))) : null;
+}
+
+function lanes(told) {
+  const last = Math.max(1, ...told.processes.map((one) => one.closed_ms ?? one.reported_ms ?? 0));
+  const slow = [...told.processes].sort((a, b) => (b.closed_ms ?? Infinity) - (a.closed_ms ?? Infinity));
+  const bar = (one) => {
+    const part = (kind, from, to) => {
+      const piece = h("i", { class: kind });
+      piece.style.left = `${(100 * from) / last}%`;
+      piece.style.width = `${Math.max(0.6, (100 * (to - from)) / last)}%`;
+      return piece;
+    };
+    return h("div", { class: "lane-bar", role: "img", "aria-label": `cut at ${ms(one.reported_ms)}, closed at ${ms(one.closed_ms)}` },
+      one.reported_ms === null ? null : part("until-cut", 0, one.reported_ms),
+      one.closed_ms === null ? null : part("until-closed", one.reported_ms ?? 0, one.closed_ms));
+  };
+  return table([["Process"], ["App"], ["Where"], ["Heard by"], ["Running", "number"], ["Reported", "number"], ["Closed", "number"], ["From the trigger on"]],
+    slow.map((one) => [one.process, one.app, `${one.host}, pid ${one.pid}`, one.left ? "had left" : one.heard, count(one.running),
+      ms(one.reported_ms), ms(one.closed_ms), bar(one)]), "Processes");
+}
+
+function positions(told) {
+  return table([["App"], ["Input"], ["Position", "number"], ["Log end", "number"], ["Between", "number"]],
+    [...told.positions].sort((a, b) => b.unread - a.unread)
+      .map((one) => [one.app, `${one.topic}[${one.partition}]`, count(one.position), count(one.log_end), count(one.unread)]), "Inputs");
+}
+
+function checks(told) {
+  if (!told.checks.length) return h("p", { class: "why" }, "not verified yet");
+  const witnesses = (check) => h("ul", { class: "witnesses" }, [...(check.witnesses ?? []), ...(check.notes ?? [])]
+    .map((one) => h("li", {}, `${one.topic ? `${one.topic}[${one.partition}] offset ${one.offset}: ` : ""}${one.what}`)));
+  return table([["Check"], ["Status"], ["Found", "number"], ["Records", "number"], ["Witnesses and notes"]],
+    told.checks.map((one) => [one.name, h("span", { class: { passed: "good", failed: "bad" }[one.status] ?? "warn" }, one.status),
+      count(one.found), one.records >= 0 ? count(one.records) : "", witnesses(one)]), "Checks");
+}
+
+function sql(told) {
+  const answer = h("div", { "aria-live": "polite" });
+  const box = h("textarea", { rows: "3", "aria-label": "SQL", spellcheck: "false" });
+  box.value = "SELECT topic, count(*) AS messages FROM messages GROUP BY topic";
+  const run = async () => {
+    answer.replaceChildren("running");
+    try {
+      const found = await post(path(String(told.epoch), "/query"), { sql: box.value });
+      answer.replaceChildren(table(found.columns.map((name) => [name]), found.rows.map((row) => row.map((cell) => (cell === null ? "null" : typeof cell === "object" ? JSON.stringify(cell) : cell))), "Result"),
+        h("p", { class: "why" }, [found.more ? "there are more rows" : "", ...found.not_compared].filter(Boolean).join("; ")));
+    } catch (error) {
+      answer.replaceChildren(h("p", { class: "bad" }, `${error.message} ${error.hint ?? ""}`));
+    }
+  };
+  box.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(); });
+  const catalog = Object.entries(told.tables).map(([name, rows]) => `${name} (${count(rows)})`).join(", ");
+  return h("div", {}, h("p", { class: "hint" }, `Tables: ${catalog}. Those of another snapshot in this storage: "ID".state. Ctrl+Enter runs.`),
+    box, h("p", {}, h("button", { type: "button", onclick: run }, "Run")), answer);
+}
+
+function diff(told, others) {
+  const choice = h("select", { "aria-label": "The other snapshot" },
+    others.filter((row) => row.assembled && row.epoch !== told.epoch).map((row) => h("option", { value: row.epoch }, row.snapshot_id)));
+  const answer = h("div", { "aria-live": "polite" });
+  const run = async () => {
+    if (!choice.value) return;
+    const [before, after] = [told.epoch, Number(choice.value)].sort((a, b) => a - b);
+    try {
+      const found = await get(path(String(before), `/diff?against=${after}&keys=20`));
+      answer.replaceChildren(
+        table([["App"], ["Table"], ["Added", "number"], ["Changed", "number"], ["Removed", "number"], ["Unchanged", "number"]],
+          found.tables.map((one) => [one.app, one.table, count(one.added), count(one.changed), count(one.removed), count(one.unchanged)]), "Tables"),
+        table([["App"], ["Table"], ["Change"], ["Key"]], found.keys.map((one) => [one.app, one.table, one.change, one.key ?? `0x${one.key_raw}`]), "Keys"),
+        table([["From"], ["To"], ["Topic"], ["In flight before", "number"], ["after", "number"]],
+          found.channels.map((one) => [one.sender_app, one.receiver_app, one.topic, count(one.messages_before), count(one.messages_after)]), "Channels"));
+    } catch (error) {
+      answer.replaceChildren(h("p", { class: "bad" }, `${error.message} ${error.hint ?? ""}`));
+    }
+  };
+  return h("div", {}, choice, " ", h("button", { type: "button", onclick: run }, "Compare"), answer);
+}

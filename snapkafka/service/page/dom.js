@@ -1,0 +1,61 @@
+// Elements and values as people read them. Text only ever becomes text: nothing here parses HTML.
+export function h(tag, told = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(told)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined).map((c) => (c instanceof Node ? c : String(c))));
+  return element;
+}
+
+export function table(columns, rows, label) {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h("table", {},
+      h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) => h("td", { class: columns[i][1] }, cell ?? "")))))));
+}
+
+export const count = (number) => (number === null || number === undefined ? "" : number.toLocaleString("en"));
+
+export function ms(number) {
+  if (number === null || number === undefined) return "";
+  if (number < 1000) return `${number} ms`;
+  if (number < 60000) return `${(number / 1000).toFixed(2)} s`;
+  return `${Math.floor(number / 60000)} min ${Math.round((number % 60000) / 1000)} s`;
+}
+
+export function bytes(number) {
+  if (!number) return "";
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let i = 0;
+  while (number >= 1000 && i < units.length - 1) { number /= 1000; i += 1; }
+  return `${i ? number.toFixed(1) : number} ${units[i]}`;
+}
+
+export const time = (at) => new Date(at).toLocaleString();
+
+export function restorable(told) {
+  if (!told) return "";
+  if (told.how === "always") return "as long as its topics are there";
+  if (told.how === "gone") return `no more: ${told.topic}`;
+  if (!told.until) return "unknown";
+  return `${told.how === "from" ? "at least " : ""}${time(told.until)}`;
+}
+
+export function mood(row) {
+  if (row.failure || /INCONSISTENT/.test(row.verdict ?? "")) return "bad";
+  if (row.contaminated || /UNVERIFIABLE/.test(row.verdict ?? "")) return "warn";
+  if (row.status === "INITIATED" || row.status === "CAPTURING") return "running";
+  return row.verdict ? "good" : "";
+}
+
+export async function copy(text, status) {
+  try {
+    await navigator.clipboard.writeText(text);
+    status.textContent = `copied: ${text}`;
+  } catch {
+    status.textContent = text;
+  }
+}

@@ -1,0 +1,164 @@
+// The table of snapshots, live, and the keys. Everything shown comes from /v1.
+import { Problem, follow, get, keepToken } from "./api.js";
+import { bytes, copy, count, h, mood, ms, restorable, time } from "./dom.js";
+import { close, isOpen, show } from "./detail.js";
+
+const COLUMNS = [["Status"], ["Snapshot"], ["Triggered"], ["Duration", "number"], ["Type"], ["Parent"], ["Processes", "number"],
+  ["In flight", "number"], ["Size", "number"], ["Verdict"], ["Restorable until"], ["Command"]];
+const one = (id) => document.getElementById(id);
+const body = document.querySelector("#snapshots tbody");
+let rows = [];
+let older = [];
+let next = null;
+let selected = null;
+let namespace = "";
+
+document.querySelector("#snapshots thead tr").append(...COLUMNS.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)));
+
+const command = (row) => `snapkafka show ${/^[\w.-]+$/.test(row.snapshot_id) ? row.snapshot_id : row.epoch} --namespace ${namespace}`;
+
+function why(row) {
+  if (row.failure) return `${row.failure.code}: ${row.failure.reason}`;
+  if (row.waits_for.length) {
+    const more = row.waits_for.length - 1;
+    return `waits for ${row.waits_for[0]}${more ? ` and ${more} more` : ""}`;
+  }
+  if (row.contaminated) return `contaminated: ${row.contaminated}`;
+  return row.unread_topics.join("; ");
+}
+
+function line(row) {
+  const text = why(row);
+  return h("tr", { "data-epoch": row.epoch, "aria-current": row.epoch === selected ? "true" : null, onclick: () => open(row.epoch) },
+    h("td", {}, h("span", { class: `status ${mood(row)}` }, row.status)),
+    h("td", {},
+      h("a", { href: `#${row.epoch}`, onclick: (event) => { event.preventDefault(); event.stopPropagation(); open(row.epoch); } }, row.snapshot_id),
+      row.attempt > 1 ? ` attempt ${row.attempt} ` : " ",
+      row.latest_good ? h("span", { class: "badge" }, "latest good") : null,
+      text ? h("div", { class: `why ${row.failure ? "bad" : ""}` }, text) : null),
+    h("td", {}, time(row.initiated_at_ms)),
+    h("td", { class: "number" }, ms(row.duration_ms)),
+    h("td", {}, row.snapshot_type),
+    h("td", {}, row.parent_snapshot_id),
+    h("td", { class: "number" }, `${row.nodes_completed}/${row.nodes_total}`),
+    h("td", { class: "number" }, count(row.in_flight_messages)),
+    h("td", { class: "number" }, bytes(row.total_size_bytes)),
+    h("td", { class: mood(row) }, row.verdict),
+    h("td", {}, restorable(row.restorable)),
+    h("td", {}, h("button", { type: "button", title: command(row), "aria-label": `Copy as command: ${row.snapshot_id}`,
+      onclick: (event) => { event.stopPropagation(); copy(command(row), one("live")); } }, "Copy")));
+}
+
+function draw() {
+  const focused = body.contains(document.activeElement) ? document.activeElement.closest("tr")?.dataset.epoch : null;
+  body.replaceChildren(...[...rows, ...older].map(line));
+  one("empty").hidden = rows.length > 0;
+  one("older").hidden = next === null;
+  if (focused) body.querySelector(`tr[data-epoch="${focused}"] a`)?.focus();
+}
+
+function query() {
+  const asked = new URLSearchParams({ limit: "50" });
+  if (one("filter-id").value) asked.set("id_prefix", one("filter-id").value);
+  if (one("filter-status").value) asked.set("status", one("filter-status").value);
+  return asked;
+}
+
+async function load() {
+  const told = await get(`/v1/snapshots?${query()}`);
+  rows = told.snapshots;
+  if (!older.length) next = told.next_before;
+  else older = older.filter((row) => !rows.some((other) => other.epoch === row.epoch));
+  namespace = told.namespace;
+  one("namespace").textContent = namespace;
+  one("problem").textContent = "";
+  draw();
+}
+
+async function loadOlder() {
+  const asked = query();
+  asked.set("before", next);
+  const told = await get(`/v1/snapshots?${asked}`);
+  older.push(...told.snapshots);
+  next = told.next_before;
+  draw();
+}
+
+function open(epoch) {
+  selected = epoch;
+  history.replaceState(null, "", `#${epoch}`);
+  draw();
+  show(one("detail"), epoch, rows.concat(older)).catch(complain);
+}
+
+function complain(error) {
+  if (error instanceof Problem && error.status === 401) {
+    one("token-form").hidden = false;
+    one("token").focus();
+  }
+  one("problem").textContent = error instanceof Problem ? `${error.message} ${error.hint}` : `${error}`;
+}
+
+async function live() {
+  for (;;) {
+    try {
+      await load();
+      await follow("/v1/events", (name, told) => {
+        one("live").textContent = `${told.followed ? "live" : "the broker does not answer"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
+        load().catch(complain);
+        if (isOpen() && told.running.length) show(one("detail"), selected, rows.concat(older), true).catch(complain);
+      });
+    } catch (error) {
+      complain(error);
+      one("live").textContent = "not connected";
+      if (error instanceof Problem && error.status === 401) return;
+    }
+    await new Promise((done) => setTimeout(done, 2000));
+  }
+}
+
+function move(step) {
+  const all = rows.concat(older);
+  if (!all.length) return;
+  const at = all.findIndex((row) => row.epoch === selected);
+  selected = all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + step))].epoch;
+  draw();
+  body.querySelector(`tr[data-epoch="${selected}"]`)?.scrollIntoView({ block: "nearest" });
+}
+
+function theme() {
+  const now = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+  localStorage.setItem("snapkafka-theme", document.documentElement.dataset.theme);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") {
+    if (/INPUT|TEXTAREA|SELECT/.test(document.activeElement.tagName)) document.activeElement.blur();
+    else { close(one("detail")); history.replaceState(null, "", "#"); }
+    return;
+  }
+  if (/INPUT|TEXTAREA|SELECT|BUTTON|A/.test(event.target.tagName) && !(event.target.tagName === "A" && /^[jkcd/]$/.test(event.key))) return;
+  const row = rows.concat(older).find((other) => other.epoch === selected);
+  const keys = {
+    j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
+    Enter: () => row && open(row.epoch), "/": () => one("filter-id").focus(), d: theme,
+    c: () => row && copy(command(row), one("live")),
+  };
+  if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
+});
+one("theme").addEventListener("click", theme);
+one("older").addEventListener("click", () => loadOlder().catch(complain));
+one("filters").addEventListener("input", () => { older = []; load().catch(complain); });
+one("filters").addEventListener("submit", (event) => event.preventDefault());
+one("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  keepToken(one("token").value);
+  one("token-form").hidden = true;
+  live();
+});
+const kept = localStorage.getItem("snapkafka-theme");
+if (kept) document.documentElement.dataset.theme = kept;
+live();
+if (/^#\d+$/.test(location.hash)) open(Number(location.hash.slice(1)));
