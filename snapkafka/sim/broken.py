@@ -158,7 +158,7 @@ def closes_early(*, report: bool = True, running: bool = True, unacked: bool = T
 def counts_all_the_same(lose: Any) -> Any:
     """Who sent what failed is told that it lies where it would have."""
 
-    def acked(self: Sender, sending: Sending, why: str) -> None:
+    def acked(self: Sender, sending: Sending, why: str, *, undone: bool) -> None:
         self._settled(sending)
         assert sending.effect is not None
         offset = max(sending.offset, 0)

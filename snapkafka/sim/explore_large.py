@@ -65,12 +65,23 @@ LARGE: Final = (
     ),
     SmallWorld(
         name="zombie",
-        what="R12, V1: somebody is taken for dead, and goes on, and what it wrote comes late; two snapshots",
+        what="R12: a process is taken for dead, goes on, and comes back; two snapshots",
         plan=plan(
             app("a", "A", WRITE, (("read", "x"), ("send", "B"))), app("b", "B", (("pause",),)), snapshots=2
         ),
         inputs=(A, A),
         faults={"expire b": 1},
+        slow=frozenset({"a ledger Trigger", "stamp"}),
+        states=112_995,
+    ),
+    SmallWorld(
+        name="late-zombie",
+        what="R12, V1: a process is taken for dead, goes on, writes late, and crashes; two snapshots",
+        plan=plan(
+            app("a", "A", WRITE, (("read", "x"), ("send", "B"))), app("b", "B", (("pause",),)), snapshots=2
+        ),
+        inputs=(A, A),
+        faults={"expire b": 1, "crash a": 1},
         slow=frozenset({"a ledger Trigger", "stamp"}),
         states=112_995,
     ),
@@ -94,7 +105,7 @@ LARGE: Final = (
     SmallWorld(
         name="late-large",
         what="R10, R11: a process stops, another one of its app joins, and everybody hears of the snapshot late",
-        plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
+        plan=plan(app("a", "A", SEND), app("b", "B", WRITE, workers=2)),
         inputs=(A,),
         faults={"stop b": 1, "restart": 1},
         slow=NEWS,

@@ -187,7 +187,7 @@ class ExploredWorld(World):
 
     def after(self, choice: Choice) -> ExploredWorld:
         """The world once this has happened."""
-        new = self._copied(None if choice.process < 0 else choice.process)
+        new = self._copied(None if choice.process < 0 or choice.kind == "expire" else choice.process)
         new.stage.world = new
         new.happen(choice)
         return new
@@ -242,7 +242,11 @@ class ExploredWorld(World):
                 self.stop(process)
             case "expire":
                 assert process is not None
+                silent = {w.process for w in process.machine.ledger.waiting(what) if w.what == "report"}
                 process.expire(what)
+                for other in self.processes:  # its Kafka session is over, too: its group has no such member
+                    if other is not process and other.machine.process in silent:
+                        other.connected, other.key = False, None
             case "step":
                 assert process is not None
                 process.do(kind, next(r for r in process.running if r.cause == what))

@@ -36,7 +36,7 @@ from .plan import Plan
 from .process import Process
 from .sending import Sender
 
-__all__ = ["LIVENESS", "MUTANTS", "VERDICTS", "WITHOUT", "Mutant"]
+__all__ = ["EXPLORED", "LIVENESS", "MUTANTS", "VERDICTS", "WITHOUT", "Mutant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,27 +327,31 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
     ),
 )
 
-#: A seed that is known to catch each. `mutate` tries it first, then others.
+#: Too rare for random worlds (no seed of those tried): a process that is wrongly taken for dead is mostly still a
+#: member of its group, and the snapshot fails by name. The exhaustive search catches them.
+EXPLORED: Final = frozenset({"R12 back", "V1 zombie", "V5 replay"})
+
+#: A seed that is known to catch each of the others. `mutate` tries it first, then others.
 SEEDS: Final = {
     "R2 agent": 5,
     "R2 global table": 64,
     "R2 reply": 32,
     "R3 order": 0,
     "R4 report": 95,
-    "R5 colour": 1,
+    "R5 colour": 5,
     "R6 torn": 5,
     "R6 overwritten": 15,
     "R6 held": 1,
     "R6 changed": 1,
     "R6 iterated": 3,
     "R7 event": 5,
-    "R7 ack": 1,
+    "R7 ack": 5,
     "R7 transaction": 29,
     "R7 failed": 2,
-    "R7 report": 1,
-    "R8 end": 1,
+    "R7 report": 5,
+    "R8 end": 5,
     "R8 start": 0,
-    "R8 late start": 1,
+    "R8 late start": 5,
     "R8 left": 5,
     "R9 history": 2,
     "R9 stale": 19,
@@ -358,10 +362,7 @@ SEEDS: Final = {
     "R11 gone": 254,
     "R11 last": 0,
     "R11 born": 6,
-    "R12 dead": 6,
-    "R12 back": 23,
-    "V1 zombie": 5931,
-    "V5 replay": 513,
+    "R12 dead": 15,
     "hear nothing": 64,
     "hear markers": 3,
     "classic wait": 27,

@@ -142,7 +142,7 @@ class Sender(ABC):
         fenced = sending.execution is not None and sending.execution.number in self.fenced
         if sending.effect is not None and (fenced or world.chance("fail-send")):
             world.count("failed_sends")
-            self._lose(sending, "the broker said no")
+            self._lose(sending, "the broker said no", undone=fenced)
             return
         transactional = world.plan.exactly_once and sending.execution is not None
         if sending.effect is not None and not transactional and world.chance("time-out"):
@@ -162,14 +162,15 @@ class Sender(ABC):
             sending.offset = world.broker.append(tp, sending.record)
         self.unacked.setdefault(tp, deque()).append(sending)
 
-    def _lose(self, sending: Sending, why: str) -> None:
-        """A send has failed, and whoever sent it is told."""
+    def _lose(self, sending: Sending, why: str, *, undone: bool) -> None:
+        """Fail a send, and tell its sender. `undone`: its transaction was aborted with it."""
         assert sending.effect is not None
         record = sending.record
         self.world.history.fail(record.step)
-        self.world.lost.add((record.ledger, record.process, sending.tp, record.epoch, record.seq))
+        if not undone:
+            self.world.lost.add((record.ledger, record.process, sending.tp, record.epoch, record.seq))
         self._settled(sending)
-        self.act(self.machine.send_failed(sending.effect, sending.tp, sending.record.seq, why))
+        self.act(self.machine.send_failed(sending.effect, sending.tp, record.seq, why, undone=undone))
 
     def _time_out(self, sending: Sending) -> None:
         """A send has no result: it may be in the log, get there later, or never."""
@@ -192,7 +193,7 @@ class Sender(ABC):
         for sending in open_sends:
             sending.record = self.world.broker.end(sending.tp, sending.offset, ABORTED)
             self.unacked[sending.tp].remove(sending)
-            self._lose(sending, "its transaction was aborted")
+            self._lose(sending, "its transaction was aborted", undone=True)
 
     @staticmethod
     def acknowledged(sending: Sending) -> bool:

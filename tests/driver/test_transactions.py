@@ -107,7 +107,7 @@ async def test_r7_of_a_transaction_that_is_not_committed_every_send_has_failed(
     sends = Sends()
     sends.acked()
     await end(sends.producer)
-    refused = Unacknowledged(why, refused=True)
+    refused = Unacknowledged(why, refused=True, undone=True)
     assert await sends.told() == [(0, refused), (1, refused)]
 
 
@@ -123,7 +123,9 @@ async def test_r7_of_a_commit_that_fails_too_and_faust_is_told(
         sends.producer.error = error
         with pytest.raises(type(error)):
             await step(sends.producer)
-        failure = Unacknowledged(f"its transaction was not committed: {error!r}", refused=refused)
+        failure = Unacknowledged(
+            f"its transaction was not committed: {error!r}", refused=refused, undone=refused
+        )
         assert await sends.told() == [(0, failure), (1, failure)], "of a time-out nobody knows what came"
 
 
@@ -131,7 +133,9 @@ async def test_r7_a_send_that_fails_takes_its_transaction_with_it() -> None:
     """A producer that is fenced may never try to commit."""
     sends = Sends()
     sends.futures[0].set_exception(ProducerFenced())
-    failure = Unacknowledged(f"its transaction was not committed: {ProducerFenced()!r}", refused=True)
+    failure = Unacknowledged(
+        f"its transaction was not committed: {ProducerFenced()!r}", refused=True, undone=True
+    )
     assert await sends.told() == [(0, failure), (1, failure)]
 
 
@@ -163,7 +167,7 @@ async def test_r7_what_a_rebalance_leaves_open_for_somebody_else_has_failed(
     sends.acked()
     sends.transactions.kept(Consumer())
     why = "its partition was taken away, and the transaction left open"
-    assert await sends.told() == [(n, Unacknowledged(why, refused=True)) for n in range(failed)]
+    assert await sends.told() == [(n, Unacknowledged(why, refused=True, undone=True)) for n in range(failed)]
 
 
 async def test_what_is_in_no_transaction_is_left_alone() -> None:
