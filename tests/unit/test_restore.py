@@ -17,7 +17,7 @@ from snapkafka import ops
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
 from snapkafka.kafka.bulk import LogRecord
 from snapkafka.manifest import Manifest, SettledEntry, TopicEntry
-from snapkafka.ops.restore.appending import NewRecord
+from snapkafka.ops.restore.appending import Author, NewRecord
 from snapkafka.ops.restore.planning import Appended, moved
 from snapkafka.ops.restore.state import Row, may_have_lost, records_of_state, touch
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
@@ -399,6 +399,15 @@ async def test_it_is_restored_twice(world: World) -> None:
     await world.restore()
     assert world.taken("a") == [b"one", b"two, external", b"three", b"five, external", b"six, external"]
     assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
+
+
+async def test_without_stamps_the_second_restore_doubles(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Author, "stamped", lambda self, record: record)
+    await world.restore()
+    await world.restore()
+    assert world.taken("a").count(b"one") == 2, "copies without a stamp count as external records"
 
 
 STEPS = ("silence", "author", "quiet", "channels", "state", "read back", "ready", "groups", "done")
