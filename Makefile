@@ -61,7 +61,7 @@ oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproj
 test-airflow: .venv/airflow/.ready  ## the Airflow provider's own tests, in an environment with Airflow (`make prove` runs a DAG on a real system)
 	@cd connectors/airflow && ../../.venv/airflow/bin/python -m pytest $(ARGS)
 
-mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (40 minutes; docs/mutation.md)
+mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (40 minutes; docs/evidence/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)
 	@.venv/mutation/bin/python tests/mutation_score.py
 

@@ -82,7 +82,7 @@ class LedgerUnusableError(SnapkafkaError):
     meaning = "The ledger topic is missing, has more than one partition, is compacted, or may not be read or written."
     code = "ledger-unusable"
     exit_status = 4
-    hint = "see docs/ledger.md for how to create it"
+    hint = "see docs/reference/ledger.md for how to create it"
 
 
 class UnknownSnapshotError(SnapkafkaError):

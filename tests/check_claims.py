@@ -1,4 +1,4 @@
-"""Every claim of docs/claims.md names tests or benchmarks that show it, and these exist and are not skipped.
+"""Every claim of docs/evidence/claims.md names tests or benchmarks that show it, and these exist and are not skipped.
 
 The file has Markdown tables whose last column names, in backticks, what shows the claim of the row:
 `tests/unit/test_x.py::test_y` (or `...::TestClass::test_y`), or `bench:name` for a function `bench_name` in
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-CLAIMS: Final = "docs/claims.md"
+CLAIMS: Final = "docs/evidence/claims.md"
 #: A test with one of these on it, or called in it, may pass without having run.
 SKIPPING: Final = frozenset({"skip", "skipif", "skipIf", "skipUnless", "SkipTest", "xfail", "importorskip"})
 

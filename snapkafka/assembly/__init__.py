@@ -17,6 +17,6 @@
 | `remote` | tables in object storage |
 | `job` | all of it in order, the manifest last |
 
-Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/assembly.md. Importing this package loads no
-Spark.
+Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/guide/assembly.md. Importing this package loads
+no Spark.
 """

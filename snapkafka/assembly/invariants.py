@@ -40,7 +40,8 @@ def require_valid(spark: SparkSession, invariants: Iterable[Invariant]) -> None:
             spark.sql(invariant.sql)
         except PySparkException as error:
             raise BadInputError(
-                f"invariant {invariant.name}: {_one_line(error)}", hint="see docs/verification.md (V6)"
+                f"invariant {invariant.name}: {_one_line(error)}",
+                hint="see docs/explanation/verification.md (V6)",
             ) from error
 
 

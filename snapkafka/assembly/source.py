@@ -75,7 +75,7 @@ def read_ranges(
         if "data source: kafka" in str(error) or "Failed to find" in str(error):
             raise DependencyMissingError(
                 "this Spark session has no Kafka source",
-                hint="give spark-submit --jars or --packages as docs/assembly.md describes",
+                hint="give spark-submit --jars or --packages as docs/guide/assembly.md describes",
             ) from error
         raise
     return records.select(

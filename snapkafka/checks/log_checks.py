@@ -3,7 +3,7 @@
 The simulator runs these on its logs; Spark runs the same checks on Kafka's (`snapkafka.assembly.checks`), and a test
 holds the two against each other on random damage. All of them watch and none of them raises.
 
-docs/verification.md describes what each check proves and what each finding means.
+docs/explanation/verification.md describes what each check proves and what each finding means.
 """
 
 from __future__ import annotations

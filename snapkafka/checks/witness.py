@@ -77,7 +77,7 @@ class Finding(NamedTuple):
         return (self.topic, self.partition, self.offset, self.kind, self.process, self.app)
 
 
-#: Every kind of finding of V1 to V5. docs/verification.md explains each.
+#: Every kind of finding of V1 to V5. docs/explanation/verification.md explains each.
 KINDS: Final[Mapping[str, Kind]] = {
     "white-after-end": Kind(
         "V1",

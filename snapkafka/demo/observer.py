@@ -118,7 +118,7 @@ class Observer:
         """Put the opening balances on the accounts, and wait until the tables have them all.
 
         What is not there after a while is asked for again: Faust may skip what comes while it ends a recovery
-        (docs/features.md), and a service has just begun with one.
+        (docs/reference/features.md), and a service has just begun with one.
         """
         topic = changelog("accounts", "balances")
         tps = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]

@@ -88,7 +88,8 @@ def options() -> Settings:
 
 
 def _wait_for_fetches(at_most_ms: int) -> None:
-    """Let the broker hold an empty fetch for less long than the 1.5 s that Faust asks for (docs/performance.md)."""
+    """Let the broker hold an empty fetch for less long than the 1.5 s that Faust asks for
+    (docs/evidence/performance.md)."""
     from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread as Thread
 
     create = Thread._create_worker_consumer

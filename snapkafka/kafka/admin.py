@@ -77,7 +77,7 @@ class KafkaTopicAdmin:
             if topics is not None and code == errors.TopicAuthorizationFailedError.errno:
                 raise LedgerUnusableError(
                     f"not allowed to describe topic {topic}",
-                    hint="see docs/ledger.md for the rights that it takes",
+                    hint="see docs/reference/ledger.md for the rights that it takes",
                 )
         return found
 
@@ -217,7 +217,7 @@ class KafkaTopicAdmin:
         if len(largest) < partitions:
             raise LedgerUnusableError(
                 f"the size of topic {topic} is unknown",
-                hint="it takes DESCRIBE on the cluster (docs/ledger.md)",
+                hint="it takes DESCRIBE on the cluster (docs/reference/ledger.md)",
             )
         return largest
 
@@ -272,7 +272,7 @@ class KafkaTopicAdmin:
             if not may_describe_cluster(await self._ask_any(DescribeClusterRequest())):
                 raise LedgerUnusableError(
                     "not allowed to see all consumer groups",
-                    hint="it takes DESCRIBE on the cluster (docs/ledger.md)",
+                    hint="it takes DESCRIBE on the cluster (docs/reference/ledger.md)",
                 )
             return await list_groups(admin)
 

@@ -129,7 +129,7 @@ def translated(connection: Connection, what: str) -> Iterator[None]:
     except _FORBIDDEN as error:
         raise LedgerUnusableError(
             f"not allowed to {what} ({type(error).__name__})",
-            hint="see docs/ledger.md for the rights that it takes",
+            hint="see docs/reference/ledger.md for the rights that it takes",
         ) from error
     except _UNKNOWN_TO_US as error:
         raise BrokerUnavailableError(

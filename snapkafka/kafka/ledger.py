@@ -1,7 +1,8 @@
 """The ledger on Kafka: topic `_snapkafka.<namespace>`, one partition, never compacted, never trimmed.
 
 Its order is the order of everything (R11), so a second partition or a lost record would be a lost agreement: a topic
-with such settings is refused, with what to do about it. See docs/ledger.md for how an administrator creates it.
+with such settings is refused, with what to do about it. See docs/reference/ledger.md for how an administrator creates
+it.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def beginning_is_gone(topic: str, start: int) -> LedgerUnusableError:
     """The error of who has read a ledger that begins at `start`, and met no checkpoint that stands for the rest."""
     return LedgerUnusableError(
         f"ledger {topic} begins at offset {start}, and no checkpoint stands for what was deleted",
-        hint="delete the topic and restart the services, which start a new one (docs/ledger.md)",
+        hint="delete the topic and restart the services, which start a new one (docs/reference/ledger.md)",
     )
 
 
@@ -126,7 +127,7 @@ class KafkaLedger:
         if found.partitions != 1:
             raise LedgerUnusableError(
                 f"ledger {self.topic} has {found.partitions} partitions; its order must be one",
-                hint="delete it and create it with 1 partition (docs/ledger.md)",
+                hint="delete it and create it with 1 partition (docs/reference/ledger.md)",
             )
         await self._check_settings(found.replicas, repair=create)
         if self._topic_id and found.topic_id != self._topic_id:
@@ -143,7 +144,7 @@ class KafkaLedger:
         except LedgerUnusableError as error:
             raise LedgerUnusableError(
                 f"there is no ledger {self.topic} and it cannot be created: {error.message}",
-                hint="have an administrator create it as docs/ledger.md describes",
+                hint="have an administrator create it as docs/reference/ledger.md describes",
             ) from error
         found = await self._describe()
         if found is None:
@@ -170,7 +171,7 @@ class KafkaLedger:
             await self._repair(holding, own, replicas)
             holding, own = await self._admin.topic_settings(self.topic)
         for name, why in harmful(holding, replicas).items():
-            hint = f"set {name}={settings_for(replicas)[name]} on it (docs/ledger.md)"
+            hint = f"set {name}={settings_for(replicas)[name]} on it (docs/reference/ledger.md)"
             what = f"ledger {self.topic} has {name}={holding[name]}: {why}"
             if name in LOSES | UNREADABLE or (repair and name == "min.insync.replicas"):
                 raise LedgerUnusableError(what, hint=hint)

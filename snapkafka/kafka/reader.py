@@ -199,7 +199,7 @@ class _Reader:
                 self._said = True
                 logger.warning(
                     "snapkafka: records of ledger %s are compressed and cannot be read here (%s); set"
-                    " compression.type=producer on the topic (docs/ledger.md)",
+                    " compression.type=producer on the topic (docs/reference/ledger.md)",
                     self._tp.topic,
                     error,
                     extra=about(),

@@ -181,7 +181,8 @@ def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
                 code="not-captured",
                 weight=Weight.WARNING,
                 what=f"app {view.hello.app}: {what}",
-                do="docs/features.md lists what is captured of Faust; `snapkafka doctor --offline` examines an app",
+                do="docs/reference/features.md lists what is captured of Faust; `snapkafka doctor --offline`"
+                " examines an app",
             )
 
 
@@ -254,8 +255,8 @@ async def _about_ledger(work: Opened) -> list[Advice]:
                     code="ledger-settings",
                     weight=Weight.PROBLEM,
                     what=f"{topic} has {name}={holding[name]}: {why}",
-                    do="docs/ledger.md lists the settings of a ledger; a service that starts repairs what the ledger"
-                    " inherits from its broker, if it may alter the topic",
+                    do="docs/reference/ledger.md lists the settings of a ledger; a service that starts repairs what"
+                    " the ledger inherits from its broker, if it may alter the topic",
                 )
             )
     needed = int(holding.get("min.insync.replicas", "1"))
@@ -281,7 +282,8 @@ def _about_signatures(work: Opened) -> Iterator[Advice]:
             weight=Weight.WARNING,
             what=f"{work.reading.refused} records of {topic} are ignored: unsigned, signed with an unknown key, or"
             " replayed",
-            do="if processes run without the key, restart them with it; else see who may write to it (docs/ledger.md)",
+            do="if processes run without the key, restart them with it; else see who may write to it"
+            " (docs/reference/ledger.md)",
         )
 
 

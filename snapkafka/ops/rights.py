@@ -147,7 +147,7 @@ def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
     yield from right(role, "topic", ledger, "Read Write", "to take part")
     yield from right(
         role, "topic", ledger, "Create DescribeConfigs", "to make it, and to see that it loses nothing",
-        "create it beforehand (docs/ledger.md); its settings are taken on trust",
+        "create it beforehand (docs/reference/ledger.md); its settings are taken on trust",
     )  # fmt: skip
     yield from right(
         role, "topic", taking_part, "Describe", "ends of logs; Read and Write on its own it has anyway",

@@ -1,7 +1,7 @@
 """`python -m snapkafka.sim run FILE.json`: a scenario from outside, and the snapshots that come of it.
 
 The file says who sends what to whom, when which message is handed over, and who starts a snapshot when; see
-docs/simulator.md. The same file gives the same output, byte for byte.
+docs/guide/simulator.md. The same file gives the same output, byte for byte.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Outcome", "main", "outcomes", "tell"]
 NOTHING: Final = 0
 WHAT: Final = (
     "A scenario from outside, and the snapshots that come of it. The file says who sends what to whom, when which "
-    "message is handed over, and who starts a snapshot when; see docs/simulator.md."
+    "message is handed over, and who starts a snapshot when; see docs/guide/simulator.md."
 )
 
 

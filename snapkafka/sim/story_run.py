@@ -10,7 +10,7 @@ offsets, `[position of the receiver, white end of the sender)`, and so are proce
 
 Every snapshot has a ledger of its own, so none of them hears of another: that is what "nobody but the initiator hears
 through the ledger" means where several run at once. With `one_ledger` they share one, as in a real namespace, and one
-cut may serve several of them (R2); docs/simulator.md says how the results then differ.
+cut may serve several of them (R2); docs/guide/simulator.md says how the results then differ.
 """
 
 from __future__ import annotations

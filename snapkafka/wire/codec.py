@@ -6,7 +6,7 @@ releases: what they wrote is read with them and resolved to today's, fields adde
 
 Records of today's schema are read and written field by field, by Avro's own primitives: a schema has its dataclass's
 fields in their order (tested). Avro's generic reader holds two schemas against each other at every value and takes four
-times as long, which a service feels in every snapshot (docs/performance.md); it is left to older schemas.
+times as long, which a service feels in every snapshot (docs/evidence/performance.md); it is left to older schemas.
 
 Works with `avro` (1.12) and with `avro-python3` 1.10, which share the import name. Avro takes some 100 ms to
 import and a service must start fast, so nothing is loaded before `load()`: call it before the first event, or the

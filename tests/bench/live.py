@@ -19,7 +19,7 @@ from tests.e2e.parts import Live, live
 SNAPSHOTS: Final = 300
 #: Of each pair half of the turns are with snapshots, half without, one after the other.
 PAIRS, TURNS, TURN_S = 10, 10, 3
-#: Faust lets a broker hold a fetch for 1.5 s, which hides everything else (docs/performance.md).
+#: Faust lets a broker hold a fetch for 1.5 s, which hides everything else (docs/evidence/performance.md).
 FETCH_WAIT_MS: Final = 50
 
 

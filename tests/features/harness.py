@@ -338,7 +338,8 @@ def _await_topics(bootstrap: str, names: set[str]) -> None:
 
 
 def await_inputs(side: Side, ready: Path, count: int) -> None:
-    """Until its workers run them all: Faust may pass over what comes while they get there (docs/features.md)."""
+    """Until its workers run them all: Faust may pass over what comes while they get there
+    (docs/reference/features.md)."""
 
     def running_inputs() -> int:
         told = [ready / f"{side.id}.{worker.pid}" for worker in side.system.workers]

@@ -28,7 +28,7 @@ ADD, DISCARD, UPDATE = 1, 2, 15
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of docs/features.md: what an app reads and writes for it.
+    """A row of docs/reference/features.md: what an app reads and writes for it.
 
     `inner`: topics that it sends to itself; `<input>` stands for what the names of inputs begin with.
     """

@@ -1,4 +1,5 @@
-"""#212, #283 (docs/known-pains.md): the copies of a global table in two workers, and the table of a snapshot."""
+"""#212, #283 (docs/explanation/known-pains.md): the copies of a global table in two workers, and the table of a
+snapshot."""
 
 from __future__ import annotations
 

@@ -225,9 +225,9 @@ def test_white_sends_count_when_they_are_committed(pair: Pair, told: Told) -> No
 
 
 def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, told: Told) -> None:
-    """Faust forgets what it may commit before it gives partitions away (docs/features.md): what is open then for those
-    that another worker gets is aborted, and the events run again there. The snapshot under way fails at once and by
-    name; the next one is captured, and what was sent twice is listed."""
+    """Faust forgets what it may commit before it gives partitions away (docs/reference/features.md): what is open then
+    for those that another worker gets is aborted, and the events run again there. The snapshot under way fails at once
+    and by name; the next one is captured, and what was sent twice is listed."""
     epoch = _trigger(pair.observer, "taken away", 60_000)
     for side in pair.sides:
         pair.start(side)

@@ -1,5 +1,5 @@
 """`exactly_once` together with `producer_threaded`, `stream_publish_on_commit` and tables in RocksDB, with snapkafka
-and without. What of it Faust does not do is in docs/features.md."""
+and without. What of it Faust does not do is in docs/reference/features.md."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def has_appended(pair: Pair, side: Side, count: int) -> bool:
 
 def start_again(pair: Pair, side: Side, *, appended: int) -> None:
     """Kill its worker and start it until what was not committed has run again: now and then Faust passes over what it
-    fetched first (docs/features.md)."""
+    fetched first (docs/reference/features.md)."""
     for _ in range(4):
         side.system.kill(side.system.workers[0])
         pair.start(side)

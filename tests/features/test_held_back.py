@@ -1,4 +1,5 @@
-"""robinhood/faust#604 (docs/known-pains.md): records not acknowledged when a second worker joins and leaves."""
+"""robinhood/faust#604 (docs/explanation/known-pains.md): records not acknowledged when a second worker joins and
+leaves."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Pains of plain Faust, by the thread they were told in (docs/known-pains.md), on Faust's own classes; and what becomes
-of some with snapkafka, on real workers. Of the others the page says where that is shown."""
+"""Pains of plain Faust, by the thread they were told in (docs/explanation/known-pains.md), on Faust's own classes; and
+what becomes of some with snapkafka, on real workers. Of the others the page says where that is shown."""
 
 from __future__ import annotations
 

@@ -98,7 +98,8 @@ class Roll:
         system.interrupt(oldest)
 
     def pass_the_last_marker(self) -> None:
-        """What docs/risk.md says: a pause, and reading on, before a worker without us gets inputs with markers."""
+        """What docs/guide/risk.md says: a pause, and reading on, before a worker without us gets inputs with
+        markers."""
         pair, observer = self.pair, self.pair.observer
         asyncio.run(ops.pause(self.where, pair.namespace))
         self.until("the pause", "refused: snapshots are paused")

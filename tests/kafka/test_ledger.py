@@ -178,7 +178,7 @@ async def test_one_that_would_lose_agreements_is_refused(
     await admin.create_topic(ledger.topic, partitions=partitions, settings=settings)
     with pytest.raises(LedgerUnusableError, match=said) as raised:
         await ledger.open()
-    assert "docs/ledger.md" in raised.value.advice
+    assert "docs/reference/ledger.md" in raised.value.advice
 
 
 async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(

@@ -52,7 +52,9 @@ def test_what_was_aborted_is_in_no_table(kafka: Broker, tmp_path: Path) -> None:
                 timeout_s=120,
                 system=system,
             )
-            _few(kafka.bootstrap, source)  # whatever Faust runs again of the first ones (docs/features.md)
+            _few(
+                kafka.bootstrap, source
+            )  # whatever Faust runs again of the first ones (docs/reference/features.md)
             _wait_for_mid(kafka.bootstrap, app, "read_committed")
             _decided(observer, "with a corpse", ttl_ms=500)
             wait_until(

@@ -16,7 +16,7 @@ from snapkafka.manifest import FileEntry, Manifest, ParentEntry, state_table
 from snapkafka.store import LocalStore, state_parts, state_sql
 from tests.unit.test_manifest import example
 
-DOCS = Path(__file__).parents[2] / "docs" / "assembly.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guide" / "assembly.md"
 NAMES = ("monday", "tuesday", "wednesday")
 #: partition, key, value (None: deleted), offset
 Row = tuple[int, bytes | None, str | None, int]

@@ -1,4 +1,4 @@
-"""The check of docs/claims.md sees each kind of defect that it is there for."""
+"""The check of docs/evidence/claims.md sees each kind of defect that it is there for."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TestSkipped:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A project with one test module, one benchmark, and no claims yet."""
-    for folder in ("docs", "tests/bench"):
+    for folder in ("docs/evidence", "tests/bench"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "tests/test_x.py").write_text(TESTS)
     (tmp_path / "tests/test_off.py").write_text(
@@ -56,7 +56,7 @@ def checkout(tmp_path: Path) -> Path:
 def run(checkout: Path, *shown_by: str) -> tuple[int, str]:
     """Write a claim for each of `shown_by` and check them, as `make lint` does."""
     rows = "".join(f"| it works | {cell} |\n" for cell in shown_by)
-    (checkout / "docs/claims.md").write_text(
+    (checkout / "docs/evidence/claims.md").write_text(
         f"# Claims\n\n| claim | shown by |\n|---|---|\n{rows}\nThat is all.\n"
     )
     script = checkout / "tests/check_claims.py"
@@ -106,10 +106,10 @@ def test_refuses_each_defect_by_name(checkout: Path, shown_by: str, says: str) -
 
 
 def test_refuses_a_table_without_rows(checkout: Path) -> None:
-    assert run(checkout) == (1, "docs/claims.md: has no table with rows\n")
+    assert run(checkout) == (1, "docs/evidence/claims.md: has no table with rows\n")
 
 
 def test_refuses_to_find_no_claims_at_all(checkout: Path) -> None:
     script = checkout / "tests/check_claims.py"
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=30)
-    assert (done.returncode, done.stderr) == (1, "docs/claims.md: does not exist\n")
+    assert (done.returncode, done.stderr) == (1, "docs/evidence/claims.md: does not exist\n")

@@ -346,7 +346,7 @@ def test_importing_the_codec_does_not_import_avro() -> None:
     assert done.stdout.strip() == "[]"
 
 
-# -- what docs/risk.md says ----------------------------------------------------------------------------------
+# -- what docs/guide/risk.md says ----------------------------------------------------------------------------------
 
 
 def test_a_snapshot_costs_about_130_bytes_for_each_partition() -> None:

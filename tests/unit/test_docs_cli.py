@@ -1,4 +1,4 @@
-"""docs/cli.md tells the exit statuses that the command has."""
+"""docs/reference/cli.md tells the exit statuses that the command has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from snapkafka.cli.process import EXIT_UNREAD
 from snapkafka.errors import all_errors
 from snapkafka.runtime.interrupts import CODES, exit_status
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
 
 
 def test_every_exit_status_is_in_the_docs_and_no_other() -> None:

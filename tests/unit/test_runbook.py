@@ -1,4 +1,4 @@
-"""docs/runbook.md has one line for each word that the code says, and none for a word that it does not."""
+"""docs/guide/runbook.md has one line for each word that the code says, and none for a word that it does not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snapkafka.protocol.completion import Status
 from snapkafka.runtime.interrupts import CODES, exit_status
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "runbook.md").read_text()
+PAGE = (ROOT / "docs" / "guide" / "runbook.md").read_text()
 #: The simulator's world has failures of its own, for its own tests.
 SOURCES = [path for path in sorted((ROOT / "snapkafka").rglob("*.py")) if "sim" not in path.parts]
 #: What makes a failure, and where in the call the code stands if it has no name there.
@@ -150,7 +150,7 @@ def test_a_code_that_nobody_could_list_is_noticed() -> None:
 
 
 def test_the_page_of_the_command_names_what_doctor_finds_on_a_cluster() -> None:
-    page = (ROOT / "docs" / "cli.md").read_text()
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
     told = {code for row in section(page, "doctor") for code in re.findall(r"`([a-z-]+)`", row[0])}
     offline = set(made((ROOT / "snapkafka" / "drivers" / "faust" / "looking.py").read_text(), FINDINGS))
     assert told == all_made(FINDINGS) - (offline - {"not-captured"})

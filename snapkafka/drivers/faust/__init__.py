@@ -98,6 +98,6 @@ def _checked(namespace: str | None, config: Settings, switch: str) -> Config:
         hints.append(f"the settings are {', '.join(sorted(SETTINGS))}")
     if problems:
         raise InstallError(
-            "; ".join(problems), hint="; ".join(hints) or "docs/operators.md describes each setting"
+            "; ".join(problems), hint="; ".join(hints) or "docs/guide/operators.md describes each setting"
         )
     return replace(settings, mode=switch) if switch else settings

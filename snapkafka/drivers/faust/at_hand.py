@@ -3,7 +3,7 @@
 For each record `topic.send` and `event.forward` ask `app.maybe_start_producer` for the producer. Faust has that guarded
 against a herd that would start it at once, and the guard lets everything else on the loop run, three times over. Once
 the producer has been started there is nothing to guard: then everything else runs once, so that a task that does
-nothing but send holds up nobody. That saves more than a stamp costs (docs/performance.md).
+nothing but send holds up nobody. That saves more than a stamp costs (docs/evidence/performance.md).
 
 Where Faust is not the one that this was written after, in transactions, and until the producer has been started, it is
 Faust's guard that answers.

@@ -11,8 +11,8 @@ A record that fits without it must arrive, so it leaves without it:
   as in every retry of aiokafka's, so no record overtakes another, and idempotent producers keep their sequence.
 * Where records are not compressed, a record that is as large as one that was refused goes bare at once for a while.
 
-The meaning of a bare record to snapshots is in docs/design-notes.md: those that are open when it leaves fail by name,
-and its sender informs the ledger up to where a partition holds bare ones of its own.
+The meaning of a bare record to snapshots is in docs/explanation/design-notes.md: those that are open when it leaves
+fail by name, and its sender informs the ledger up to where a partition holds bare ones of its own.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `Producer.send` of Faust and `AIOKafkaProducer.send` are four coroutines. For every record they look whether anybody
 wants to hear of it, whether its topic is known, whether there is such a partition, and then put it into the batch of
 that partition. Where nothing of this has to be waited for, and nothing goes wrong, `Batches.add` does the same to the
-batch in one step, which saves more than a stamp costs (docs/performance.md).
+batch in one step, which saves more than a stamp costs (docs/evidence/performance.md).
 
 Wherever it would have to wait or to raise an error, and whenever Faust and aiokafka are not those that it was written
 after, it returns None: then the record goes the slow path, as it would without us. That is looked at whenever Faust has

@@ -130,7 +130,7 @@ def look(app: Any) -> AppLook:
             code="not-captured",
             weight=Weight.PROBLEM,
             what=what,
-            do="give it a topic, or keep nothing there that a restore needs (docs/features.md)",
+            do="give it a topic, or keep nothing there that a restore needs (docs/reference/features.md)",
         )
         for what in uncaptured(app, ours)
     ]
@@ -265,7 +265,7 @@ def _about_joining(app: Any, driver: Any, topics: tuple[TopicLook, ...]) -> Iter
             weight=Weight.NOTE,
             what="processing_guarantee is exactly_once: a snapshot waits for the commit of what was sent before it",
             do=f"give snapshots longer than broker_commit_interval ({app.conf.broker_commit_interval:g} s); what Faust"
-            " itself does not do: docs/features.md",
+            " itself does not do: docs/reference/features.md",
         )
 
 

@@ -73,7 +73,7 @@ class Outgoing:
         self.transactions: Transactions | None = None
         if in_transactions(driver.app):
             self.transactions = Transactions(producer)
-            # See docs/design-notes.md: a marker would open a transaction, or overtake one.
+            # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
             driver.machine.marks = False
         producer.send = self.send
         producer.buffer.put = self.put

@@ -33,7 +33,7 @@ class OwnHeaders:
             self._logged = True
             logger.warning(
                 "snapkafka: %s a header %s that snapkafka did not write; it is overwritten where this app sends it and"
-                " removed where an agent would read it; rename it (docs/risk.md)",
+                " removed where an agent would read it; rename it (docs/guide/risk.md)",
                 where,
                 wire.HEADER,
                 extra=self._driver.about(),

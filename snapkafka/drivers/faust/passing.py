@@ -3,7 +3,7 @@
 Code that writes to a table cannot wait, so Faust puts the record into a queue, and a task of its own takes out one
 after the other and sends it, by five coroutines. Where nothing has to be waited for (`batches`), a record leaves where
 it is put: it is stamped and appended in one step, and no effect has to ride along (`riding`). That saves more than the
-stamp costs (docs/performance.md).
+stamp costs (docs/evidence/performance.md).
 
 Nothing passes by what waits in the buffer. Faust informs the same objects of a record, and of what becomes of it.
 Where Faust is not the one that this was written after, or a topic is of a class of the app's own, everything goes
