@@ -130,7 +130,7 @@ def test_a_broken_chain_is_found_wherever_it_is(tmp_path: Path, broken: str) -> 
 
     last = chain()
     file().unlink()
-    with pytest.raises(StorageError, match=f"snapshot {broken}: file .* is gone"):
+    with pytest.raises(StorageError, match=f"snapshot {broken}: file .* is missing"):
         state_parts(store, last)
 
     last = chain()
