@@ -119,7 +119,7 @@ class TopicAdmin(Protocol):
     async def record_headers(
         self, positions: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, Sequence[tuple[str, bytes | None]]]:
-        """The headers of the first record at or past an offset, of each that has one."""
+        """Return the headers of the record at an offset, of each partition that has one there."""
 
     async def log_bytes(self, topic: str) -> Mapping[int, int]:
         """How large the log of each partition is, on one replica."""

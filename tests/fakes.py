@@ -128,6 +128,7 @@ class FakeAdmin:
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     times: dict[TopicPartition, int] = field(default_factory=dict)  # of every record of a partition
     headers: dict[TopicPartition, list[tuple[str, bytes | None]]] = field(default_factory=dict)
+    headers_at: dict[tuple[TopicPartition, int], list[tuple[str, bytes | None]]] = field(default_factory=dict)
     known_groups: list[FakeGroup] = field(default_factory=list)
     commits: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)  # by group
     topics: dict[str, FakeTopic] = field(default_factory=dict)
@@ -172,7 +173,12 @@ class FakeAdmin:
         self, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, list[tuple[str, bytes | None]]]:
         await self._answer()
-        return {tp: self.headers[tp] for tp in positions if tp in self.headers}
+        at = {
+            tp: self.headers_at[tp, offset]
+            for tp, offset in positions.items()
+            if (tp, offset) in self.headers_at
+        }
+        return {tp: self.headers[tp] for tp in positions if tp in self.headers} | at
 
     async def log_bytes(self, topic: str) -> dict[int, int]:
         await self._answer()

@@ -29,7 +29,7 @@ from snapkafka.checks.state_checks import StateFacts
 from snapkafka.protocol.records import NOBODY, TopicPartition
 
 from . import lost as lost_sends
-from . import seqs, state_checks
+from . import seqs, state_checks, unstamped
 from .lookups import Lookups
 from .meter import step
 from .screen import Suspicion, effect_is_missing, first_look
@@ -55,7 +55,13 @@ class Checked(NamedTuple):
     external: tuple[ExternalTopic, ...]
 
 
-def run(stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_there: StillThere) -> Checked:
+def run(
+    stamps: DataFrame,
+    lookups: Lookups,
+    read: Collection[ReadRange],
+    still_there: StillThere,
+    again: unstamped.Stamps | None = None,
+) -> Checked:
     """V1 to V5. Where no record shows its cause V5 is not run.
 
     Args:
@@ -63,14 +69,18 @@ def run(stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], still_
         lookups: the captured snapshot, with the bounds of the log.
         read: the reading ranges.
         still_there: looks at the log once more, for V3.
+        again: reads the stamps of more ranges, for V4; None: it looks at `stamps` only.
     """
     first, counts = bounds_findings(lookups.view)
     with step(lookups.spark, "V1 to V5: a first look at every record"):
-        suspicion, held, untold, external, seen = first_look(stamps, lookups)
+        suspicion, held, untold, external, suspects, seen = first_look(stamps, lookups)
     with step(lookups.spark, "V3: key by key"):
         of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
     lost = lost_sends.findings(stamps, lookups)
-    first, counts = first + of_state + lost, counts + how_many + Counter(found.kind for found in lost)
+    with step(lookups.spark, "V4: headers that were removed"):
+        bare = unstamped.findings(stamps, lookups, read, suspects=suspects, again=again)
+    first = first + of_state + lost + bare
+    counts = counts + how_many + Counter(found.kind for found in (*lost, *bare))
     if any(suspicion):
         with step(lookups.spark, "V1, V2, V4, V5: what is wrong, and where"):
             rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
@@ -237,18 +247,22 @@ def red_received(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def last_missing(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V4: last white records, still in flight, that are not where their sender counted them."""
+    """V4: last white records, still in flight, that are not where their sender counted them, or not with its header."""
     last = lookups.last
-    there = (
-        stamps.where(~fn.col("marker"))
-        .join(
-            fn.broadcast(last.select(*TP, "offset", "process", "seq").distinct()),
-            [*TP, "offset", "process", "seq"],
-        )
-        .select(*TP, "offset", "process", "seq")
+    there = stamps.join(fn.broadcast(last.select(*TP, "offset").distinct()), [*TP, "offset"]).select(
+        *TP,
+        "offset",
+        fn.when(~fn.col("marker"), fn.col("process")).alias("by"),
+        fn.col("seq").alias("its_seq"),
+        fn.col("process").isNull().alias("external"),
     )
-    missing = last.join(there, [*TP, "offset", "process", "seq"], "left_anti")
-    return missing.select(*_finding("last-missing", app=fn.col("app")))
+    as_counted = (fn.col("by") == fn.col("process")) & (fn.col("its_seq") == fn.col("seq"))
+    kind = fn.when(fn.coalesce("external", fn.lit(False)), fn.lit("unstamped"))
+    return (
+        last.join(there, [*TP, "offset"], "left")
+        .where(~fn.coalesce(as_counted, fn.lit(False)))
+        .select(*_finding(kind.otherwise(fn.lit("last-missing")), app=fn.col("app")))
+    )
 
 
 def missing_in_flight(gaps: DataFrame, lookups: Lookups) -> DataFrame:

@@ -261,7 +261,10 @@ def _check(
         rows = _source(spark, list(wanted), settings).select("topic", "partition").collect()
         return {TopicPartition(*row) for row in rows}
 
-    return checks.run(stamps(records), lookups, ranges, still_there)
+    def again(wanted: Collection[ReadRange]) -> DataFrame:
+        return stamps(_stamped(_source(spark, list(wanted), settings), settings))
+
+    return checks.run(stamps(records), lookups, ranges, still_there, again)
 
 
 def _unwritten(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:
@@ -295,7 +298,7 @@ def _read(
     source = _source(spark, ranges, settings)
     if meter is not None:
         source = observed(source)
-    records = stamped(source, ledger_id=ledger_id(bytes.fromhex(settings.ledger.topic_id)))
+    records = _stamped(source, settings)
     # Nobody looks at the other headers of a changelog.
     records = records.withColumn("headers", fn.when(fn.col("topic").isin(inputs), fn.col("headers")))
     # Hardly anybody asks for the hash of a key: where keys are kept, `stamps` makes it.
@@ -305,6 +308,10 @@ def _read(
         nullcontext() if meter is None else meter.reading(found, _offsets(ranges)),
     ):
         yield found
+
+
+def _stamped(source: DataFrame, settings: Settings) -> DataFrame:
+    return stamped(source, ledger_id=ledger_id(bytes.fromhex(settings.ledger.topic_id)))
 
 
 def _source(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> DataFrame:

@@ -26,6 +26,7 @@ from snapkafka.checks.state_checks import StateFacts
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.records import TopicPartition
 
+from . import unstamped
 from .lookups import Lookups, cause_of, local_frame
 from .seqs import TP, is_unacknowledged, with_highest
 from .tables import is_white, still_to_start
@@ -68,12 +69,13 @@ class Look(NamedTuple):
     that the snapshot knows, and none of them states which event it comes from (`cause=False`): V5 has nothing to look
     at. `external`: topics of inputs with records that have no header of ours, below the ends that the snapshot names:
     what comes later states nothing about it, and depends on when one looks. `looked_at`: by check, what this look has
-    seen."""
+    seen. `unstamped`: at how many places an external record may stand where a sender had a last white one."""
 
     suspicion: Suspicion
     held: dict[TopicPartition, StateFacts]
     untold: bool = False
     external: tuple[ExternalTopic, ...] = ()
+    unstamped: int = 0
     looked_at: Mapping[str, LookedAt] = MappingProxyType({})
 
 
@@ -98,7 +100,10 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
         ),
         channels(lookups.view),
     )
-    return Look(suspicion, held, untold, _external(lookups, runs), looked_at)
+    external = {tp: run for tp, of_place in by_place.items() for run in of_place if run.process is None}
+    return Look(
+        suspicion, held, untold, _external(lookups, runs), unstamped.suspected(lookups, external), looked_at
+    )
 
 
 def _external(lookups: Lookups, runs: list[Row]) -> tuple[ExternalTopic, ...]:

@@ -80,9 +80,10 @@ class _Truth:
         records: Sequence[LogRecord],
         replays: bool,
         without: Set[tuple[TopicPartition, int]],
+        stripped: Set[tuple[TopicPartition, int]],
     ) -> None:
         self.view, self.steps, self.executions, self.replays = view, steps, executions, replays
-        self.without = without
+        self.without, self.stripped = without, stripped
         self.at = {(record.tp, record.offset): record for record in records}
         self.sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
 
@@ -110,10 +111,14 @@ class _Truth:
         if tp in self.view.changelogs:
             return self.view.in_state(record)
         answers = [
-            received(source, record.offset) or self.view.in_channel(record, source)
+            received(source, record.offset) or self.in_channel(record, source)
             for source in self.view.inputs.get(tp, ())
         ]
         return any(answers) if answers else None
+
+    def in_channel(self, record: LogRecord, source: InputCut) -> bool:
+        """Is a record a message of the snapshot? One that lost its header is external to it."""
+        return (record.tp, record.offset) not in self.stripped and self.view.in_channel(record, source)
 
     def execution_in(self, execution: Execution) -> bool | None:
         """Is an execution in the snapshot? None: its app or input is not one of the snapshot's."""
@@ -169,6 +174,7 @@ def causal(
     replays: bool,
     readers: Mapping[str, Collection[str]] = MappingProxyType({}),
     without: Set[tuple[TopicPartition, int]] = frozenset(),
+    stripped: Set[tuple[TopicPartition, int]] = frozenset(),
 ) -> list[Violation]:
     """Return what is wrong with a snapshot, by the true history.
 
@@ -179,8 +185,9 @@ def causal(
         replays: does its verdict state that it holds replays?
         readers: per topic, the apps that read it.
         without: where records of workers without snapkafka lie.
+        stripped: where records lie that lost their headers on the way.
     """
-    truth = _Truth(view, steps, executions, records, replays, without)
+    truth = _Truth(view, steps, executions, records, replays, without, stripped)
     inside: dict[int, bool | None] = {step.number: truth.record_in(step) for step in steps}
     runs: dict[tuple[str, str, TopicPartition, int], list[Execution]] = defaultdict(list)
     for execution in executions:
@@ -255,7 +262,7 @@ def _channels(truth: _Truth) -> Iterator[Violation]:
             r for (place, _), r in truth.at.items() if place == tp and r.process >= 0 and not r.marker
         ):
             counted = {
-                source.app: received(source, record.offset) or truth.view.in_channel(record, source)
+                source.app: received(source, record.offset) or truth.in_channel(record, source)
                 for source in sources
             }
             if len(set(counted.values())) > 1:
@@ -263,7 +270,11 @@ def _channels(truth: _Truth) -> Iterator[Violation]:
                     "channels", f"{tp}@{record.offset} was sent before for one app only: {counted}"
                 )
             for source in sources:
-                if truth.view.in_channel(record, source) and not in_flight(source, record.offset):
+                sent = truth.view.in_channel(record, source)
+                if sent and not truth.in_channel(record, source):
+                    what = f"{tp}@{record.offset} was sent before, and is no message of the snapshot"
+                    yield Violation("channels", what)
+                if sent and not in_flight(source, record.offset):
                     yield Violation("channels", f"{tp}@{record.offset} is in a channel and was received")
 
 

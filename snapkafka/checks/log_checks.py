@@ -15,6 +15,7 @@ from typing import NamedTuple
 from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import SeqRange, TopicPartition
 
+from .unstamped import unstamped_received
 from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received, red_by_itself
 from .witness import Finding
 
@@ -163,7 +164,8 @@ def v2(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 def v4(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     """Channels: what was in flight is there, up to the last seq that its sender counted, and as receivers saw it."""
     log = _by_partition(view, records)
-    return [*_last_missing(view, log), *_holes(view, log), *_recorded(view, log)]
+    received_so = unstamped_received(view, (record for lines in log.values() for record in lines))
+    return [*_last_missing(view, log), *received_so, *_holes(view, log), *_recorded(view, log)]
 
 
 def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
@@ -310,7 +312,8 @@ def _last_missing(view: CutView, log: dict[TopicPartition, list[LogRecord]]) -> 
     for tp, end, source in view.last_in_flight():
         found = at.get((*tp, end.white_end - 1))
         if found is None or (found.process, found.seq, found.marker) != (end.process, end.last_seq, False):
-            yield Finding("last-missing", *tp, end.white_end - 1, end.process, end.last_seq, app=source.app)
+            kind = "unstamped" if found is not None and found.process == EXTERNAL else "last-missing"
+            yield Finding(kind, *tp, end.white_end - 1, end.process, end.last_seq, app=source.app)
 
 
 def _holes(view: CutView, log: dict[TopicPartition, list[LogRecord]]) -> Iterator[Finding]:

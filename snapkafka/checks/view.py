@@ -327,6 +327,21 @@ class CutView:
                     if end.last_seq >= 0 and in_log:
                         yield tp, end, source
 
+    def last_behind(self) -> Iterator[tuple[TopicPartition, SenderEnd, str]]:
+        """Last acknowledged white records of living senders that an app has received, or folds into its state, and
+        that are not known to be gone from the log; with that app."""
+        upto: dict[tuple[TopicPartition, str], int] = defaultdict(int)
+        for tp, sources in self.inputs.items():
+            for source in sources:
+                upto[tp, source.app] = max(upto[tp, source.app], source.position)
+        for tp, cuts in self.changelogs.items():
+            for cut in cuts:
+                upto[tp, cut.app] = max(upto[tp, cut.app], cut.end)
+        for (tp, app), below in sorted(upto.items()):
+            for end in self.senders.get(tp, {}).values() if tp not in self.recreated else ():
+                if end.last_seq >= 0 and self.log_start(tp) < end.white_end <= below:
+                    yield tp, end, app
+
     def recorded(self) -> Iterator[tuple[Recorded, InputCut]]:
         """Ranges that receivers recorded, each with the input that it was recorded for."""
         for item in self.captured.recorded:

@@ -234,6 +234,18 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.FAILS,
         "the last white record of process {process} (seq {seq}) should be here, in flight to {app}; it is not",
     ),
+    "unstamped": Kind(
+        "V4",
+        Weight.FAILS,
+        "the last white record of process {process} (seq {seq}), in flight to {app}, is here without its header: what "
+        "removes headers on the way takes the message from the snapshot",
+    ),
+    "unstamped-received": Kind(
+        "V4",
+        Weight.UNVERIFIABLE,
+        "the last white record of process {process} (seq {seq}), which {app} has received or written, is here without "
+        "its header: something removes headers on the way, and nothing shows whether {app} has received red records",
+    ),
     "incomplete": Kind(
         "V4",
         Weight.FAILS,

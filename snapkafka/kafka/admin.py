@@ -236,7 +236,7 @@ class KafkaTopicAdmin:
     async def record_headers(
         self, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[tuple[str, bytes | None], ...]]:
-        """The headers of the first record at or past an offset, of each partition that has one."""
+        """Return the headers of the record at an offset, of each partition that has one there."""
         return await record_headers(self.connection, positions)
 
     async def _partitions_of(self, topic: str) -> int:

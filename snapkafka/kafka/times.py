@@ -37,13 +37,13 @@ async def record_times(
 async def record_headers(
     connection: Connection, positions: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[tuple[str, bytes | None], ...]]:
-    """The headers of the first record at or past an offset; partitions without one are left out.
+    """Return the headers of the record at an offset, of each partition that has one there.
 
     Args:
         positions: where to look; offsets within the log.
     """
     found = await _first_records(connection, positions, "read headers of")
-    return {tp: tuple(record.headers) for tp, record in found.items()}
+    return {tp: tuple(record.headers) for tp, record in found.items() if record.offset == positions[tp]}
 
 
 async def _first_records(

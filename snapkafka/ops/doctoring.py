@@ -20,6 +20,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER, looks_like_ours
 
 from .keeping import judged, roles
+from .lost_headers import about_lost_headers
 
 __all__ = ["ASSEMBLY_WITHIN_MS", "Checkup", "doctor"]
 
@@ -66,6 +67,7 @@ async def doctor(
         found += await _about_ledger(work)
         found += await _about_topics(work, views, assembly_within_ms)
         found += await _about_headers(work, views)
+        found += await about_lost_headers(work, views)
         found += await _about_groups(work, {s.topic for view in views for s in view.hello.inputs})
     living = Counter(view.hello.app for view in state.living())
     return Checkup(

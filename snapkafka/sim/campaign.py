@@ -11,7 +11,7 @@ from typing import Final
 
 from snapkafka.checks.causal import Violation
 
-from .mutants import EXPLORED, LIVENESS, MUTANTS, VERDICTS, WITHOUT, Mutant
+from .mutants import EXPLORED, LIVENESS, MUTANTS, STRIPPED, VERDICTS, WITHOUT, Mutant
 from .plan import make_plan
 from .run import run
 
@@ -110,7 +110,7 @@ class Caught:
 def mutate(
     seeds: int,
     *,
-    mutants: Iterable[Mutant] = MUTANTS + WITHOUT + LIVENESS + VERDICTS,
+    mutants: Iterable[Mutant] = MUTANTS + WITHOUT + STRIPPED + LIVENESS + VERDICTS,
     tell: Callable[[Caught], None] = lambda caught: None,
 ) -> list[Caught]:
     """Look for a seed that catches each mutant of random worlds: the one that did before, then those from 0 on."""

@@ -111,7 +111,8 @@ def _recover(world: World, process: Process, partition: int) -> Memory:
 def _replay_until(world: World, app: str, tp: TopicPartition) -> int:
     """Up to where the changelog shows effects of events of this input."""
     log = world.broker.log(TopicPartition(world.apps[app].changelog, tp.partition))
-    causes = [r.cause[1] + 1 for r in log if r.cause is not None and r.cause[0] == tp and r.state != ABORTED]
+    readable = (r for r in log if r.state != ABORTED and not r.stripped)
+    causes = [r.cause[1] + 1 for r in readable if r.cause is not None and r.cause[0] == tp]
     return max(causes, default=0)
 
 

@@ -39,16 +39,19 @@ class Stored:
     step: int = -1
     state: str = COMMITTED
     copied: bool = False  # by somebody who queued it again, with all its headers
+    stripped: bool = False  # something on the way removed its header
 
 
 @dataclass(slots=True)
 class Broker:
-    """All logs. Offsets are list indices; nothing is ever deleted."""
+    """All logs. Offsets are list indices; nothing is ever deleted. On the way to the topics in `strips` records lose
+    their headers."""
 
     logs: dict[TopicPartition, list[Stored]] = field(default_factory=dict)
     committed: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
     ledger: list[LedgerRecord] = field(default_factory=list)
     ledger_id: int = 0
+    strips: frozenset[str] = frozenset()
     without: set[tuple[TopicPartition, int]] = field(
         default_factory=set
     )  # written by workers without snapkafka
@@ -58,6 +61,7 @@ class Broker:
 
     def append(self, tp: TopicPartition, record: Stored) -> int:
         log = self.log(tp)
+        record.stripped = record.stripped or tp.topic in self.strips
         log.append(record)
         return len(log) - 1
 
@@ -88,7 +92,7 @@ class Broker:
                     continue
                 ours = record.process != EXTERNAL and record.ledger == self.ledger_id
                 if ours and ledger is not None:
-                    ours = ledger.knows(record.process, record.epoch)
+                    ours = ledger.knows(record.process, record.epoch) and not record.stripped
                 elif ours:
                     ours = record.process != FORGER and not record.copied
                 found.append(
@@ -99,7 +103,7 @@ class Broker:
                         record.process if ours else EXTERNAL,
                         record.epoch if ours else 0,
                         record.seq if ours else -1,
-                        record.marker,
+                        record.marker and (ledger is None or not record.stripped),
                         record.cause if ours else None,
                     )
                 )

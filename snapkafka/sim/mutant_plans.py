@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from .plan import HARMLESS_TO_ASSIGNMENTS, Agent, Plan, looking, plain
+from .plan import HARMLESS_TO_ASSIGNMENTS, Agent, App, Plan, looking, plain
 
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})
@@ -20,6 +20,7 @@ __all__ = [
     "in_transactions",
     "looks",
     "sober",
+    "stripped",
     "unanswered",
     "unsettled",
     "untold",
@@ -113,6 +114,29 @@ def unsettled(plan: Plan) -> Plan:
     """Sends have no result, and land at once, later or never; records are queued again with all their headers."""
     more = {"time-out": 0.05, "land-late": 0.03, "queue-again": 0.006}
     return faults()(replace(plan, faults={**plan.faults, **more}))
+
+
+def stripped(plan: Plan) -> Plan:
+    """On the way from the first app to the second headers are removed, and nobody reads the ledger often."""
+    sending = Agent("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
+    taking = Agent("app1.mid", "mid", 1, ((("write", "y"),),))
+    return replace(
+        plan,
+        apps=(App("app0", (sending,), 1, 1), App("app1", (taking,), 1, 1)),
+        externals=("in", "mid"),
+        stripped=("mid",),
+        marker_topics=(),
+        global_table=False,
+        exactly_once=False,
+        classic=False,
+        hear=HEARD,
+        inputs=14,
+        hops=2,
+        snapshots=5,
+        retries=0,
+        slow={"ledger": 0.05},
+        faults={},
+    )
 
 
 def disordered(plan: Plan) -> Plan:

@@ -28,6 +28,7 @@ from .mutant_plans import (
     in_transactions,
     looks,
     sober,
+    stripped,
     unsettled,
     untold,
     without,
@@ -36,7 +37,7 @@ from .plan import Plan
 from .process import Process
 from .sending import Sender
 
-__all__ = ["EXPLORED", "LIVENESS", "MUTANTS", "VERDICTS", "WITHOUT", "Mutant"]
+__all__ = ["EXPLORED", "LIVENESS", "MUTANTS", "STRIPPED", "VERDICTS", "WITHOUT", "Mutant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +289,16 @@ WITHOUT: Final[tuple[Mutant, ...]] = (
     ),
 )
 
+#: Of headers that are removed on the way. Caught by the causal checker, too, and the exhaustive search has none of it.
+STRIPPED: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "V4 unstamped",
+        "a received record without its header passes",
+        patching(log_checks, "unstamped_received", broken.sees_nothing),
+        stripped,
+    ),
+)
+
 #: Rules that keep snapshots coming, not consistent: what they hold off is caught by the liveness phase.
 LIVENESS: Final[tuple[Mutant, ...]] = (
     Mutant(
@@ -363,6 +374,7 @@ SEEDS: Final = {
     "R11 last": 0,
     "R11 born": 6,
     "R12 dead": 15,
+    "V4 unstamped": 3,
     "hear nothing": 64,
     "hear markers": 3,
     "classic wait": 27,

@@ -66,6 +66,7 @@ class Plan:
     externals: tuple[str, ...]  # topics that the outside world writes
     marker_topics: tuple[str, ...]
     global_table: bool = False
+    stripped: tuple[str, ...] = ()  # topics on whose way headers are removed
     exactly_once: bool = False
     hear: frozenset[str] = frozenset({"ledger", "markers", "headers"})
     classic: bool = False

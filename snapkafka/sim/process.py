@@ -278,8 +278,8 @@ class Process(Runner):
     # -- taking in ---------------------------------------------------------------------------------------------
 
     def meet(self, record: Stored) -> None:
-        """R2: whoever reads it, before it is taken in. What bears the header of another ledger is external."""
-        if record.process < 0 or record.ledger != self.world.broker.ledger_id:
+        """R2: whoever reads it, before it is taken in. What has no header, or that of another ledger, is external."""
+        if record.process < 0 or record.stripped or record.ledger != self.world.broker.ledger_id:
             return
         event = MarkerMet(epoch=record.epoch) if record.marker else RecordMet(epoch=record.epoch)
         for action in self.feed(event):
@@ -302,7 +302,7 @@ class Process(Runner):
             return
         self.world.meets(self, record, "fetch")
         if record.marker:
-            if record.ledger == self.world.broker.ledger_id:
+            if record.ledger == self.world.broker.ledger_id and not record.stripped:
                 self.feed(
                     ChannelEnded(
                         tp=tp,

@@ -11,7 +11,7 @@ from snapkafka.checks import CutView, Finding, LogRecord, Verdict, decide, outco
 from snapkafka.checks.causal import Violation, causal
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.protocol.completion import Status
-from snapkafka.protocol.records import Dead
+from snapkafka.protocol.records import Dead, TopicPartition
 
 from .plan import Plan, make_plan
 from .world import World
@@ -92,8 +92,12 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         replays=otherwise is Verdict.VERIFIED_WITH_REPLAYS,
         readers=world.readers,
         without=world.broker.without,
+        stripped=_stripped(world),
     )
     found += [] if not verdict.good else list(_unreported(world, view))
+    if world.plan.stripped and not _shows_stripping(world, view):
+        found = []  # nobody who lives had sent there in white: no check can see it
+        world.count("stripped_unseen")
     return ([] if otherwise is Verdict.UNVERIFIABLE else found), verdict
 
 
@@ -104,6 +108,18 @@ def _unreported(world: World, view: CutView) -> Iterator[Violation]:
         if of_tables and epoch < view.epoch:
             what = f"process {process} was told that seq {seq} to {tp} failed, and the verdict is good"
             yield Violation("lost", what)
+
+
+def _stripped(world: World) -> frozenset[tuple[TopicPartition, int]]:
+    """Where records lie that lost their headers."""
+    topics = ((tp, log) for tp, log in world.broker.logs.items() if tp.topic in world.plan.stripped)
+    return frozenset((tp, n) for tp, log in topics for n, record in enumerate(log) if record.stripped)
+
+
+def _shows_stripping(world: World, view: CutView) -> bool:
+    """Does a living sender know of a white record of its own that has no header?"""
+    ends = ((end.topic, end.white_end) for ends in view.senders.values() for end in ends.values())
+    return any(end > 0 for topic, end in ends if topic in world.plan.stripped)
 
 
 def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:

@@ -53,7 +53,7 @@ class World:
     def __init__(self, plan: Plan, seed: int) -> None:
         self.plan = plan
         self.rng = random.Random(f"run {seed}")
-        self.broker = Broker()
+        self.broker = Broker(strips=frozenset(plan.stripped))
         self.history = History()
         self.fold = LedgerState()
         self.agents = {agent.name: agent for app in plan.apps for agent in app.agents}

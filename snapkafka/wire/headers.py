@@ -32,6 +32,7 @@ __all__ = [
     "HEADER",
     "Stamp",
     "find",
+    "is_marker_key",
     "ledger_id",
     "looks_like_ours",
     "marker",
@@ -186,9 +187,17 @@ def marker(ledger: int, check: int, epoch: int, process: int, seq: int, previous
     return _pack_marker(_MARKER_KIND, ledger, check, epoch, process, seq >> 32, seq & _LOW, previous)
 
 
+_MARKER_KEYS: Final = HEADER.encode() + b":"
+
+
 def marker_key(process: int) -> bytes:
     """The key of a marker: compacted topics take no record without one."""
     return b"%s:%d" % (HEADER.encode(), process)
+
+
+def is_marker_key(key: object) -> bool:
+    """Is it the key of a marker, of whatever process?"""
+    return isinstance(key, bytes) and key.startswith(_MARKER_KEYS) and key[len(_MARKER_KEYS) :].isdigit()
 
 
 def read(header: bytes, ledger: int, check: int) -> Stamp | None:

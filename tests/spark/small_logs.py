@@ -476,7 +476,38 @@ def _receive_what_was_late(rng: random.Random, world: World) -> None:
     world.inputs[i] = replace(source, position=end + 1, noted=end + 1, agents=agents)
 
 
+def _strip(rng: random.Random, world: World) -> None:
+    """Something on the way removes the headers of a topic, or of the last white record of a sender; some of it was
+    received."""
+    if (i := _pick(rng, world)) is None:
+        return
+    tp = world.records[i].tp
+    ends = {end.white_end - 1 for end in world.senders if (end.topic, end.partition) == tp}
+    whole = rng.random() < 0.5
+    world.records = [
+        LogRecord(*record[:3], key_hash=record.key_hash)
+        if record.tp == tp and (whole or record.offset in ends)
+        else record
+        for record in world.records
+    ]
+    if rng.random() < 0.5:
+        at = max(ends, default=0) + 1
+        world.inputs = [
+            replace(
+                source,
+                position=max(at, source.position),
+                noted=max(at, source.noted),
+                low=0,
+                agents=tuple(replace(agent, offset=max(at, agent.offset)) for agent in source.agents),
+            )
+            if (source.topic, source.partition) == tp
+            else source
+            for source in world.inputs
+        ]
+
+
 DAMAGES = (
+    _strip,
     _forge,
     _vanish,
     _compact,

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly import checks as in_spark
-from snapkafka.assembly import lost, state_checks
+from snapkafka.assembly import lost, state_checks, unstamped
 from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.manifests import check_entries
@@ -37,7 +37,7 @@ from snapkafka.checks.state_checks import v3
 from snapkafka.checks.witness import Weight
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
-from tests.unit.little_log import shared_changelog
+from tests.unit.little_log import CAPTURED, INPUT, LOG, STATE, TP, shared_changelog
 
 from .simulated_logs import APART, consistent
 from .small_logs import EPOCH, World, captured, damage, history, together
@@ -92,6 +92,7 @@ _SEEN_AS = {
     **dict.fromkeys(("red-header", "red-birth", "red-late", "received-unsettled"), "red"),
     "recorded-differs": "differs",
     "last-missing": "last_missing",
+    "unstamped": "last_missing",
     **dict.fromkeys(("effect-of-later", "effect-of-red", "replayed"), "later_cause"),
     "effect-missing": "earlier_cause",
 }
@@ -163,6 +164,9 @@ def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None, st
     stamps, lookups = _stamps(spark, world, stretch)
     found = in_spark.findings(stamps, lookups, EVERYTHING).collect()
     actual = Counter([*(Finding(*row) for row in found), *lost.findings(stamps, lookups)])
+    actual += Counter(
+        unstamped.findings(stamps, lookups, reading_ranges(lookups.view), suspects=1, again=None)
+    )
 
     assert actual - expected == Counter(), f"only Spark finds these (seed {seed})"
     assert expected - actual == Counter(), f"only the lists find these (seed {seed})"
@@ -227,9 +231,13 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
     for kinds in sorted(by_kinds, key=lambda kinds: (len(kinds), sorted(kinds))):
         if kinds - covered:  # as few at once as there are: nothing else could have given it away
             covered |= kinds
-            suspicion, *_, looked_at = first_look(*_stamps(spark, by_kinds[kinds]))
+            suspicion, *_, suspects, looked_at = first_look(*_stamps(spark, by_kinds[kinds]))
             assert looked_at == _looked_at_on_lists(by_kinds[kinds])
-            missed = {kind for kind in kinds if not _is_seen(suspicion, kind)}
+            missed = {
+                kind
+                for kind in kinds
+                if not (suspects if kind == "unstamped-received" else _is_seen(suspicion, kind))
+            }
             assert not missed, by_kinds[kinds]
     assert covered == _FROM_RECORDS
 
@@ -286,6 +294,29 @@ def test_spark_and_lists_find_the_same_external_topics(spark: SparkSession) -> N
         assert [*first_look(*_stamps(spark, world)).external] == expected
         found[tuple(topic.mixed for topic in expected)] += 1
     assert any(True in mixed for mixed in found), "no topic was mixed"
+
+
+@pytest.mark.spark
+def test_v4_last_records_below_what_is_read_are_read_for_themselves(spark: SparkSession) -> None:
+    """Whatever lies there without its header is found as on the lists, and nothing of other records."""
+    log = [LogRecord(*r[:3]) if r.topic == "in" and r.offset < 5 else r for r in LOG]
+    low = replace(CAPTURED, inputs=(replace(INPUT, position=7, noted=7, low=7),), recorded=())
+    view = CutView(low, {TP: LogBounds(start=0, end=7), STATE: LogBounds(start=0, end=3)})
+    asked: list[ReadRange] = []
+
+    def frame(ranges: Collection[ReadRange]) -> DataFrame:
+        rows = [r for r in log for item in ranges if r[:2] == item[:2] and item.start <= r.offset < item.end]
+        return local_frame(spark, STAMPS_SCHEMA, [_stamp(record) for record in rows])
+
+    def again(ranges: Collection[ReadRange]) -> DataFrame:
+        asked.extend(ranges)
+        return frame(ranges)
+
+    read = reading_ranges(view)
+    outcomes = in_spark.run(frame(read), Lookups(spark, view), read, lambda wanted: set(), again).outcomes
+    v4 = next(outcome for outcome in outcomes if outcome.check == "V4")
+    assert asked == [ReadRange("in", 0, 4, 5)]
+    assert (v4.found, [(w.topic, w.offset, w.seq) for w in v4.witnesses]) == (1, [("in", 4, 4)])
 
 
 @pytest.mark.spark

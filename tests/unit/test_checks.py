@@ -31,6 +31,7 @@ from snapkafka.checks import (
     require_offsets,
 )
 from snapkafka.checks.log_checks import left_late, v5
+from snapkafka.checks.unstamped import LOOK_BACK_MAX, look_back_ranges
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol.captured import Captured, Recorded
 from snapkafka.protocol.records import Position, TopicPartition, TornEvent
@@ -274,8 +275,59 @@ def test_v4_the_last_white_record_is_missing() -> None:
 
 
 def test_v4_another_record_in_its_place() -> None:
-    log = [record._replace(process=-1) if record[:3] == ("in", 0, 4) else record for record in LOG]
+    log = [record._replace(process=9) if record[:3] == ("in", 0, 4) else record for record in LOG]
     assert found(log) == [("last-missing", 4)]
+
+
+def _stripped(log: list[LogRecord], *offsets: int, topic: str = "in") -> list[LogRecord]:
+    return [LogRecord(*r[:3]) if r.topic == topic and r.offset in offsets else r for r in log]
+
+
+def test_v4_a_record_in_flight_without_its_header_is_in_no_snapshot() -> None:
+    assert found(_stripped(LOG, 4)) == [("unstamped", 4)]
+    assert ("unstamped", 4) in found(_stripped(LOG, *range(7)))
+
+
+def test_v4_a_received_record_without_its_header_leaves_it_unverifiable() -> None:
+    """The whole topic lost its headers, and its reader has received all of it: only the sender's end shows it."""
+    received = replace(with_input(position=7, noted=7), recorded=())
+    assert found(LOG, replace(with_input(position=5, noted=5), recorded=())) == []
+    log = _stripped(LOG, *range(7))
+    assert found(log, received) == [("unstamped-received", 4)]
+    v4 = outcome("V4", log_checks.v4(CutView(received, BOUNDS), log), {"unstamped-received": 1})
+    assert decide([v4]) is Verdict.UNVERIFIABLE
+
+
+def test_v4_a_changelog_without_headers_leaves_it_unverifiable() -> None:
+    """Red writes that precede the last white one are told by their headers only."""
+    assert found(_stripped(LOG, *range(3), topic="table")) == [("unstamped-received", 2)]
+
+
+def test_v4_only_an_acknowledged_record_must_have_its_header() -> None:
+    """A sender without white sends here, one with a log end in the place of a result, and what is gone from the log."""
+    received = replace(with_input(position=7, noted=7), recorded=())
+    log = _stripped(LOG, *range(7))
+    nothing = replace(received.senders[0], white_end=0, last_seq=-1, landed_end=5)
+    assert found(log, replace(received, senders=(nothing, received.senders[1]))) == []
+    assert found([record for record in log if record[:3] != ("in", 0, 4)], received) == []
+    bounds = {**BOUNDS, TP: replace(BOUNDS[TP], start=5)}
+    assert ("unstamped-received", 4) not in found(log, received, bounds)
+
+
+def test_v4_last_records_below_the_reading_ranges_are_read_for_themselves() -> None:
+    far = replace(CAPTURED.senders[0], process=2, white_end=3, last_seq=0)
+    received = replace(with_input(position=7, noted=7, low=7), senders=(*CAPTURED.senders, far), recorded=())
+    view = CutView(received, BOUNDS)
+    read = reading_ranges(view)
+    assert look_back_ranges(view, read) == [ReadRange("in", 0, 2, 5)]
+    assert look_back_ranges(CutView(CAPTURED, BOUNDS), reading_ranges(CutView(CAPTURED, BOUNDS))) == []
+    busy = replace(CAPTURED.senders[0], white_end=LOOK_BACK_MAX + 50, last_seq=60)
+    at = LOOK_BACK_MAX + 60
+    received = replace(
+        with_input(position=at, noted=at, low=at, log_end=at), senders=(busy, far), recorded=()
+    )
+    view = CutView(received, {**BOUNDS, TP: replace(BOUNDS[TP], end=at)})
+    assert look_back_ranges(view, reading_ranges(view)) == [ReadRange("in", 0, 50, at - 10)]
 
 
 def test_v4_nothing_in_flight_nothing_missing() -> None:

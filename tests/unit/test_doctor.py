@@ -10,7 +10,19 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.ops import doctoring
-from snapkafka.protocol.records import Bye, Hello, InputTopic, Pause, Retire, Table, TopicPartition
+from snapkafka.protocol.records import (
+    Bye,
+    Closed,
+    CutReport,
+    Hello,
+    InputTopic,
+    Pause,
+    Retire,
+    SentEnd,
+    Table,
+    TopicPartition,
+    Trigger,
+)
 from snapkafka.wire import headers as wire
 from tests.fakes import FakeAccess, FakeCluster, FakeEntry, FakeGroup, FakeTopic, Worker
 
@@ -331,3 +343,24 @@ async def test_a_global_table_of_several_partitions_is_warned_of(cluster: FakeCl
     assert "global-partitions" not in await codes(cluster)
     joined(cluster, tables=(hits,))
     assert "has 2 changelog partitions" in (await codes(cluster))["global-partitions"]
+
+
+async def test_a_topic_on_whose_way_headers_are_removed_is_named(cluster: FakeCluster) -> None:
+    """By the last record that a process reports as acknowledged, at the very offset; what is gone tells nothing."""
+    process = joined(cluster)
+    ledger, admin, tp = cluster.the_ledger, cluster.the_admin, TopicPartition("orders", 1)
+    epoch = ledger.put(Trigger(n=90, id="s", attempt=1)) + 1
+    report = ledger.put(
+        CutReport(process=process, n=91, epoch=epoch, previous=0, heard="ledger", assigned=-1, positions=())
+    )
+    sent = SentEnd(topic="orders", partition=1, white_end=8, last_seq=3, marker=-1)
+    ledger.put(Closed(process=process, n=92, epoch=epoch, report=report, sent=(sent,)))
+    admin.ends |= {TopicPartition("orders", partition): 9 for partition in range(4)}
+    assert "headers-lost" not in await codes(cluster), "it is gone from the log"
+    admin.headers_at[tp, 7] = [("other", b""), ("_sk", wire.stamp(1, 2, 3, 4, 5))]
+    assert "headers-lost" not in await codes(cluster)
+    admin.headers_at[tp, 7] = [("other", b"")]
+    said = (await codes(cluster))["headers-lost"]
+    assert said.startswith("problem: the record at offset 7 of orders[1], sent by process 0 (shop")
+    admin.ends[tp] = 7
+    assert "headers-lost" not in await codes(cluster), "the topic was recreated"

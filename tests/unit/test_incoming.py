@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from faust.types import TP
 
 from snapkafka.drivers.faust.incoming import Incoming
@@ -47,8 +48,10 @@ class Way:
         return wire.stamp(7, wire.tp_check("in", partition), epoch, 5, 1)
 
 
-def message(offset: int, headers: Any) -> Any:
-    return SimpleNamespace(topic="in", partition=0, tp=IN, offset=offset, headers=headers)
+def message(offset: int, headers: Any, key: bytes | None = None, value: bytes | None = b"v") -> Any:
+    return SimpleNamespace(
+        topic="in", partition=0, tp=IN, offset=offset, headers=headers, key=key, value=value
+    )
 
 
 async def test_what_needs_no_wait_goes_to_faust_without_a_detour() -> None:
@@ -126,3 +129,23 @@ class Promise:
 
 async def _registered(correlation_id: str, promise: Any) -> None:
     pass
+
+
+async def test_a_marker_that_lost_its_header_reaches_no_agent_and_is_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Something on the way removes headers. A tombstone of the app's own, of whatever key, is taken in as ever."""
+    way = Way()
+    acked: list[int] = []
+    way.driver.app = SimpleNamespace(
+        consumer=SimpleNamespace(_unacked_messages=(), ack=lambda message: acked.append(message.offset))
+    )
+    way.driver.about = dict
+    for offset in (0, 1):
+        await way.callback(message(offset, [], wire.marker_key(5), None))
+    for offset, key in enumerate((None, b"k", b"_sk:", b"_sk:x"), 2):
+        await way.callback(message(offset, None, key, None))
+    await way.callback(message(6, None, wire.marker_key(5), b"v"))
+    assert (acked, way.came) == ([0, 1], [2, 3, 4, 5, 6])
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "something on the way to topic in removes headers" in caplog.text

@@ -62,6 +62,8 @@ class Incoming:
                     return self._take_marker(message, place, stamp)
                 elif stamp.epoch > machine.colours.epoch:
                     return red_comes_in(message, stamp)
+            elif message.value is None and wire.is_marker_key(message.key):
+                return self._drop_marker(message)
             if listens:
                 tell_of(message, stamp)
             return take_in(message)
@@ -97,6 +99,11 @@ class Incoming:
                     previous=stamp.previous,
                 )
             )
+
+    async def _drop_marker(self, message: Any) -> None:
+        """A marker that lost its header tells nothing, and would be poison to a decoder."""
+        _pass_over(self._driver.app.consumer, message)
+        self._driver.own_headers.lost(message.topic)
 
     async def _meet(self, event: RecordMet | MarkerMet) -> None:
         """Feed the machine; if it wants the ledger read first, do that and feed it again. Where the ledger does not

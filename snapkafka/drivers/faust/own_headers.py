@@ -1,4 +1,8 @@
-"""A header of the app's own that has the name of ours: it is overwritten and taken off, and the log reports it once."""
+"""Headers that are not as this process and its peers write them; the log reports each case once.
+
+A header of the app's own that has the name of ours is overwritten and removed. A marker without any header lost it on
+the way: something removes headers there, and no reader of the topic hears of a snapshot by it.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ class OwnHeaders:
     def __init__(self, driver: FaustDriver) -> None:
         self._driver = driver
         self._logged = False
+        self._loses: set[str] = set()
 
     def met(self, header: object, where: str) -> None:
         """A header of this name was met that this process has not made. Copies of ours, as forwarding makes them, have
@@ -35,6 +40,19 @@ class OwnHeaders:
                 "snapkafka: %s a header %s that snapkafka did not write; it is overwritten where this app sends it and"
                 " removed where an agent would read it; rename it (docs/guide/risk.md)",
                 where,
+                wire.HEADER,
+                extra=self._driver.about(),
+            )
+
+    def lost(self, topic: str) -> None:
+        """A marker came without its header."""
+        if topic not in self._loses:
+            self._loses.add(topic)
+            logger.error(
+                "snapkafka: something on the way to topic %s removes headers: a marker came without its header, so no"
+                " snapshot that reads the topic is VERIFIED; let what writes there pass the header %s on"
+                " (`snapkafka doctor`)",
+                topic,
                 wire.HEADER,
                 extra=self._driver.about(),
             )

@@ -1,0 +1,68 @@
+"""`doctor`: do headers get lost on the way to a topic? (A transform, a proxy or a mirror removes them.)
+
+Every `Closed` in the ledger says at which offset the last white record of its process was acknowledged: that record
+left with a header, so it must have one in the log.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from snapkafka.advice import Advice, Weight
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.reading import Opened
+from snapkafka.protocol.completion import LedgerState, ProcessView
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.headers import HEADER
+
+__all__ = ["about_lost_headers"]
+
+#: One record is read of each of so many partitions at most.
+LOOKED_INTO_MAX: Final = 200
+
+
+async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
+    """Name the topics in which a record that left with a header has none."""
+    topics = {source.topic for view in views for source in view.hello.inputs}
+    topics |= {table.changelog for view in views for table in view.hello.tables}
+    sent = {tp: at for tp, at in _last_sent(work.reading.state).items() if tp.topic in topics}
+    wanted = dict(sorted((tp, offset) for tp, (offset, _) in sent.items())[:LOOKED_INTO_MAX])
+    if not wanted:
+        return []
+    try:
+        starts, ends = await work.admin.log_starts(wanted), await work.admin.log_ends(wanted)
+        found = await work.admin.record_headers(
+            {tp: offset for tp, offset in wanted.items() if starts.get(tp, 0) <= offset < ends.get(tp, 0)}
+        )
+    except SnapkafkaError as error:
+        return [Advice(code="headers-unseen", weight=Weight.WARNING, what=str(error), do=error.advice)]
+    lost: dict[str, TopicPartition] = {}
+    for tp, pairs in sorted(found.items()):
+        if all(name != HEADER for name, _ in pairs):
+            lost.setdefault(tp.topic, tp)
+    return [
+        Advice(
+            code="headers-lost",
+            weight=Weight.PROBLEM,
+            what=f"the record at offset {wanted[tp]} of {tp}, sent by {sent[tp][1]} with a header {HEADER}, has none:"
+            f" something on the way to {topic} removes headers, and no snapshot that reads it is VERIFIED",
+            do=f"let the proxy, mirror or transform on the way to {topic} pass the header {HEADER} on",
+        )
+        for topic, tp in lost.items()
+    ]
+
+
+def _last_sent(state: LedgerState) -> dict[TopicPartition, tuple[int, str]]:
+    """Where the last acknowledged white record of a process lies, by the latest snapshot that tells of the partition,
+    and who sent it."""
+    found: dict[TopicPartition, tuple[int, str]] = {}
+    for _, snapshot in sorted(state.snapshots.items(), reverse=True):
+        latest: dict[TopicPartition, tuple[int, str]] = {}
+        for process, (_, closed) in snapshot.closed.items():
+            name = state.processes[process].name if process in state.processes else f"process {process}"
+            for end in closed.sent:
+                tp = TopicPartition(end.topic, end.partition)
+                if end.last_seq >= 0 and end.white_end > latest.get(tp, (-1, ""))[0] + 1:
+                    latest[tp] = end.white_end - 1, name
+        found = latest | found
+    return found
