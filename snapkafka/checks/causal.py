@@ -81,9 +81,10 @@ class _Truth:
         replays: bool,
         without: Set[tuple[TopicPartition, int]],
         stripped: Set[tuple[TopicPartition, int]],
+        outgrown: Mapping[tuple[TopicPartition, int], int],
     ) -> None:
         self.view, self.steps, self.executions, self.replays = view, steps, executions, replays
-        self.without, self.stripped = without, stripped
+        self.without, self.stripped, self.outgrown = {*without, *outgrown}, stripped, outgrown
         self.at = {(record.tp, record.offset): record for record in records}
         self.sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
 
@@ -106,8 +107,11 @@ class _Truth:
         if record.process < 0:
             if tp in self.view.changelogs:
                 return record.offset < self.view.state_end(tp)
-            # Past a position it is replayable input, whatever it came from.
-            return True if any(received(s, record.offset) for s in self.view.inputs.get(tp, ())) else None
+            if any(received(s, record.offset) for s in self.view.inputs.get(tp, ())):
+                return True
+            # Past a position it is replayable input, whatever it came from; but a sender that lives answers for it.
+            lives = self.view.living(self.outgrown.get((tp, record.offset), -1))
+            return False if lives and tp in self.view.inputs else None
         if tp in self.view.changelogs:
             return self.view.in_state(record)
         answers = [
@@ -175,6 +179,7 @@ def causal(
     readers: Mapping[str, Collection[str]] = MappingProxyType({}),
     without: Set[tuple[TopicPartition, int]] = frozenset(),
     stripped: Set[tuple[TopicPartition, int]] = frozenset(),
+    outgrown: Mapping[tuple[TopicPartition, int], int] = MappingProxyType({}),
 ) -> list[Violation]:
     """Return what is wrong with a snapshot, by the true history.
 
@@ -186,8 +191,9 @@ def causal(
         readers: per topic, the apps that read it.
         without: where records of workers without snapkafka lie.
         stripped: where records lie that lost their headers on the way.
+        outgrown: where records lie that their senders, which take part, sent without a header, and those senders.
     """
-    truth = _Truth(view, steps, executions, records, replays, without, stripped)
+    truth = _Truth(view, steps, executions, records, replays, without, stripped, outgrown)
     inside: dict[int, bool | None] = {step.number: truth.record_in(step) for step in steps}
     runs: dict[tuple[str, str, TopicPartition, int], list[Execution]] = defaultdict(list)
     for execution in executions:

@@ -20,8 +20,9 @@ __all__ = ["CAUSAL", "RULES", "Caught", "Report", "campaign", "caught_by", "muta
 #: What the causal checker says; anything else (an assertion, a time-out) does not count as having caught a mutant.
 CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
 
-#: What is wrong with a verdict: a sound snapshot is accused, or what a process reports as lost is not in it.
-OF_VERDICTS: Final = frozenset({"accused", "lost"})
+#: What is wrong with a verdict: a sound snapshot is accused, or doubted for what its event undid, or what a process
+#: reports as lost is not in it.
+OF_VERDICTS: Final = frozenset({"accused", "doubted", "lost"})
 
 #: What shows that a rule really had something to do.
 RULES: Final[dict[str, tuple[str, ...]]] = {

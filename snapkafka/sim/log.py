@@ -55,6 +55,8 @@ class Broker:
     without: set[tuple[TopicPartition, int]] = field(
         default_factory=set
     )  # written by workers without snapkafka
+    #: Written without a header by a worker that takes part, and who it was.
+    outgrown: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
 
     def log(self, tp: TopicPartition) -> list[Stored]:
         return self.logs.setdefault(tp, [])

@@ -17,8 +17,10 @@ __all__ = [
     "deaf",
     "disordered",
     "faults",
+    "fenced",
     "in_transactions",
     "looks",
+    "outgrown",
     "sober",
     "stripped",
     "unanswered",
@@ -86,6 +88,12 @@ def in_transactions(plan: Plan) -> Plan:
     return replace(lonely, exactly_once=True, classic=False)
 
 
+def fenced(plan: Plan) -> Plan:
+    """Inputs move, and whoever had them finds its transactions aborted."""
+    lonely = alone(apps=1, workers=2, rebalance=0.02, fence=0.7)(plan)
+    return replace(lonely, exactly_once=True, classic=False)
+
+
 def unanswered(plan: Plan) -> Plan:
     """The ledger does not always answer in time, nor the broker that is asked where inputs start, and nobody waits for
     them any longer (R15)."""
@@ -114,6 +122,12 @@ def unsettled(plan: Plan) -> Plan:
     """Sends have no result, and land at once, later or never; records are queued again with all their headers."""
     more = {"time-out": 0.05, "land-late": 0.03, "queue-again": 0.006}
     return faults()(replace(plan, faults={**plan.faults, **more}))
+
+
+def outgrown(plan: Plan) -> Plan:
+    """Some records are too large with our header, and leave without it."""
+    lonely = alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1)(plan)
+    return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
 
 
 def stripped(plan: Plan) -> Plan:

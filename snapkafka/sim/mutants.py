@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.checks import log_checks, view
-from snapkafka.protocol import captured, colours, completion, moves, owners, work, worker
+from snapkafka.protocol import bare, captured, colours, completion, moves, owners, work, worker
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.held import Held
 
@@ -25,8 +25,10 @@ from .mutant_plans import (
     deaf,
     disordered,
     faults,
+    fenced,
     in_transactions,
     looks,
+    outgrown,
     sober,
     stripped,
     unsettled,
@@ -287,15 +289,40 @@ WITHOUT: Final[tuple[Mutant, ...]] = (
         patching(completion.LedgerState, "_bye", broken.goes_on_unnoticed),
         without,
     ),
+    Mutant(
+        "R10 twice",
+        "whether an app stood still is looked at once",
+        patching(moves.OpenSupplement, "due", broken.looks_once),
+        without,
+    ),
+    Mutant(
+        "R10 late",
+        "who ran before its Hello was in the ledger aborts nothing",
+        patching(worker.WorkerProtocol, "_ran_without", lambda _: lambda self, since: []),
+        without,
+    ),
 )
 
-#: Of headers that are removed on the way. Caught by the causal checker, too, and the exhaustive search has none of it.
+#: Of records without a header: removed on the way, or too large with it. Caught by the causal checker, too; the
+#: exhaustive search has none of them.
 STRIPPED: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V4 unstamped",
         "a received record without its header passes",
         patching(log_checks, "unstamped_received", broken.sees_nothing),
         stripped,
+    ),
+    Mutant(
+        "R15 bare",
+        "a record leaves without a header, and nobody reports it",
+        patching(work.Work, "left_bare", lambda _: lambda self, tp: ()),
+        outgrown,
+    ),
+    Mutant(
+        "R15 bare in flight",
+        "a record without a header is in flight, and nobody minds",
+        patching(bare, "in_flight", lambda _: lambda snapshot, processes: None),
+        outgrown,
     ),
 )
 
@@ -336,6 +363,16 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
         patching(log_checks, "lost_sends", lambda _: lambda cut, held: []),
         faults(fail_send=0.05),
     ),
+    Mutant(
+        "V1 undone",
+        "what an event undid with its transaction counts as lost",
+        patching(
+            view.CutView,
+            "unacknowledged",
+            lambda told: lambda self, process, tp, lost=False: told(self, process, tp),
+        ),
+        fenced,
+    ),
 )
 
 #: Too rare for random worlds (no seed of those tried): a process that is wrongly taken for dead is mostly still a
@@ -370,10 +407,14 @@ SEEDS: Final = {
     "R10 uncut": 7,
     "R10 seen": 163,
     "R10 down": 146,
+    "R10 twice": 0,
+    "R10 late": 0,
     "R11 gone": 254,
     "R11 last": 0,
     "R11 born": 6,
     "R12 dead": 15,
+    "R15 bare": 1,
+    "R15 bare in flight": 19,
     "V4 unstamped": 3,
     "hear nothing": 64,
     "hear markers": 3,
@@ -383,4 +424,5 @@ SEEDS: Final = {
     "V1 landed": 5,
     "V1 many": 8,
     "V1 lost": 46,
+    "V1 undone": 3,
 }

@@ -93,12 +93,13 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         readers=world.readers,
         without=world.broker.without,
         stripped=_stripped(world),
+        outgrown=world.broker.outgrown,
     )
     found += [] if not verdict.good else list(_unreported(world, view))
     if world.plan.stripped and not _shows_stripping(world, view):
         found = []  # nobody who lives had sent there in white: no check can see it
         world.count("stripped_unseen")
-    return ([] if otherwise is Verdict.UNVERIFIABLE else found), verdict
+    return [*([] if otherwise is Verdict.UNVERIFIABLE else found), *_doubted(world, findings)], verdict
 
 
 def _unreported(world: World, view: CutView) -> Iterator[Violation]:
@@ -120,6 +121,20 @@ def _shows_stripping(world: World, view: CutView) -> bool:
     """Does a living sender know of a white record of its own that has no header?"""
     ends = ((end.topic, end.white_end) for ends in view.senders.values() for end in ends.values())
     return any(end > 0 for topic, end in ends if topic in world.plan.stripped)
+
+
+def _doubted(world: World, findings: list[Finding]) -> Iterator[Violation]:
+    """What was undone with its event, and no more, is no loss: no verdict may be worse for it."""
+    for finding in findings:
+        place = TopicPartition(finding.topic, finding.partition)
+        told = (
+            failed[:3] == (world.broker.ledger_id, finding.process, place)
+            and finding.a <= failed[3] <= finding.b
+            for failed in world.told_failed
+        )
+        if finding.kind == "send-failed" and not any(told):
+            what = f"seq {finding.a} to {finding.b} of process {finding.process} to {place} were undone"
+            yield Violation("doubted", what)
 
 
 def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:

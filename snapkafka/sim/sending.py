@@ -15,7 +15,7 @@ from snapkafka.checks.causal import Execution
 from snapkafka.protocol.actions import Action, SendMarkers
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.events import Event, MarkerSent
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .log import ABORTED, OPEN, Stored
@@ -39,6 +39,7 @@ class Sending:
     execution: Execution | None = None
     offset: int = -1
     bare: bool = False  # sent by a worker without snapkafka
+    outgrown: bool = False  # too large with our header: it leaves without (R15)
 
 
 class Sender(ABC):
@@ -122,9 +123,20 @@ class Sender(ABC):
             self.waiting.append(sending)
             return
         effect, tp = sending.effect, sending.tp
+        if not self.world.plan.exactly_once and self.world.chance("outgrow"):
+            self._outgrow(sending, effect)
+            return
         if (first := self.machine.first_marker(effect, tp)) is not None:
             self._send_markers(first)
         self._left(sending, effect.epoch, self.machine.send_stamped(effect, tp))
+        self.act(self.machine.send_appended(effect))
+
+    def _outgrow(self, sending: Sending, effect: Effect) -> None:
+        """R15: it fits without our header only."""
+        self.world.count("outgrown")
+        sending.outgrown, sending.record.cause = True, None
+        self.outbox.setdefault(sending.tp, deque()).append(sending)
+        self.act(self.machine.left_bare(sending.tp))
         self.act(self.machine.send_appended(effect))
 
     def _left(self, sending: Sending, epoch: int, seq: int) -> None:
@@ -139,6 +151,9 @@ class Sender(ABC):
     def _append(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)
         world, sending = self.world, self.outbox[tp].popleft()
+        if sending.outgrown:
+            self._append_outgrown(sending)
+            return
         fenced = sending.execution is not None and sending.execution.number in self.fenced
         if sending.effect is not None and (fenced or world.chance("fail-send")):
             world.count("failed_sends")
@@ -162,15 +177,29 @@ class Sender(ABC):
             sending.offset = world.broker.append(tp, sending.record)
         self.unacked.setdefault(tp, deque()).append(sending)
 
+    def _append_outgrown(self, sending: Sending) -> None:
+        broker, process = self.world.broker, self.machine.process
+        sending.offset = broker.append(sending.tp, sending.record)
+        broker.outgrown[sending.tp, sending.offset] = NOBODY if process is None else process
+        self.world.history.steps[sending.record.step].record = (sending.tp, sending.offset)
+        self.unacked.setdefault(sending.tp, deque()).append(sending)
+
     def _lose(self, sending: Sending, why: str, *, undone: bool) -> None:
         """Fail a send, and tell its sender. `undone`: its transaction was aborted with it."""
         assert sending.effect is not None
         record = sending.record
         self.world.history.fail(record.step)
-        if not undone:
-            self.world.lost.add((record.ledger, record.process, sending.tp, record.epoch, record.seq))
+        if undone:
+            self.world.count("undone_sends")
+        else:
+            self._told_of_failure(sending)
         self._settled(sending)
         self.act(self.machine.send_failed(sending.effect, sending.tp, record.seq, why, undone=undone))
+
+    def _told_of_failure(self, sending: Sending) -> None:
+        record = sending.record
+        self.world.lost.add((record.ledger, record.process, sending.tp, record.epoch, record.seq))
+        self.world.told_failed.add((record.ledger, record.process, sending.tp, record.seq))
 
     def _time_out(self, sending: Sending) -> None:
         """A send has no result: it may be in the log, get there later, or never."""
@@ -179,7 +208,7 @@ class Sender(ABC):
         world.count("timed_out")
         world.history.fail(record.step)
         fate = world.rng.choice(("there", "later", "never"))
-        world.lost.add((record.ledger, record.process, sending.tp, record.epoch, record.seq))
+        self._told_of_failure(sending)
         if fate == "there":
             world.append_late(sending.tp, record)
         elif fate == "later":
@@ -205,6 +234,11 @@ class Sender(ABC):
         sending = self.unacked[tp].popleft()
         if sending.bare:
             self._settled(sending)
+            return
+        if sending.outgrown:
+            assert sending.effect is not None
+            self._settled(sending)
+            self.act(self.machine.bare_settled(sending.effect, tp, sending.offset + 1))
             return
         if sending.effect is None:
             self.feed(MarkerSent(epoch=sending.epoch, tp=tp, offset=sending.offset))

@@ -80,6 +80,8 @@ class World:
         self.in_queue: list[tuple[TopicPartition, Stored]] = []
         #: Seqs that their sender was told of as failed, and that are in no log: (ledger, process, place, epoch).
         self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
+        #: Seqs that their sender was ever told of as failed, and not as undone: (ledger, process, place, seq).
+        self.told_failed: set[tuple[int, int, TopicPartition, int]] = set()
         for app in plan.apps:
             for _ in range(app.workers):
                 self.launch(app.name)
