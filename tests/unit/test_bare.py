@@ -195,3 +195,42 @@ async def test_r15_of_another_aiokafka_nothing_is_expected(
     monkeypatch.setattr(bare, "AIOKAFKA", {})
     BareRecords(log.driver, log.producer)  # type: ignore[arg-type]
     assert "this release of aiokafka is not known" in caplog.text
+
+
+async def test_r7_what_the_producer_itself_refuses_of_a_table_is_reported(log: Limited) -> None:
+    """A table write enters in a buffer: its table has the value, and nobody is told. So open snapshots fail by name,
+    and later ones list it; they are decided all the same."""
+    driver, place = log.driver, TopicPartition("t", 0)
+    log.client._max_request_size = 1_000
+    cause = Cause("agent", TopicPartition("in", 0), 5)
+    driver.machine.event_started(cause)
+    epoch = driver.trigger("open")
+    effect = driver.machine.send_entered(cause)
+    with pytest.raises(ProducerSendError):
+        await send(driver, value=b"." * 1_001, headers=[(wire.HEADER, effect)])
+    driver.machine.event_ended(cause)
+    (abort,) = [record for record in driver.ledger if isinstance(record, Abort)]
+    assert (abort.epoch, abort.code, abort.culprit) == (epoch, "send-failed", "t[0]")
+    assert not driver.machine.colours.busy
+    await send(driver, value=b"later")
+    await sent(log)
+    driver.trigger("next")
+    await driver.settle()
+    await sent(log)
+    (closed,) = [record for record in driver.ledger if isinstance(record, Closed)]
+    (end,) = [end for end in closed.sent if (end.topic, end.partition) == place]
+    assert [(item.first, item.last, item.refused, item.undone) for item in end.unacknowledged] == [
+        (0, 0, True, False)
+    ]
+    assert (end.last_seq, end.white_end) == (1, 1)
+
+
+async def test_r7_what_the_producer_refuses_to_its_caller_is_no_loss(log: Limited) -> None:
+    """An agent that sends hears of it there and then, as without us."""
+    driver = log.driver
+    log.client._max_request_size = 1_000
+    with pytest.raises(ProducerSendError):
+        await send(driver, value=b"." * 1_001)
+    assert not driver.machine.colours.busy
+    sends = driver.machine.colours.sent.values()
+    assert [item for of in sends for item in of.unacknowledged] == []

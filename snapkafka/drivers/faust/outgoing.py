@@ -198,6 +198,7 @@ class Outgoing:
             future = self._append_at_once(way, effect, others, key, value, timestamp)
             if future is not None:
                 return future
+        waited = effect is not None
         if effect is None and (effect := self._entered()) is None:
             return await self._send(
                 topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
@@ -212,7 +213,7 @@ class Outgoing:
         record = (topic, key, value, partition, timestamp)
         if machine.classic and self._queues_up(way, effect):
             return asyncio.ensure_future(self._send_when_allowed(way, effect, others, record))
-        return await self._append(way, effect, others, record, transactional_id)
+        return await self._append(way, effect, others, record, transactional_id, waited=waited)
 
     # -- stamp and append: the short way ----------------------------------------------------------------------
 
@@ -285,7 +286,11 @@ class Outgoing:
         others: Sequence[tuple[str, bytes]],
         record: tuple[Any, ...],
         transactional_id: str | None = None,
+        *,
+        waited: bool = False,
     ) -> asyncio.Future[Any]:
+        """Stamp and append under the partition's lock. `waited`: it was in a buffer, so whoever wrote it is not told
+        where it fails here."""
         machine, tp = self._machine, way.tp
         future: asyncio.Future[Any]
         seq = None
@@ -342,10 +347,13 @@ class Outgoing:
                     way.latest = future
             finally:
                 way.lock.release()
-        except BaseException:  # also where its caller gives up while it waits here
+        except BaseException as error:  # also where its caller gives up while it waits here
             if seq is not None:
                 machine.send_unstamped(effect, tp, seq)
-            self._withdraw(effect)
+            if waited and is_too_large(error):
+                self._settling.refused_at_once(effect, tp, repr(error))
+            else:
+                self._withdraw(effect)
             raise
         finally:
             way.waiting -= 1

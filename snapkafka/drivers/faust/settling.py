@@ -76,6 +76,12 @@ class Settling:
     ) -> None:
         self._settled(effect, tp, None if sent in self._bare else seq, future)
 
+    def refused_at_once(self, effect: Effect, tp: TopicPartition, reason: str) -> None:
+        """The producer itself refuses what waited in a buffer: a table has it, and its changelog never will."""
+        with self._driver.failing_open("to note a refused send", for_good=True):
+            self._driver.do(self._machine.bare_failed(effect, tp, reason))
+            self._driver.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
+
     def _settled(
         self,
         effect: Effect,
