@@ -53,7 +53,7 @@ async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Adv
 
 
 def _last_sent(state: LedgerState) -> dict[TopicPartition, tuple[int, str]]:
-    """Where the last acknowledged white record of a process lies, by the latest snapshot that tells of the partition,
+    """Find where the last acknowledged white record of a process lies, by the latest snapshot that names the partition,
     and who sent it."""
     found: dict[TopicPartition, tuple[int, str]] = {}
     for _, snapshot in sorted(state.snapshots.items(), reverse=True):

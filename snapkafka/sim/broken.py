@@ -34,7 +34,6 @@ __all__ = [
     "goes_on_unnoticed",
     "inputs_do_not_matter",
     "last_wins",
-    "looks_once",
     "no_headers",
     "no_history",
     "nobody_came_back",
@@ -304,15 +303,6 @@ def last_wins(report: Any) -> Any:
         report(self, offset, record)
 
     return last
-
-
-def looks_once(due: Any) -> Any:
-    """Nobody asks again whether an app that does not run stood still."""
-
-    def never(self: Any, ledger: Any) -> None:
-        self.asked = None
-
-    return never
 
 
 def any_owner_may_cut(_: Any) -> Any:

@@ -289,18 +289,6 @@ WITHOUT: Final[tuple[Mutant, ...]] = (
         patching(completion.LedgerState, "_bye", broken.goes_on_unnoticed),
         without,
     ),
-    Mutant(
-        "R10 twice",
-        "whether an app stood still is looked at once",
-        patching(moves.OpenSupplement, "due", broken.looks_once),
-        without,
-    ),
-    Mutant(
-        "R10 late",
-        "who ran before its Hello was in the ledger aborts nothing",
-        patching(worker.WorkerProtocol, "_ran_without", lambda _: lambda self, since: []),
-        without,
-    ),
 )
 
 #: Of records without a header: removed on the way, or too large with it. Caught by the causal checker, too; the
@@ -407,8 +395,6 @@ SEEDS: Final = {
     "R10 uncut": 7,
     "R10 seen": 163,
     "R10 down": 146,
-    "R10 twice": 0,
-    "R10 late": 0,
     "R11 gone": 254,
     "R11 last": 0,
     "R11 born": 6,

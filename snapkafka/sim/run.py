@@ -118,13 +118,13 @@ def _stripped(world: World) -> frozenset[tuple[TopicPartition, int]]:
 
 
 def _shows_stripping(world: World, view: CutView) -> bool:
-    """Does a living sender know of a white record of its own that has no header?"""
+    """Does a living sender know of a white record of its own that has lost its header?"""
     ends = ((end.topic, end.white_end) for ends in view.senders.values() for end in ends.values())
     return any(end > 0 for topic, end in ends if topic in world.plan.stripped)
 
 
 def _doubted(world: World, findings: list[Finding]) -> Iterator[Violation]:
-    """What was undone with its event, and no more, is no loss: no verdict may be worse for it."""
+    """Find doubts about sends that were undone with their event: those are not lost."""
     for finding in findings:
         place = TopicPartition(finding.topic, finding.partition)
         told = (
