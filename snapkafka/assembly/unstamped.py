@@ -1,7 +1,8 @@
 """V4 of records that lost their header on the way (`checks.unstamped`), in Spark.
 
 An external record has to stand where a sender reports its last white one. The first look knows which partitions hold
-external records, so hardly any snapshot costs a query. What lies below the reading ranges is read for itself.
+external records, so hardly any snapshot costs a query. Records below the
+reading ranges are read for themselves.
 """
 
 from __future__ import annotations

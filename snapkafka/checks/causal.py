@@ -278,7 +278,7 @@ def _channels(truth: _Truth) -> Iterator[Violation]:
             for source in sources:
                 sent = truth.view.in_channel(record, source)
                 if sent and not truth.in_channel(record, source):
-                    what = f"{tp}@{record.offset} was sent before, and is no message of the snapshot"
+                    what = f"{tp}@{record.offset} was sent before, and is missing in the channels of the snapshot"
                     yield Violation("channels", what)
                 if sent and not in_flight(source, record.offset):
                     yield Violation("channels", f"{tp}@{record.offset} is in a channel and was received")

@@ -1,9 +1,9 @@
 """V4 of records that lost their header on the way: a transform, a proxy or a mirror removes headers.
 
-Without its header a record is external to everybody: it turns no receiver red, and no check can see its colour. What
-shows it is what its sender reports: it sent its last white record with a header, and the broker acknowledged it at one
+Without its header a record is external to everybody: it turns no receiver red, and no check can see its colour. The
+report of its sender shows it: it sent its last white record with a header, and the broker acknowledged it at one
 offset. So the record at that offset must have the header, whether it was in flight (`log_checks.v4`) or received, or
-is part of a table (here). Results that are unknown say nothing of an offset: only the last *acknowledged* record is
+is part of a table (here). Results that are unknown name no offset: only the last *acknowledged* record is
 looked at, never a log end or a marker.
 
 Not seen: a topic to which no living sender had sent in white, and single records between others (V1 reports a gap).

@@ -1,6 +1,6 @@
 """`doctor`: do headers get lost on the way to a topic? (A transform, a proxy or a mirror removes them.)
 
-Every `Closed` in the ledger says at which offset the last white record of its process was acknowledged: that record
+Every `Closed` in the ledger names the offset at which the last white record of its process was acknowledged: that record
 left with a header, so it must have one in the log.
 """
 

@@ -245,6 +245,7 @@ class ExploredWorld(World):
                 silent = {w.process for w in process.machine.ledger.waiting(what) if w.what == "report"}
                 process.expire(what)
                 for other in self.processes:  # its Kafka session is over, too: its group has no such member
+                    assert isinstance(other, ExploredProcess)
                     if other is not process and other.machine.process in silent:
                         other.connected, other.key = False, None
             case "step":

@@ -101,7 +101,7 @@ class Incoming:
             )
 
     async def _drop_marker(self, message: Any) -> None:
-        """A marker that lost its header tells nothing, and would be poison to a decoder."""
+        """Drop a marker that lost its header: it states nothing, and would be poison to a decoder."""
         _pass_over(self._driver.app.consumer, message)
         self._driver.own_headers.lost(message.topic)
 

@@ -289,8 +289,8 @@ class Outgoing:
         *,
         waited: bool = False,
     ) -> asyncio.Future[Any]:
-        """Stamp and append under the partition's lock. `waited`: it was in a buffer, so whoever wrote it is not told
-        where it fails here."""
+        """Stamp and append under the partition's lock. `waited`: it was in a buffer, so its writer does not hear
+        of a failure here."""
         machine, tp = self._machine, way.tp
         future: asyncio.Future[Any]
         seq = None
