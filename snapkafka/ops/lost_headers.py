@@ -1,7 +1,7 @@
 """`doctor`: do headers get lost on the way to a topic? (A transform, a proxy or a mirror removes them.)
 
-Every `Closed` in the ledger names the offset at which the last white record of its process was acknowledged: that record
-left with a header, so it must have one in the log.
+Every `Closed` in the ledger names the offset at which the last white record of its process was acknowledged: that
+record left with a header, so it must have one in the log.
 """
 
 from __future__ import annotations
