@@ -37,7 +37,7 @@ def served(cluster: FakeCluster, roots: tuple[str, ...] = (STORAGE,), **more: An
         yield client
 
 
-def until(holds: Callable[[], bool], what: str, seconds: float = 5.0) -> None:
+def until(holds: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
     """Wait for a condition."""
     deadline = time.monotonic() + seconds
     while not holds():
