@@ -8,7 +8,7 @@ JOBS ?= 2
 unexport PYTHONSAFEPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format prove chaos bench oldest test-airflow mutation clean
+.PHONY: help setup demo test lint format prove chaos bench oldest test-airflow test-docker mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproj
 
 test-airflow: .venv/airflow/.ready  ## the Airflow provider's own tests, in an environment with Airflow (`make prove` runs a DAG on a real system)
 	@cd connectors/airflow && ../../.venv/airflow/bin/python -m pytest $(ARGS)
+
+test-docker: $(READY)  ## build the images and run compose.minimal.yaml, where a Docker engine answers; says "not run" where none does
+	@$(VENV)/python -m tests.docker
 
 mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (40 minutes; docs/evidence/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)

@@ -63,7 +63,7 @@ def new_app(name: str) -> Any:
         topic_partitions=PARTITIONS,
         topic_disable_leader=True,
         datadir=os.environ.get("SNAPKAFKA_DEMO_DATA"),
-        web_enabled=False,
+        web_enabled=os.environ.get("SNAPKAFKA_DEMO_WEB", "") == "1",
         # Faust takes the environment's BROKER_URL and so on before what stands here: those of another app.
         env={},
         broker_session_timeout=session_s,

@@ -123,10 +123,11 @@ def create_topics(
     bootstrap: str,
     *names: str,
     partitions: int = 1,
+    replicas: int = 1,
     config: Mapping[str, str] | None = None,
     timeout_s: float = 15.0,
 ) -> None:
-    """Create topics with one replica and wait until the broker has them; those that exist stay as they are.
+    """Create topics and wait until the broker has them; those that exist stay as they are.
 
     Raises:
         BrokerUnavailableError: the broker refused, or did not answer in time.
@@ -139,7 +140,8 @@ def create_topics(
         raise extra_missing("demo", "creating topics", "confluent_kafka") from error
     settings = dict(config or {})
     wanted = [
-        NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names
+        NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=settings)
+        for name in names
     ]
     # Silent: that the broker leaves before this client is collected is no news.
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})

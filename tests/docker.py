@@ -1,0 +1,72 @@
+"""`make test-docker`: the images are built and compose.minimal.yaml runs end to end, where a Docker engine answers.
+
+Not a test of pytest: where no engine answers nothing was run, and that is not a success. Exit status 0: all of it ran;
+1: something failed; 77: not run.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+DOCKER: Final = Path(__file__).parents[1] / "docker"
+MINIMAL: Final = ("docker", "compose", "-f", str(DOCKER / "compose.minimal.yaml"))
+NOT_RUN: Final = 77
+VERIFIED_WITHIN_S: Final = 600
+
+
+def main() -> int:
+    """Run what can be run; the exit status."""
+    if not _answers("docker", "version"):
+        print("not run: no Docker engine answers")
+        return NOT_RUN
+    if not _answers("docker", "compose", "version"):
+        print("not run: this Docker client has no compose")
+        return NOT_RUN
+    for name in ("compose.minimal.yaml", "compose.yaml"):
+        _run("docker", "compose", "-f", str(DOCKER / name), "config", "--quiet")
+    try:
+        _run(*MINIMAL, "up", "--build", "--detach", "--wait", "kafka", "accounts", "clearing")
+        _run(*MINIMAL, "up", "--detach", "load", "keep")
+        found = _await_verified()
+        print(f"verified: {found}")
+        return 0 if found else 1
+    except subprocess.CalledProcessError as error:
+        print(f"failed: {' '.join(error.cmd)} ended with status {error.returncode}", file=sys.stderr)
+        return 1
+    finally:
+        subprocess.run([*MINIMAL, "--profile", "tools", "down", "--volumes"])
+
+
+def _answers(*command: str) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=20).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True)
+
+
+def _await_verified() -> str:
+    """The id of a verified snapshot; empty: there was none in time."""
+    deadline = time.monotonic() + VERIFIED_WITHIN_S
+    while time.monotonic() < deadline:
+        listed = subprocess.run(
+            [*MINIMAL, "run", "--rm", "command", "list", "--json"], capture_output=True, text=True
+        )
+        if listed.returncode == 0:
+            for item in json.loads(listed.stdout)["snapshots"]:
+                if item["verdict"].startswith("VERIFIED"):
+                    return str(item["id"])
+        time.sleep(10)
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
