@@ -8,7 +8,7 @@ JOBS ?= 2
 unexport PYTHONSAFEPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format prove chaos bench oldest test-airflow test-docker mutation clean
+.PHONY: help setup demo test lint format prove chaos bench oldest test-airflow test-docker packages mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,13 @@ oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproj
 test-airflow: .venv/airflow/.ready  ## the Airflow provider's own tests, in an environment with Airflow (`make prove` runs a DAG on a real system)
 	@cd connectors/airflow && ../../.venv/airflow/bin/python -m pytest $(ARGS)
 
+packages: .venv/packages/.ready  ## build sdist and wheel of snapkafka and snapkafka-airflow into dist/, and check them
+	@rm -rf dist
+	@.venv/packages/bin/python -m build --outdir dist . >/dev/null
+	@.venv/packages/bin/python -m build --outdir dist connectors/airflow >/dev/null
+	@.venv/packages/bin/twine check --strict dist/*
+	@.venv/packages/bin/check-wheel-contents dist/*.whl
+
 test-docker: $(READY)  ## build the images and run compose.minimal.yaml, where a Docker engine answers; says "not run" where none does
 	@$(VENV)/python -m tests.docker
 
@@ -81,6 +88,11 @@ $(READY): pyproject.toml
 	@$(VENV)/python -m venv --clear .venv/oldest
 	@.venv/oldest/bin/pip install --quiet uv
 	@.venv/oldest/bin/uv pip install --quiet --python .venv/oldest --resolution lowest-direct --editable '.[dev]'
+	@touch $@
+
+.venv/packages/.ready: pyproject.toml
+	@$(PYTHON) -m venv --clear .venv/packages
+	@.venv/packages/bin/pip install --quiet --disable-pip-version-check 'build>=1.2,<2' 'twine>=7,<8' 'check-wheel-contents>=0.6,<1'
 	@touch $@
 
 # Airflow needs a croniter that Faust does not allow: an environment of its own. uv where it is, else pip.
