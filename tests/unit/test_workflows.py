@@ -1,4 +1,4 @@
-"""GitHub's workflows: actions pinned by commit, no rights that a job does not need, nothing run but what `make` runs."""
+"""GitHub's workflows: actions pinned by commit, no rights that a job does not need, only what `make` runs."""
 
 from __future__ import annotations
 
