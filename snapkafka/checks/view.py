@@ -329,7 +329,7 @@ class CutView:
 
     def last_behind(self) -> Iterator[tuple[TopicPartition, SenderEnd, str]]:
         """Last acknowledged white records of living senders that an app has received, or folds into its state, and
-        that are not known to be gone from the log; with that app."""
+        that are not known to be missing from the log; with that app."""
         upto: dict[tuple[TopicPartition, str], int] = defaultdict(int)
         for tp, sources in self.inputs.items():
             for source in sources:

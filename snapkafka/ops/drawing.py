@@ -71,7 +71,7 @@ async def draw(
         bounds: see `query`.
 
     Raises:
-        UnknownSnapshotError: there is none such.
+        UnknownSnapshotError: it does not exist.
         StorageError: its manifest or tables cannot be read.
         DependencyMissingError: DuckDB is not installed.
     """
@@ -96,7 +96,8 @@ async def draw(
 
 
 def draw_details(details: Details) -> Drawn:
-    """Draw what the ledger says of a snapshot, while it runs and until it is assembled: lanes and cuts, no messages."""
+    """Draw what the ledger states about a snapshot, while it runs and until it is assembled: lanes and cuts, no
+    messages."""
     summary, captured = details.summary, details.captured
     torn = {cut.process: cut.torn for cut in captured.processes} if captured else {}
     lanes = tuple(
@@ -180,7 +181,7 @@ def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[Me
 
 
 def _backward(manifest: Manifest) -> list[Message]:
-    """What a check found received and not sent."""
+    """Return what a check found received and not sent."""
     receivers: dict[tuple[str, int], int] = {}
     for cut in manifest.captured.inputs:
         receivers.setdefault((cut.topic, cut.partition), cut.receiver)
@@ -203,7 +204,7 @@ def _backward(manifest: Manifest) -> list[Message]:
 
 
 def _markers(captured: Captured) -> list[Message]:
-    """One a pair of processes, and no more than can be told apart."""
+    """One a pair of processes, and no more than can be distinguished."""
     receivers: dict[tuple[str, int], int] = {
         (cut.topic, cut.partition): cut.receiver for cut in captured.inputs
     }

@@ -2,8 +2,8 @@
 
 A line per process, time to the right. A process's cut is a point of its line, and the cut of the system a curve through
 all of them. A message in flight was sent left of its sender's cut and is received right of its receiver's, so its arrow
-crosses the curve from left to right; one that was received and not sent would cross it backwards, and there is none in
-a consistent cut (Chandy and Lamport 1985). Cuts stand to scale; of messages only the order is known, and kept.
+crosses the curve from left to right; one that was received and not sent would cross it backwards, and there is not one
+in a consistent cut (Chandy and Lamport 1985). Cuts stand to scale; of messages only the order is known, and kept.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """What is drawn. `hidden`: so many messages in flight are not. `notes`: sentences below it."""
+    """Hold what is drawn. `hidden`: so many messages in flight are not. `notes`: sentences below it."""
 
     title: str
     verdict: str

@@ -127,7 +127,7 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the command, which cancels the task; tells when it listens."""
+    """Leaves signals to the command, which cancels the task; shows when it listens."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""What can be broken of each rule, as patches of the machine, the fold, a driver's duty or a check."""
+"""Describe what can be broken of each rule, as patches of the machine, the fold, a driver's duty or a check."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _nothing() -> Iterator[None]:
 
 
 def unmet(*ways: str) -> Patch:
-    """What comes in by these ways is taken in whatever its colour."""
+    """Take in what comes by these ways, whatever its colour."""
 
     def make(meets: Callable[..., None]) -> Callable[..., None]:
         def blind(self: World, process: Process, record: Stored, how: str) -> None:
@@ -156,7 +156,7 @@ def closes_early(*, report: bool = True, running: bool = True, unacked: bool = T
 
 
 def counts_all_the_same(lose: Any) -> Any:
-    """Who sent what failed is told that it lies where it would have."""
+    """Inform the sender of what failed that it lies where it would have."""
 
     def acked(self: Sender, sending: Sending, why: str, *, undone: bool) -> None:
         self._settled(sending)

@@ -46,7 +46,7 @@ CHUNK: Final = 25
 
 @dataclass(slots=True)
 class Report:
-    """What a campaign showed."""
+    """Hold what a campaign showed."""
 
     seeds: int = 0
     violations: list[tuple[int, Violation]] = field(default_factory=list)
@@ -70,7 +70,7 @@ def campaign(
 
     Args:
         jobs: worker processes.
-        tell: is told how far it is.
+        tell: is called with the progress.
     """
     report = Report()
     chunks = [range(at, min(at + CHUNK, first + seeds)) for at in range(first, first + seeds, CHUNK)]
@@ -101,7 +101,7 @@ def _some(seeds: range) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """A mutant, the seed that caught it (None: none did), and what the checker said."""
+    """A mutant, the seed that caught it (None: none did), and what the checker reported."""
 
     mutant: Mutant
     seed: int | None
@@ -131,7 +131,7 @@ def mutate(
 
 
 def caught_by(mutant: Mutant, seed: int) -> Violation | None:
-    """What the checker says of a mutant in one run; nothing, if it says so without the mutant too."""
+    """Return what the checker states about a mutant in one run; nothing, if it reports it without the mutant too."""
     plan = mutant.plan(replace(make_plan(seed), retries=0))
     wanted = CAUSAL | {"liveness"} if mutant in LIVENESS else OF_VERDICTS if mutant in VERDICTS else CAUSAL
     try:

@@ -3,9 +3,9 @@
 The random simulator meets what is likely; this one meets everything, in worlds small enough for that. It drives the
 same `World` and `Process`, hence the same `WorkerProtocol` and `LedgerState`, and every end is judged by the same
 causal checker and verdict. Depth first: where several things could happen, each is tried (`explore_steps`), on a copy
-of the world (`explore_world`); a state that was met before is not gone into again (`explore_state`).
+of the world (`explore_world`); a state that was met before is not entered again (`explore_state`).
 
-An *outcome* is what one run says of its snapshots: failed, and with which code; or captured, with which verdict,
+An *outcome* is what one run states about its snapshots: failed, and with which code; or captured, with which verdict,
 positions, ends of channels and of changelogs. A run in which nothing went wrong has to capture every snapshot.
 """
 
@@ -61,7 +61,7 @@ class Broken:
 
 @dataclass(slots=True)
 class Found:
-    """What exploring one world showed."""
+    """Hold what exploring one world showed."""
 
     world: str
     states: int = 1
@@ -223,7 +223,7 @@ def _judge(small: SmallWorld, world: ExploredWorld) -> tuple[tuple[End, ...], li
 
 
 def _held(world: ExploredWorld, epoch: int) -> tuple[Any, ...]:
-    """What a captured snapshot holds: offsets, and nothing that tells in which order it came about."""
+    """Return what a captured snapshot holds: offsets, and nothing that shows in which order it came about."""
     captured = world.fold.captured(epoch)
     inputs = [
         (

@@ -23,7 +23,7 @@ STEPS_MAX: Final = 1000
 
 
 class NamedHistory(History):
-    """A history of which the numbers do not tell in which order things happened."""
+    """A history with numbers that do not depend on the order of events."""
 
     def __init__(self, names: Names) -> None:
         self.names = names

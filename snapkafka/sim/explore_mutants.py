@@ -1,7 +1,7 @@
 """Mutants in small worlds: for every rule one in which its removal shows.
 
 A mutant is looked for depth first, in an order drawn by a seed, and from the root again after `STATES_MAX` states: what
-is wrong shows in many runs, and any of them will do. What is found is one of the runs of the exhaustive search.
+is wrong shows in many runs, and any of them will do. All that is found is one of the runs of the exhaustive search.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "R9 stale": ("moves", 18),
     "R9 passed": ("passed", 29),
     "R10 uncut": ("uncut", 1),
-    "R11 gone": ("moves", 18),
+    "R11 is off": ("moves", 18),
     "R11 last": ("red-input", 2),
     "R11 born": ("late-large", 4),
     "R12 back": ("zombie", 169),

@@ -7,7 +7,7 @@ without being named here; a type that is not known is an error, never a guess.
 else is copied once, so that what was one object stays one object.
 
 *Sameness.* `Names` gives every immutable value a number, the same for equal values, and turns a mutable object into a
-tuple of such. Where one object is met twice, the second time says which one it was: two states are the same only if
+tuple of such. Where one object is met twice, the second time states which one it was: two states are the same only if
 they share alike. Tuples are compared as they are; there is no digest that two different states could have in common.
 """
 
@@ -83,7 +83,7 @@ def _how_to_copy(cls: type) -> Callable[[Any, Memo], Any]:
     if issubclass(cls, tuple):  # a named one
         return lambda thing, memo: cls(*[copy(item, memo) for item in thing])
     if not is_dataclass(cls) and not cls.__module__.startswith("snapkafka."):
-        raise TypeError(f"nobody said how a {cls.__name__} is copied")
+        raise TypeError(f"no rule for copying a {cls.__name__}")
     return _copy_slots(cls, fields(cls)) if fields(cls) else _copy_attributes(cls)
 
 
@@ -210,7 +210,8 @@ class Names:
         return known[1]
 
     def key(self, thing: Any, met: dict[int, int]) -> Hashable:
-        """What a part of a state holds, as a value. `met`: mutable objects met before, and which one each was."""
+        """Return what a part of a state holds, as a value. `met`: mutable objects met before, and which one each
+        was."""
         if type(thing) in _NAMES_OF_THEIR_OWN:
             return cast(Hashable, thing)
         how = self._how.get(type(thing))

@@ -1,7 +1,7 @@
-"""What can come next in an explored world, and what of it need not be tried in every order.
+"""Describe what can come next in an explored world, and what of it need not be tried in every order.
 
 A *lens* (`SmallWorld.slow`) makes a world smaller: kinds of steps that are not in it happen at once. Within the lens
-all orders count, but some need not be gone through one by one. A step that is possible now, that nothing else can
+all orders count, but some need not be examined one by one. A step that is possible now, that nothing else can
 prevent or change, and that prevents or changes nothing else, may as well be done now: every run without it has a run
 with it that ends the same (a persistent set of one). Time only goes forward here, so no step is put off for ever.
 These are:
@@ -11,12 +11,13 @@ These are:
 * *a step of the only event that can run*, if it reads, writes or sends. Its colour was settled when it started, and
   nobody else has its table. Its markers wait for its end; what it sends waits in the outbox, and leaving that is a step
   of its own. Not where a process may be taken for dead, which takes its colour away, nor where it may still crash, or
-  its inputs be given anew, in the middle of the event, nor where they were. (This rests on R5, which it could therefore
-  not test: the worlds `closing` and `torn` go without.)
+  its inputs be assigned again, in the middle of the event, nor where they were. (This rests on R5, which it could
+  therefore not test: the worlds `closing` and `torn` go without.)
 * *starting and ending an event that is red for all there is*, when nothing can go wrong any more: no cut asks again.
 * *reading what changes nothing* in the ledger: what others report, and any `Closed`. Not where somebody may give up on
-  a snapshot, for he says what he waited for, and not with two snapshots, of which one may have failed meanwhile.
-* *asking for log ends* if nobody leaves: only for those who left do they say anything (R8).
+  a snapshot, as its report names what it waited for, and not with two snapshots, of which one may have failed
+  meanwhile.
+* *asking for log ends* if nobody leaves: only for those who left do they state anything (R8).
 * *appending to a changelog*, if nobody ever recovers from it: it has one writer and no reader.
 
 That the outcomes are the same is a test: `tests/sim/test_explore.py` goes through small worlds without all this.
@@ -56,7 +57,7 @@ GIVEN_ANEW: Final = frozenset({"fence", "rebalance", "restart"})
 
 
 def choices(world: ExploredWorld, small: SmallWorld, *, reduced: bool = True) -> list[Choice]:
-    """What could happen next, as far as it has to be tried; nothing where the run is over."""
+    """Return what could happen next, as far as it has to be tried; nothing where the run is over."""
     if over(world):
         return []
     moving = bool(MOVES & small.kinds)

@@ -1,11 +1,11 @@
 """The simulator's world with nothing left to chance: every draw is a choice, and a choice leads to a new world.
 
-It is the same `World` and the same `Process`, driven from outside: `possible()` and `faulty()` say what could happen
+It is the same `World` and the same `Process`, driven from outside: `possible()` and `faulty()` state what could happen
 next, `after()` gives the world after it, and leaves this one as it is. Only what a choice changes is copied: the
 process that acts, or all of them where a group rebalances; logs and history, of which the entries are shared.
 
-What is left out of a state (`key`) cannot matter: counts and the trace; what a process is from its start (its number,
-its app); what a fold holds, for that is named by what was read.
+All that is left out of a state (`key`) cannot matter: counts and the trace; what a process is from its start (its
+number, its app); what a fold holds, for that is named by what was read.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Choice(NamedTuple):
 
 
 class Draws(random.Random):
-    """What was drawn is said beforehand."""
+    """Return prepared answers in place of random ones."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -81,7 +81,7 @@ class Draws(random.Random):
 
 
 class Stage:
-    """What all worlds of one search share: the world that is on now, names, and the fault that the choice is."""
+    """Hold what all worlds of one search share: the world that is on now, names, and the fault that the choice is."""
 
     def __init__(self) -> None:
         self.world: ExploredWorld
@@ -291,7 +291,8 @@ class ExploredWorld(World):
                 return kind
 
     def faulty(self) -> Iterator[Choice]:
-        """What can go wrong, as long as it may: a fault of everybody, or ("crash a") of the processes of one app."""
+        """Return what can go wrong, as long as it may: a fault of everybody, or ("crash a") of the processes of one
+        app."""
         for name, left in self.faults.items():
             if left > 0:
                 fault, _, app = name.partition(" ")
@@ -395,7 +396,7 @@ def _stored_key(r: Stored) -> Hashable:
 
 
 def settled(world: ExploredWorld) -> None:
-    """Everybody has joined and has inputs; nothing is on its way."""
+    """Everybody has joined and has inputs; nothing is in flight."""
     moves = deque(["ledger"])
     while moves:
         moves.clear()

@@ -1,4 +1,5 @@
-"""What goes wrong in the simulator, each by its own chance: crashes, rebalances, zombies, strangers, a new ledger."""
+"""Describe what goes wrong in the simulator, each by its own chance: crashes, rebalances, zombies, external writers, a
+new ledger."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def strike(world: World) -> bool:
 
 
 def _wake(world: World) -> bool:
-    """Who was paused goes on; if its group had thrown it out meanwhile, it is a zombie for a while."""
+    """Let a paused process go on; if its group had thrown it out meanwhile, it is a zombie for a while."""
     asleep = [p for p in world.processes if p.paused]
     if not asleep:
         return False
@@ -102,7 +103,7 @@ def _wake(world: World) -> bool:
 
 
 def _forge(world: World) -> None:
-    """A stranger writes a record with a header that it made up."""
+    """An external writer writes a record with a header that it made up."""
     tp = world.any_input()
     epoch = world.rng.randrange(1, len(world.broker.ledger) + 20)
     if world.fold.is_epoch(epoch):
@@ -112,7 +113,7 @@ def _forge(world: World) -> None:
 
 
 def _copy(world: World) -> None:
-    """A stranger writes a record with a header that it copied from elsewhere: it is external."""
+    """An external writer writes a record with a header that it copied from elsewhere: it is external."""
     world.broker.append(world.any_input(), Stored())
     world.count("copied")
 
@@ -153,7 +154,7 @@ def _go_on_unannounced(world: World, processes: list[Process]) -> bool:
 
 
 def _recreate_ledger(world: World) -> None:
-    """The ledger is deleted and made anew: every id and epoch of the old one is void."""
+    """The ledger is deleted and recreated: every id and epoch of the old one is void."""
     world.count("ledgers_recreated")
     world.say("ledger recreated")
     world.ledgers.append((world.fold, world.broker))

@@ -21,7 +21,7 @@ __all__ = ["commit", "rebalance", "revoke", "stopped_app", "tell"]
 
 
 def rebalance(world: World, app_name: str) -> None:
-    """Everything is taken from everybody, and given anew. Who is paused hears of it later."""
+    """Everything is taken from everybody, and assigned again. Anyone who is paused hears of it later."""
     world.unbalanced.discard(app_name)
     app = world.apps[app_name]
     members = [p for p in world.processes if p.app is app and p.connected]
@@ -51,7 +51,7 @@ def revoke(world: World, process: Process) -> None:
 
 def give(world: World, process: Process, inputs: list[TopicPartition]) -> None:
     """Recover the tables (R2 holds for their records too), and start where the group has committed. Where that is the
-    broker may be late to tell."""
+    broker may be late to show."""
     app = process.app
     partitions = sorted({tp.partition for tp in inputs})
     memory: dict[int, Memory] = {}
@@ -90,7 +90,7 @@ def give(world: World, process: Process, inputs: list[TopicPartition]) -> None:
 
 
 def tell(world: World, process: Process) -> None:
-    """The broker has told: what was recovered then, and what is committed by now."""
+    """The broker has reported: what was recovered then, and what is committed by now."""
     given, process.to_tell = process.to_tell, None
     assert given is not None
     committed = world.broker.committed

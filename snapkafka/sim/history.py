@@ -1,4 +1,4 @@
-"""What truly happened: every step, what it depended on, and what came of it in the log.
+"""Describe what truly happened: every step, what it depended on, and what came of it in the log.
 
 Two steps depend on each other if one is the next of the same execution, if one took in what the other sent, or if both
 touch the same key of the same memory and one of them writes it. This is Lamport's happened-before with the program
@@ -69,8 +69,8 @@ class History:
         return step
 
     def change(self, execution: Execution, cell: Cell, what: str) -> Step:
-        """A value is changed in place: whoever reads it from here on depends on that. No record has it yet, so it comes
-        before whatever has read the value so far; what sets it does not."""
+        """A value is changed in place: anyone who reads it from here on depends on that. No record has it yet, so it
+        comes before whatever has read the value so far; what sets it does not."""
         step = self.step(execution, what, cell.written)
         cell.value = cell.written = step.number
         return step
@@ -82,7 +82,7 @@ class History:
         return step
 
     def fail(self, step: int) -> None:
-        """What a step sent did not arrive, and who sent it was told."""
+        """Note that what a step sent did not arrive, and that its sender was informed."""
         self.steps[step].failed = True
 
     def recovered(self, memory: Memory, key: str, value: int, step: int) -> None:

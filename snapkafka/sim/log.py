@@ -19,10 +19,10 @@ COMMITTED, OPEN, ABORTED = "committed", "open", "aborted"
 
 @dataclass(slots=True, eq=False)
 class Stored:
-    """A record in a partition: what the header says, what the body says, and whose doing it truly was.
+    """A record in a partition: what the header states, what the body states, and whose doing it truly was.
 
-    `step` is the step of the history that sent it (-1: nobody of ours). `ledger` tells the ledger that `epoch` and
-    `process` belong to. `hops` bounds how many messages one message may lead to.
+    `step` is the step of the history that sent it (-1: an external writer). `ledger` identifies the ledger that `epoch`
+    and `process` belong to. `hops` bounds how many messages one message may lead to.
     """
 
     process: int = EXTERNAL
@@ -76,16 +76,16 @@ class Broker:
     def is_readable(self, tp: TopicPartition, offset: int) -> bool:
         """Is there a record for a reader of committed ones? Not at the end, nor where a transaction is open.
 
-        An aborted record counts (its reader passes it over): offsets of aborted records are holes.
+        An aborted record counts (its reader skips it): offsets of aborted records are holes.
         """
         log = self.log(tp)
         return offset < len(log) and log[offset].state != OPEN
 
     def records(self, ledger: LedgerState | None = None) -> list[LogRecord]:
-        """What a verifier reads: every visible record; one whose header does not belong there is external.
+        """Return what a verifier reads: every visible record; one whose header does not belong there is external.
 
         Args:
-            ledger: by which it tells; None: by the truth.
+            ledger: by which it shows; None: by the truth.
         """
         found = []
         for tp, log in self.logs.items():

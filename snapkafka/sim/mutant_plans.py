@@ -39,7 +39,7 @@ def faults(**chances: float) -> Callable[[Plan], Plan]:
 
 
 def deaf(**chances: float) -> Callable[[Plan], Plan]:
-    """As `faults`, and nobody is told of a snapshot by the ledger, which would often hide what is missing."""
+    """As `faults`, and nobody is informed of a snapshot by the ledger, which would often hide what is missing."""
     with_faults = faults(**chances)
     return lambda plan: replace(
         with_faults(plan), hear=frozenset({"headers"}), classic=False, exactly_once=False
@@ -51,7 +51,7 @@ def alone(
 ) -> Callable[[Plan], Plan]:
     """Only the first apps of the plan, of one partition each, and nothing goes wrong but this.
 
-    In a larger world something else mostly fails the snapshot, or tells the process that must not hear of it.
+    In a larger world something else mostly fails the snapshot, or informs the process that must not hear of it.
     """
     wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
     return lambda plan: replace(
@@ -67,7 +67,8 @@ def alone(
 
 
 def untold(plan: Plan) -> Plan:
-    """Who is given an input has heard of no snapshot: not by the ledger, nor by the table that it recovers."""
+    """Assign inputs to processes that have heard of no snapshot: not by the ledger, nor by the table that it
+    recovers."""
     lonely = alone(apps=1, workers=2, rebalance=0.01)(plan)
     apps = tuple(replace(app, agents=tuple(map(_writing_nothing, app.agents))) for app in lonely.apps)
     return replace(lonely, apps=apps, hear=frozenset({"headers"}), classic=False, exactly_once=False)
@@ -101,9 +102,9 @@ def unanswered(plan: Plan) -> Plan:
 
 
 def without(plan: Plan) -> Plan:
-    """Workers start without snapkafka, or say `Hello` late, or stand down; they stop in order.
+    """Workers start without snapkafka, or send `Hello` late, or stand down; they stop in order.
 
-    Of one that is killed nobody can tell what it did since its last commit: nothing of it bears a header.
+    Of one that is killed it is unknown what it did since its last commit: nothing of it bears a header.
     """
     slow = {"ledger": 0.3, "ends": 0.3, "stopped": 0.3}
     chances = {

@@ -140,7 +140,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "R6 iterated",
-        "a table that is gone over is noticed at the first step only",
+        "an iteration of a table is noticed at the first step only",
         patching(Held, "iterate", lambda _: lambda self, event, table: None),
         looks,
     ),
@@ -189,7 +189,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "R9 passed",
-        "an input came and went, in red, while a report was on its way",
+        "an input came and went, in red, while a report was in flight",
         patching(owners, "came_and_went", broken.sees_none),
         untold,
     ),
@@ -203,7 +203,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         faults(rebalance=0.02),
     ),
     Mutant(
-        "R11 gone",
+        "R11 is off",
         "whatever an author has lost since is taken for lost before the trigger",
         patching(owners, "gone", lambda _: lambda owner, report, *, before: True),
         untold,
@@ -395,7 +395,7 @@ SEEDS: Final = {
     "R10 uncut": 7,
     "R10 seen": 163,
     "R10 down": 146,
-    "R11 gone": 254,
+    "R11 is off": 254,
     "R11 last": 0,
     "R11 born": 6,
     "R12 dead": 15,

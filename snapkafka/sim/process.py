@@ -2,7 +2,7 @@
 
 Everything that takes time is a step of its own, so that anything may happen in between: a record is fetched, later
 started, its event runs step by step; a send enters, is stamped, appended, acknowledged; a ledger record is written,
-and read. `choices()` says what could happen next, `do()` makes it happen. Like any driver it decides nothing.
+and read. `choices()` states what could happen next, `do()` makes it happen. Like any driver it decides nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Choice = tuple[str, object]
 
 
 class Process(Runner):
-    """A worker of an app, from start to end of one life of the program."""
+    """A worker of an app, from start to end of one run of the program."""
 
     def __init__(
         self, world: World, number: int, app: App, *, without: bool = False, late: bool = False
@@ -278,7 +278,8 @@ class Process(Runner):
     # -- taking in ---------------------------------------------------------------------------------------------
 
     def meet(self, record: Stored) -> None:
-        """R2: whoever reads it, before it is taken in. What has no header, or that of another ledger, is external."""
+        """R2: Anyone who reads it, before it is taken in. All that has no header, or that of another ledger, is
+        external."""
         if record.process < 0 or record.stripped or record.ledger != self.world.broker.ledger_id:
             return
         event = MarkerMet(epoch=record.epoch) if record.marker else RecordMet(epoch=record.epoch)

@@ -26,7 +26,7 @@ REPORTED: Final = frozenset({"gap-failed", "send-failed", "hole"})
 
 @dataclass(slots=True)
 class Outcome:
-    """What one seed showed."""
+    """Hold what one seed showed."""
 
     seed: int
     violations: list[Violation] = field(default_factory=list)
@@ -64,7 +64,7 @@ def played(seed: int, plan: Plan | None = None) -> tuple[World, list[Violation]]
 def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     """Is a captured snapshot a consistent cut? What is wrong with it, and its verdict (None: it was not captured).
 
-    Where the verdict says that nobody can prove it, nothing is held against it.
+    Where the verdict is that it cannot be proved, nothing is held against it.
     """
     snapshot = world.fold.snapshots[epoch]
     world.count("aborted" if snapshot.status is Status.FAILED else "captured")
@@ -103,11 +103,11 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
 
 
 def _unreported(world: World, view: CutView) -> Iterator[Violation]:
-    """What a process was told it could not write to its table is in no snapshot, and no verdict may pass that by."""
+    """Check that a failed table write is in no snapshot, and that no good verdict passes it by."""
     for ledger, process, tp, epoch, seq in sorted(world.lost):
         of_tables = ledger == world.broker.ledger_id and tp in view.changelogs and view.living(process)
         if of_tables and epoch < view.epoch:
-            what = f"process {process} was told that seq {seq} to {tp} failed, and the verdict is good"
+            what = f"process {process} was informed that seq {seq} to {tp} failed, and the verdict is good"
             yield Violation("lost", what)
 
 
@@ -143,7 +143,7 @@ def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:
 
 
 def verdict_of(view: CutView, findings: list[Finding]) -> Verdict:
-    """What the checks' findings come to."""
+    """Return what the checks' findings come to."""
     counts = Counter(finding.kind for finding in findings)
     outcomes = [outcome(check, findings, counts) for check in ("V1", "V2", "V4", "V5")]
     captured = view.captured

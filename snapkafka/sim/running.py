@@ -24,7 +24,7 @@ __all__ = ["Consumer", "Runner", "Running"]
 
 @dataclass(slots=True)
 class Consumer:
-    """What a process reads: where it fetches next, what waits to be started, what is done."""
+    """Hold what a process reads: where it fetches next, what waits to be started, what is done."""
 
     fetch: dict[TopicPartition, int] = field(default_factory=dict)
     queues: dict[tuple[str, TopicPartition], deque[tuple[int, Stored]]] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class Runner(Sender):
         self.world.history.step(running.execution, kind)
 
     def _next(self, running: Running, iterator: list[tuple[str, Cell]]) -> None:
-        """One more of what is gone over."""
+        """Add one to what is iterated."""
         if iterator:
             key, cell = iterator.pop()
             self.world.count("iterated")

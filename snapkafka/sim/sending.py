@@ -1,6 +1,7 @@
-"""What a worker sends: from its entry over the buffer and the outbox of its partition into the log, and acknowledged.
+"""Describe what a worker sends: from its entry over the buffer and the outbox of its partition into the log, and
+acknowledged.
 
-Each is a step of its own. The machine colours what enters, stamps what leaves, and is told what became of it.
+Each is a step of its own. The machine colours what enters, stamps what leaves, and is informed what became of it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = ["Sender", "Sending"]
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """A record on its way: in the buffer, in the outbox of its partition, in the log but not acknowledged."""
+    """A record in flight: in the buffer, in the outbox of its partition, in the log but not acknowledged."""
 
     tp: TopicPartition
     record: Stored
@@ -58,11 +59,11 @@ class Sender(ABC):
 
     @abstractmethod
     def feed(self, event: Event) -> list[Action]:
-        """Tell the machine, and do what it says."""
+        """Feed the machine, and do what it asks."""
 
     @abstractmethod
     def act(self, actions: Iterable[Action]) -> None:
-        """Do what the machine says."""
+        """Do what the machine asks."""
 
     @abstractmethod
     def _settled(self, sending: Sending) -> None:
@@ -157,7 +158,7 @@ class Sender(ABC):
         fenced = sending.execution is not None and sending.execution.number in self.fenced
         if sending.effect is not None and (fenced or world.chance("fail-send")):
             world.count("failed_sends")
-            self._lose(sending, "the broker said no", undone=fenced)
+            self._lose(sending, "the broker refused it", undone=fenced)
             return
         transactional = world.plan.exactly_once and sending.execution is not None
         if sending.effect is not None and not transactional and world.chance("time-out"):
@@ -185,7 +186,7 @@ class Sender(ABC):
         self.unacked.setdefault(sending.tp, deque()).append(sending)
 
     def _lose(self, sending: Sending, why: str, *, undone: bool) -> None:
-        """Fail a send, and tell its sender. `undone`: its transaction was aborted with it."""
+        """Fail a send, and show its sender. `undone`: its transaction was aborted with it."""
         assert sending.effect is not None
         record = sending.record
         self.world.history.fail(record.step)

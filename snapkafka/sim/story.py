@@ -1,6 +1,6 @@
 """`python -m snapkafka.sim run FILE.json`: a scenario from outside, and the snapshots that come of it.
 
-The file says who sends what to whom, when which message is handed over, and who starts a snapshot when; see
+The file states who sends what to whom, when which message is handed over, and who starts a snapshot when; see
 docs/guide/simulator.md. The same file gives the same output, byte for byte.
 """
 
@@ -25,17 +25,17 @@ __all__ = ["Outcome", "main", "outcomes", "tell"]
 
 NOTHING: Final = 0
 WHAT: Final = (
-    "A scenario from outside, and the snapshots that come of it. The file says who sends what to whom, when which "
+    "A scenario from outside, and the snapshots that come of it. The file states who sends what to whom, when which "
     "message is handed over, and who starts a snapshot when; see docs/guide/simulator.md."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one snapshot.
+    """Hold what became of one snapshot.
 
     `processes`: the events before the cut, of every process that has cut and closed. `channels`: the messages that
-    were on their way, of every channel that is known (both ends have cut). `unreached`: no marker can come there any
+    were in flight, of every channel that is known (both ends have cut). `unreached`: no marker can come there any
     more, as no channel leads there from where the snapshot is known. `under_way`: a marker could still come.
     """
 
@@ -47,7 +47,7 @@ class Outcome:
     under_way: tuple[str, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
-        """As JSON has it: empty channels are left out; who is missing is told only where somebody is."""
+        """As JSON has it: empty channels are left out; who is missing is reported only where somebody is."""
         missing = {"unreached": list(self.unreached), "under_way": list(self.under_way)}
         return {
             "id": self.id,
@@ -68,7 +68,7 @@ class _Offsets:
 
 
 def outcomes(run: StoryRun) -> list[Outcome]:
-    """What became of the snapshots of a story that was run, in the order in which they were asked for."""
+    """Return what became of the snapshots of a story that was run, in the order in which they were asked for."""
     return [
         _outcome(run.story, run.ledgers[run.ledger_of[name]], run.logs, name)
         for name in run.story.snapshot_ids
@@ -147,7 +147,7 @@ def _captured(fold: LedgerState, epoch: int) -> _Offsets:
 
 
 def _so_far(view: SnapshotView) -> _Offsets:
-    """The same of one that is not captured: what those have said that have closed."""
+    """Return the same of one that is not captured: the reports of those that have closed."""
     reports = [view.reports[process][1] for process in view.closed]
     closings = {process: closed for process, (_, closed) in view.closed.items()}
     return _Offsets(

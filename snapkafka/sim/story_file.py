@@ -1,6 +1,6 @@
 """The file of a story: processes, channels, steps; and one clear line where it makes no sense.
 
-What can be seen without running it is refused here; what depends on the run (an empty channel) by `story_run`.
+Faults that can be seen without running it are refused here; what depends on the run (an empty channel) by `story_run`.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def parse_story(data: object) -> Story:
 
 
 def step_error(step: Step, problem: str) -> BadInputError:
-    """What is wrong with a step, in one line that names it."""
+    """Return what is wrong with a step, in one line that names it."""
     return _error(step.index, step.text, problem)
 
 

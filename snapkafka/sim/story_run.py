@@ -4,13 +4,13 @@ Theory of operation
 -------------------
 A channel is a topic with one partition, so it is FIFO, as in 1985. The state of a process is the list of the events
 executed there; each of them is a write to a table, so it lies in a changelog, as any state does. The machines hear
-markers only (`hear`), and of a snapshot that they start themselves; the ledger is where they say what they have done,
+markers only (`hear`), and of a snapshot that they start themselves; the ledger is where they state what they have done,
 and what they read up to when a marker has to be believed (R2). Nothing is taken from the textbook: channel states are
 offsets, `[position of the receiver, white end of the sender)`, and so are process states.
 
 Every snapshot has a ledger of its own, so none of them hears of another: that is what "nobody but the initiator hears
 through the ledger" means where several run at once. With `one_ledger` they share one, as in a real namespace, and one
-cut may serve several of them (R2); docs/guide/simulator.md says how the results then differ.
+cut may serve several of them (R2); docs/guide/simulator.md describes how the results then differ.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def changelog_of(process: str) -> TopicPartition:
 
 
 class Stamp(NamedTuple):
-    """What the header of a record would say, for one ledger."""
+    """Hold what the header of a record would state, for one ledger."""
 
     process: int
     epoch: int
@@ -132,7 +132,7 @@ class Member:
         self._awaits = -1  # a record of ours that we want to read back
 
     def join(self, inputs: Sequence[Channel], outputs: Sequence[Channel]) -> None:
-        """Say hello, be given all inputs for good, and name the outputs: markers go to every one of them."""
+        """Send hello, be assigned all inputs for good, and name the outputs: markers go to every one of them."""
         hello = Hello(
             n=next(self.ledger.numbers),
             app=self.name,
@@ -173,7 +173,7 @@ class Member:
             self.feed(MarkerMet(epoch=epoch))
 
     def feed(self, event: Event) -> ReadLedgerTo | None:
-        """Tell the machine and do what it says; what has to be read before the event counts is given back."""
+        """Feed the machine and do what it asks; what has to be read before the event counts is given back."""
         actions = self.machine.handle(event)
         self.do(actions)
         return next((action for action in actions if isinstance(action, ReadLedgerTo)), None)
@@ -326,7 +326,7 @@ class StoryRun:
             return
         names = [entry.what if entry.marker is None else None for entry in left]
         if step.message not in names:
-            raise step_error(step, f"message {step.message} is not on its way from {step.channel}")
+            raise step_error(step, f"message {step.message} is not in flight from {step.channel}")
         for _ in range(names.index(step.message) + 1):
             self._hand_over(step.channel, step.event)
 

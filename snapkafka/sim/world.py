@@ -151,7 +151,7 @@ class World:
         return TopicPartition(topic, self.rng.randrange(self.partitions[topic]))
 
     def _ask_again(self) -> bool:
-        """What failed some time ago is asked for again, as the next attempt."""
+        """Trigger again what failed some time ago, as the next attempt."""
         for epoch, view in self.fold.snapshots.items():
             id_, attempt = view.trigger.id, view.trigger.attempt
             if view.failure is None or attempt > self.plan.retries or (id_, attempt + 1) in self.fold.by_id:
@@ -196,7 +196,7 @@ class World:
         return epoch
 
     def _trigger_by_a_process(self, record: Trigger) -> None:
-        """Where the ledger tells nobody of a snapshot, somebody who takes part has to ask for it."""
+        """Where the ledger informs nobody of a snapshot, somebody who takes part has to ask for it."""
         joined = [p for p in self.processes if p.joined and not p.paused]
         if joined:
             process = self.rng.choice(joined)
@@ -256,7 +256,7 @@ class World:
         self.say(f"p{process.number} launched for {app}")
 
     def crash(self, process: Process) -> None:
-        """All that was not in the log or in the ledger is gone; an open transaction is aborted."""
+        """All that was not in the log or in the ledger is removed; an open transaction is aborted."""
         self.count("crashes")
         self.say(f"p{process.number} crashed")
         self._end(process)
@@ -270,7 +270,7 @@ class World:
         self.unbalanced.add(process.app.name)
 
     def _restart_bare(self) -> bool:
-        """Who runs without taking part is restarted with snapkafka, as soon as it has nothing under way."""
+        """Restart with snapkafka a process that runs without, as soon as it has nothing under way."""
         for process in [process for process in self.processes if process.bare]:
             if self.stop(process):
                 self.launch(process.app.name)
@@ -278,7 +278,7 @@ class World:
         return False
 
     def stop(self, process: Process) -> bool:
-        """It leaves of its own accord, if it has nothing under way: commits, says `Bye`."""
+        """It leaves of its own accord, if it has nothing under way: commits, sends `Bye`."""
         busy = (
             process.running,
             process.buffer,

@@ -290,8 +290,8 @@ BAD_STEPS = [
     ([M1, M1], 1, "a message m1 was sent in step 0 already"),
     ([start("N1"), start("N1")], 1, "N1 has started snapshot 0 in step 0 already"),
     ([deliver("N1", "N2", message="m9")], 0, "no message m9 was sent before"),
-    ([M1, deliver("N2", "N1", message="m1")], 1, "message m1 is not on its way from N2->N1"),
-    ([M1, DRAIN, deliver("N1", "N2", message="m1")], 2, "message m1 is not on its way from N1->N2"),
+    ([M1, deliver("N2", "N1", message="m1")], 1, "message m1 is not in flight from N2->N1"),
+    ([M1, DRAIN, deliver("N1", "N2", message="m1")], 2, "message m1 is not in flight from N1->N2"),
     ([M1, DRAIN, deliver("N1", "N2")], 2, "channel N1->N2 is empty"),
     (["drain"], 0, 'a step is an object such as {"do": "drain"}'),
 ]

@@ -1,5 +1,5 @@
-"""What leaves in transactions (`processing_guarantee="exactly_once"`): a send is acknowledged when its transaction is
-committed.
+"""Describe what leaves in transactions (`processing_guarantee="exactly_once"`): a send is acknowledged when its
+transaction is committed.
 
 Faust keeps one transaction open per number of a destination partition, and commits it together with positions of
 inputs whenever it commits: on its timer, and before partitions are given back. We wait for that and commit nothing by
@@ -49,14 +49,15 @@ class Transactions:
 
     def kept(self, consumer: Any) -> None:
         """After a rebalance: what is open for partitions that are somebody else's now is never committed, though Faust
-        may keep the producer. Who has them next aborts it."""
+        may keep the producer. Anyone who has them next aborts it."""
         ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment())
         for name in self._open.keys() - ours:
-            why = "its partition was taken away, and the transaction left open"
+            why = "its partition was revoked, and the transaction left open"
             self._ended(name, Unacknowledged(why, refused=True, undone=True))
 
     def _sent(self, transactional_id: str, future: Future) -> None:
-        """What did not get into the log takes its transaction with it: who is fenced may never commit again."""
+        """Fail the whole transaction with a send that did not get into the log: a fenced producer may never commit
+        again."""
         if not future.cancelled() and (error := future.exception()) is not None:
             self._ended(transactional_id, not_committed(error))
 
@@ -71,7 +72,7 @@ class Transactions:
         add_positions = producer.send_offsets_to_transaction
 
         async def with_positions(*args: Any) -> None:
-            """What Faust does first; who is fenced is told here."""
+            """Do what Faust does first; a fenced producer is noticed here."""
             try:
                 await add_positions(*args)
             except BaseException as error:

@@ -1,6 +1,6 @@
 """Is what a method recorded a consistent global state? Judged from its bytes and the true history alone.
 
-The recorded image of a process says how many messages it had sent and received on each channel; the history says
+The recorded image of a process reports how many messages it had sent and received on each channel; the history states
 which those were. So for each channel: nothing was received that had not been sent (the cut is consistent), and the
 recorded messages are those sent and not received, each once. And the money is all there: no method is asked how it
 knows.
@@ -23,7 +23,7 @@ _TRANSFER: Final = Struct("<qq")
 
 
 def problems(world: World, snapshot: Snapshot) -> list[str]:
-    """What is wrong with the snapshot, a sentence each; nothing if it is a consistent state of this run."""
+    """Return what is wrong with the snapshot, a sentence each; nothing if it is a consistent state of this run."""
     missing = [f"no state of process {p.number}" for p in world.processes if p.number not in snapshot.states]
     if missing:
         return missing

@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every command here does."""
+    """Prints what is wrong in one line, as every command here does."""
 
     def error(self, message: str) -> NoReturn:
         raise BadInputError(message, hint=f"see {self.prog} --help")
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--seed", type=int, default=asked.seed, help="decides all that is random (%(default)s)"
     )
-    parser.add_argument("--json", action="store_true", help="say the result as JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     return parser
 
 

@@ -15,7 +15,7 @@ T_999: Final = (636.62, 31.599, 12.924, 8.610, 6.869, 5.959, 5.408, 5.041, 4.781
 
 
 class Point(NamedTuple):
-    """What comes in at a node while its markers are late, and what the node held; bytes both. `what` was run."""
+    """Hold what comes in at a node while its markers are late, and what the node held; bytes both. `what` was run."""
 
     x: float
     y: float
@@ -27,7 +27,7 @@ class Line:
     """y = intercept + slope * x, by least squares.
 
     What is counted in a time varies by the root of its number, so a point's weight is one over its x: without that
-    the largest point alone would say where the line lies. `weight`, `mean_x`, `spread` are of the weighted points.
+    the largest point alone would state where the line lies. `weight`, `mean_x`, `spread` are of the weighted points.
     """
 
     intercept: float

@@ -1,4 +1,4 @@
-"""What a method costs in memory and on the network: bytes that are really held, bytes that are really sent."""
+"""Describe what a method costs in memory and on the network: bytes that are really held, bytes that are really sent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Meter:
         self.network[part] += size
 
     def held(self, node: int, kind: Kind) -> int:
-        """What `node` holds now."""
+        """Return what `node` holds now."""
         return self._held[kind][node]
 
     def peak(self, kind: Kind) -> int:

@@ -20,11 +20,11 @@ Latencies = dict[tuple[float, int], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one method did on one workload.
+    """Hold what one method did on one workload.
 
     Attributes:
         ended: there is a snapshot.
-        problems: why there is none, or what is wrong with it.
+        problems: why there is not one, or what is wrong with it.
         took_s: from asking for the snapshot until all of it is known.
         p50_ratio, p99_ratio: latency of the messages asked for during the snapshot, against no snapshot; infinite
             where some never arrived.
@@ -63,7 +63,7 @@ class Outcome:
 
     @property
     def channel_bytes(self) -> int:
-        """What the fullest node held to know the channels: messages, or records about them."""
+        """Return what the fullest node held to know the channels: messages, or records about them."""
         return self.messages_bytes + self.records_bytes
 
     @property

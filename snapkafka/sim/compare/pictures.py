@@ -1,6 +1,6 @@
 """The study as pictures: what grows with load and delay, and the lines that reach the real size.
 
-Colours are those of M. Okabe and K. Ito, which colour-blind readers can tell apart; every method has its own mark as
+Colours are those of M. Okabe and K. Ito, which colour-blind readers can distinguish; every method has its own mark as
 well, and its name beside its line. The same study makes the same files.
 """
 
@@ -213,7 +213,7 @@ def _reach(ax: Axes, reach: Reach) -> None:
 
 
 def _reached(ax: Axes, found: Reached, real: float) -> None:
-    """Points, line, the star at the real size with its interval, and what it says."""
+    """Points, line, the star at the real size with its interval, and what it reports."""
     name, colour, mark, _ = LOOKS[found.method]
     over_load = found.over.startswith("byte")
     points = [(p.x, found.times * p.y) for p in found.line.points if over_load]

@@ -1,7 +1,7 @@
 """A process of the simulated world: one thread, a queue, a balance, and a state of real bytes.
 
 Requests and messages are worked off one after the other; each takes its service time, and has its effect when it is
-started. Markers take none. What a method may do to a process is here as well: hold its requests back, block a
+started. Markers take none. All that a method may do to a process is here as well: hold its requests back, block a
 channel, stall it, watch its writes. How long each lasted is noted, whoever did it.
 """
 
@@ -247,7 +247,7 @@ class Process:
             self._work()
 
     def block(self, channel: Channel) -> None:
-        """What comes on this channel waits, in its order."""
+        """Hold what comes on this channel, in its order."""
         channel.blocked_since = self.world.now
 
     def unblock(self) -> None:

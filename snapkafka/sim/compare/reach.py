@@ -1,13 +1,13 @@
-"""What cannot be run at size: measured in real buffers at a hundredth of it and less, and drawn out by a line.
+"""Describe what cannot be run at size: measured in real buffers at a hundredth of it and less, and drawn out by a line.
 
-Two systems: the mesh that was asked for (100 processes, 9,900 channels, unless told otherwise), and one process that
+Two systems: the mesh that was asked for (100 processes, 9,900 channels, unless set otherwise), and one process that
 takes in 500,000 messages a second with a marker 10 s late.
 
-Who keeps or forwards messages needs memory for what comes in at a node while its markers are late: the line is drawn
-over that, from one node of the mesh with all of its incoming channels, at up to 1/100 of the rate, and from the whole
-mesh at a fraction of a message a second. One observer gets what all the nodes forward.
+A method that keeps or forwards messages needs memory for what comes in at a node while its markers are late: the line
+is drawn over that, from one node of the mesh with all of its incoming channels, at up to 1/100 of the rate, and from
+the whole mesh at a fraction of a message a second. One observer gets what all the nodes forward.
 
-What snapkafka needs does not depend on rate or delay (runs that differ in both must agree to the byte, or nearly), but
+The need of snapkafka does not depend on rate or delay (runs that differ in both must agree to the byte, or nearly), but
 everybody holds the records of all: n processes with n - 1 entries each. So per process of the system the line is
 drawn over n, from whole meshes.
 """
@@ -100,7 +100,7 @@ class Reach:
     violations: tuple[str, ...]
 
     def of(self, method: type[Method]) -> Reached:
-        """What was reached for one method."""
+        """Return what was reached for one method."""
         return next(reached for reached in self.methods if reached.method == method.name)
 
     def as_json(self) -> dict[str, Any]:

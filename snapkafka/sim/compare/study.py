@@ -1,4 +1,4 @@
-"""What `compare` runs: two scenes for the tables, what each method asks of a system, sweeps, and the reach.
+"""Describe what `compare` runs: two scenes for the tables, what each method asks of a system, sweeps, and the reach.
 
 * The mesh, with cycles, every marker late: a part of the one that was asked for, small enough to be run whole.
 * Three layers without a cycle, one incoming channel of each process late: a straggler, which is where methods that
@@ -56,7 +56,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """What a method asks of a system, as found by running it."""
+    """Hold what a method asks of a system, as found by running it."""
 
     method: str
     needs_fifo: bool
@@ -116,7 +116,7 @@ class Study:
 
 
 def make_study(asked: Asked, say: Say = lambda _: None) -> Study:
-    """Run everything; `say` is told what comes next."""
+    """Run everything; `say` is called with what comes next."""
     base = Workload(
         rate=asked.rate,
         message_bytes=asked.bytes,
@@ -219,7 +219,7 @@ def _property(method: type[Method], seed: int) -> Property:
 
 
 def _unexpected(scene: Scene) -> list[str]:
-    """Every method conserves; only alignment does not end on a cycle, and it says so."""
+    """Every method conserves; only alignment does not end on a cycle, and it reports it."""
     found = []
     for outcome in scene.outcomes:
         deadlock_expected = outcome.method == Alignment.name and scene.load.topology in ("mesh", "ring")

@@ -17,7 +17,7 @@ def lines(study: Study) -> Iterator[str]:
     for scene in study.scenes:
         yield from _scene(scene)
         yield ""
-    yield "What a method asks of a system (found by running it on channels without order, and on a ring)"
+    yield "Requirements of each method (found by running it on channels without order, and on a ring)"
     yield from _grid(
         ("method", "needs FIFO", "cycles", "recovery needs"), [_property(p) for p in study.properties]
     )

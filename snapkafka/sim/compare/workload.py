@@ -1,7 +1,7 @@
 """One workload, the same for every method: who is connected, who transfers how much to whom and when, what is late.
 
 The application moves money. Every process holds a balance; requests from outside, a fixed or a Poisson stream per
-channel, tell it to transfer an amount to the process at the other end. A message is a transfer under way, so the sum
+channel, order it to transfer an amount to the process at the other end. A message is a transfer under way, so the sum
 of all balances and all messages under way never changes: what every snapshot is checked against.
 
 A channel is *late* if what is sent on it is taken in `late_s` later: it has a backlog of that age. A marker on it is
@@ -34,7 +34,7 @@ AMOUNT_MAX: Final = 100
 
 
 class Edge(NamedTuple):
-    """A channel, and how long what is sent on it is on its way."""
+    """A channel, and how long what is sent on it is in flight."""
 
     sender: int
     receiver: int
@@ -64,9 +64,9 @@ class Workload:
         late_s: age of the backlog on a late channel.
         late: which channels are late: "all", "one" incoming channel of each process, or "none".
         capacity_rate: what the service times are made for (0: `rate`): a node spends `busy` of its time at this rate.
-        fifo: False: messages overtake each other on their way.
+        fifo: False: messages overtake each other in flight.
         scale: 1/100 means that rates, sizes of state and speeds of machines are all a hundredth of the real ones, so
-            that times are real. What a message or a page costs takes a hundred times longer.
+            that times are real. All that a message or a page costs takes a hundred times longer.
         state_bytes: the state of a process, at this scale.
         after_s: requests go on for so long after the snapshot began and what is late has come.
     """
@@ -103,13 +103,14 @@ class Workload:
 
     @cached_property
     def service_s(self) -> float:
-        """What a process spends on one message, sent or received."""
+        """Return what a process spends on one message, sent or received."""
         degrees = Counter(node for edge in self.edges for node in (edge.sender, edge.receiver))
         return self.busy / (max(degrees.values()) * (self.capacity_rate or self.rate))
 
     @property
     def under_way_bytes(self) -> float:
-        """What comes in at one node while its late markers are under way: rate, size, delay, incoming channels."""
+        """Return what comes in at one node while its late markers are under way: rate, size, delay, incoming
+        channels."""
         late = Counter(edge.receiver for edge in self.edges if edge.late)
         return max(late.values(), default=0) * self.rate * self.message_bytes * self.late_s
 

@@ -1,8 +1,8 @@
 """Barrier alignment: P. Carbone et al., Lightweight Asynchronous Snapshots for Distributed Dataflows, 2015 (ABS).
 
 A coordinator puts a barrier into what comes from outside. A process that has met the barrier on one input reads that
-one no further until it has met it on all of them; then it records its state, passes the barrier on, and goes on. What
-was sent before the barriers is in the states, so no channel is recorded. The price is waiting: what comes on a
+one no further until it has met it on all of them; then it records its state, passes the barrier on, and goes on. All
+that was sent before the barriers is in the states, so no channel is recorded. The price is waiting: what comes on a
 blocked channel is kept in its buffers, and when these are full the sender has to wait, and whoever sends to it.
 
 On a cycle each process waits for the barrier of its predecessor, which waits in turn: it never ends. The paper cuts
@@ -74,7 +74,7 @@ class Alignment(Method):
             self.snapshot = self._recording
 
     def stuck(self) -> str:
-        """Who waits for whom: from any process that waits, to a sender whose barrier is missing, and so on."""
+        """Return who waits for whom: from any process that waits, to a sender whose barrier is missing, and so on."""
         waiting = [p for p in self.world.processes if p.number not in self._recording.states]
         path = [waiting[0].number]
         while True:

@@ -1,4 +1,4 @@
-"""What every method is told, and what it has to show for it: real bytes of states and of channels."""
+"""Define what every method receives, and what it has to show for it: real bytes of states and of channels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STORAGE_BYTES_S: Final = 200e6
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a method recorded: images of states by process, messages by channel, one after the other."""
+    """Hold what a method recorded: images of states by process, messages by channel, one after the other."""
 
     states: dict[int, bytes] = field(default_factory=dict)
     channels: dict[int, bytes] = field(default_factory=dict)

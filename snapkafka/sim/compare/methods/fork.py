@@ -3,7 +3,7 @@
 At its cut a process forks. The child shares all pages and writes them to storage; a page that the parent writes
 meanwhile is copied first (K. Li, J. F. Naughton, J. S. Plank, Low-Latency, Concurrent Checkpointing for Parallel
 Programs, IEEE TPDS 5(8), 1994; Redis saves this way). So the stop does not grow with copying, only with the page
-table, and the memory with what is written, not with the state. It says nothing about channels: for those this
+table, and the memory with what is written, not with the state. It states nothing about channels: for those this
 method does as the textbook, and costs as much.
 """
 
@@ -39,7 +39,7 @@ class Fork(Textbook):
         self.world.at(self.world.now + self.storing_s(len(process.image)), self._written, child)
 
     def _written(self, child: _Child) -> None:
-        """The child has written everything and is gone, with the pages that it kept."""
+        """The child has written everything and has ended, with the pages that it kept."""
         image = child.image()
         child.end()
         self.state_done(child.process, image)

@@ -2,8 +2,8 @@
 
 The real thing, not a model of it: each process runs `protocol.WorkerProtocol`, messages carry the real `_sk` header,
 markers are real markers, `CutReport` and `Closed` are encoded by `wire.codec`, and whether the snapshot is captured,
-and what is in it, is what `LedgerState` says. Channels are partitions of logs, states are folds of changelogs; both
-are Kafka's, and there anyway. What is counted:
+and what is in it, is what `LedgerState` states. Channels are partitions of logs, states are folds of changelogs; both
+are Kafka's, and there anyway. All that is counted:
 
 * memory: the records of the ledger that a process holds. Its own, from when it wants to write them; and those of all
   the others, because everybody folds the ledger. So it grows with the number of channels of the whole system.
@@ -201,7 +201,7 @@ class Offsets(Method):
         return stamp
 
     def _read_back(self) -> Snapshot:
-        """What assembly would read: the folds of the changelogs, the white records in flight."""
+        """Return what assembly would read: the folds of the changelogs, the white records in flight."""
         captured = self.ledger.fold.captured(self.epoch)
         view = CutView(captured)
         snapshot = Snapshot(finished_s=self.world.now)

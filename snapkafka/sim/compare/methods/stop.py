@@ -1,8 +1,8 @@
 """Stop the world: everybody stops sending, the channels run empty, the states are copied, everybody goes on.
 
 The oldest way, and what "drain it, then back it up" still means. A coordinator learns from each process how many
-messages it has sent on each channel, and tells the receiver; who has received them all says so. When everybody has,
-nothing is under way and the states alone are the global state. Counting needs no order of messages, and works with
+messages it has sent on each channel, and informs the receiver; who has received them all reports it. When everybody
+has, nothing is under way and the states alone are the global state. Counting needs no order of messages, and works with
 cycles; but for as long as the slowest channel takes nobody may begin anything.
 """
 

@@ -71,7 +71,7 @@ class Textbook(Method):
         self.state_done(process, self.copy_state(process))
 
     def state_done(self, process: Process, image: bytes) -> None:
-        """The state is on its way to storage."""
+        """The state is being written to storage."""
         self.meter.send("state", len(image))
         self._recording.states[process.number] = image
         self._end()
