@@ -1,0 +1,402 @@
+"""A small world that is restored again and again: does each agent process each message once, counted from the snapshot?
+
+One app with two agents on one input, a second app that sends into it, and somebody external who does, too. Events are
+one step here; what is explored is the restore: it crashes between any two steps and is run again, or is suspended and
+wakes up while another goes on; so do workers of before, which append what they had in hand; workers are started at any
+moment. The fold of the ledger is the real one (`protocol.restoring`), and so are the rules that workers go by.
+
+The oracle knows no header: after all has run, an agent has what its state held at the cut, what was in flight to it
+then, every external message that it had not processed, and what was sent since the restore; each of them once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import (
+    NOBODY,
+    RESTORE,
+    AgentPosition,
+    Bye,
+    Hello,
+    LedgerRecord,
+    LogEnd,
+    Restore,
+    TopicPartition,
+)
+from snapkafka.protocol.restoring import Rule
+
+__all__ = ["BREAKS", "RestoreWorld", "explore"]
+
+INPUT, CHANGELOG = TopicPartition("in", 0), TopicPartition("p-t-changelog", 0)
+APPS: Final = ("p", "q")
+AGENTS: Final = ("x", "y")
+#: What can be left out, for proof that this world finds it.
+BREAKS: Final = ("stamp", "barrier", "commit-point", "hold", "positions", "state")
+RESTORES: Final = 3
+STEPS: Final = 60
+STEPS_OF_A_RESTORE: Final = ("tool", "crash", "suspend", "wake", "start", "external")
+#: No world comes near.
+LOG_MAX: Final = 1500
+#: How often something else goes on between two messages that a restore appends.
+PAUSE: Final = 0.15
+
+
+class Message(NamedTuple):
+    """A record of the input: what it is, who sent it (`NOBODY`: external)."""
+
+    id: int
+    process: int
+    copied: bool = False  # by a restore
+
+
+class Written(NamedTuple):
+    """A record of the changelog: the whole state of one agent."""
+
+    agent: str
+    value: tuple[int, ...]
+    process: int
+
+
+@dataclass
+class Cut:
+    """A snapshot, and what has to come of it."""
+
+    positions: dict[str, int]
+    skipped: dict[str, frozenset[int]]
+    state: dict[str, tuple[int, ...]]
+    in_flight: dict[int, int]  # offset -> message
+    end: int
+
+
+@dataclass
+class Worker:
+    """A process of app p: where its agents stand, and their tables."""
+
+    process: int
+    state: dict[str, tuple[int, ...]]
+    at: int  # first offset not read
+    rules: dict[str, Rule]
+
+
+@dataclass
+class RestoreWorld:
+    """All of it. `run` plays it; what is wrong is in `wrong`."""
+
+    seed: int
+    broken: frozenset[str] = frozenset()
+    ledger: LedgerState = field(default_factory=LedgerState)
+    log: list[Message] = field(default_factory=list)
+    changelog: list[Written] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(f"restore {self.seed}")
+        self.numbers = self.ids = 0
+        self.committed = 0
+        self.worker: Worker | None = None
+        self.sender = self.hello("q")
+        self.cuts: list[Cut] = []
+        self.asleep: list[Worker] = []
+        self.asleep_senders: list[int] = []
+        self.asleep_tools: list[Iterator[None]] = []
+
+    # -- the ledger -----------------------------------------------------------------------------------------------
+
+    def append(self, record: LedgerRecord) -> int:
+        offset = self.ledger.end
+        self.ledger.apply(offset, record)
+        return offset
+
+    def number(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
+    def hello(self, app: str, mode: str = "on") -> int:
+        return self.append(Hello(n=self.number(), app=app, mode=mode))
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> list[str]:
+        """Live, be restored, and run to the end of the input; several times."""
+        self.start()
+        for _ in range(RESTORES):
+            for _ in range(STEPS):
+                self.step()
+            if not self.cuts:
+                self.take_cut()
+            cut = self.rng.choice(self.cuts)
+            self.restore(cut)
+            if len(self.log) > LOG_MAX:
+                self.wrong.append("each run of the restore appends again what the last one did")
+                return self.wrong
+            while self.worker is None or self.worker.at < len(self.log):
+                self.step_of_worker()
+            self.judge(cut)
+        return self.wrong
+
+    def step(self) -> None:
+        kind = self.rng.choices(("send", "external", "work", "cut", "commit"), (3, 2, 5, 0.4, 1))[0]
+        match kind:
+            case "send":
+                self.log.append(Message(self.fresh(), self.sender))
+            case "external":
+                self.external()
+            case "work":
+                self.step_of_worker()
+            case "cut":
+                self.take_cut()
+            case _:
+                self.commit()
+
+    def fresh(self) -> int:
+        self.ids += 1
+        return self.ids
+
+    def external(self) -> None:
+        self.log.append(Message(self.fresh(), NOBODY))
+
+    def start(self) -> None:
+        """A worker starts; it waits while its app is restored."""
+        if self.ledger.restores.holds("p") is not None and "hold" not in self.broken:
+            self.counts["held"] += 1
+            return
+        process = self.hello("p")
+        state: dict[str, tuple[int, ...]] = dict.fromkeys(AGENTS, ())
+        for offset, written in enumerate(self.changelog):
+            if not self.void(written.process, CHANGELOG, offset):
+                state[written.agent] = written.value
+        rules = self.ledger.restores.rules("p", INPUT) if "positions" not in self.broken else {}
+        self.worker = Worker(process, state, self.committed, dict(rules))
+
+    def step_of_worker(self) -> None:
+        """The next record goes to the agents that have to process it, or a worker starts."""
+        worker = self.worker
+        if worker is None:
+            return self.start()
+        if worker.at < len(self.log):
+            message = self.log[worker.at]
+            if not self.void(message.process, INPUT, worker.at):
+                for agent in AGENTS:
+                    if worker.rules.get(agent, Rule(0)).takes(worker.at):
+                        self.process(worker, agent, message.id)
+            worker.at += 1
+        return None
+
+    def process(self, worker: Worker, agent: str, message: int) -> None:
+        worker.state[agent] = (*worker.state[agent], message)
+        self.changelog.append(Written(agent, worker.state[agent], worker.process))
+
+    def commit(self) -> None:
+        if self.worker is not None:
+            self.committed = max(self.committed, self.worker.at)
+
+    def void(self, process: int, tp: TopicPartition, offset: int) -> bool:
+        return "barrier" not in self.broken and process != NOBODY and self.ledger.is_void(process, tp, offset)
+
+    def take_cut(self) -> None:
+        """At an instant: one agent may be ahead of the other by what it takes at once."""
+        worker = self.worker
+        if worker is None:
+            return
+        positions, skipped = {}, {}
+        ahead = self.rng.choice(AGENTS) if worker.at < len(self.log) else ""
+        for agent in AGENTS:
+            rule = worker.rules.get(agent, Rule(0)).start(worker.at)
+            positions[agent], skipped[agent] = rule.offset, rule.started_above
+        state = dict(worker.state)
+        at = worker.at
+        if (
+            ahead
+            and worker.rules.get(ahead, Rule(0)).takes(at)
+            and not self.void(self.log[at].process, INPUT, at)
+        ):
+            state[ahead] = (*state[ahead], self.log[at].id)
+            positions[ahead] = max(positions[ahead], at + 1)
+        lowest = min(positions.values())
+        in_flight = {
+            offset: message.id
+            for offset, message in enumerate(self.log)
+            if offset >= lowest
+            and message.process != NOBODY
+            and not self.void(message.process, INPUT, offset)
+        }
+        self.cuts.append(Cut(positions, skipped, state, in_flight, len(self.log)))
+
+    # -- the restore ----------------------------------------------------------------------------------------------
+
+    def restore(self, cut: Cut) -> None:
+        """Until it is done; meanwhile everything else goes on."""
+        plan = f"plan {self.number()}"
+        if self.worker is not None:
+            self.asleep.append(self.worker)
+        self.asleep_senders.append(self.sender)
+        self.worker = None
+        tool = self.tool(plan, cut)
+        while plan not in self.ledger.restores.views or self.ledger.restores.views[plan].open:
+            if len(self.log) > LOG_MAX:
+                return
+            match self.rng.choices(STEPS_OF_A_RESTORE, (30, 1, 1, 5, 1, 1))[0]:
+                case "tool":
+                    if next(tool, "over") == "over":
+                        tool = self.tool(plan, cut)
+                case "crash":
+                    self.counts["crashes"] += 1
+                    tool = self.tool(plan, cut)
+                case "suspend":
+                    self.counts["suspended"] += 1
+                    self.asleep_tools.append(tool)
+                    tool = self.tool(plan, cut)
+                case "wake":
+                    self.wake()
+                case "start":
+                    self.step_of_worker()
+                case _:
+                    self.external()
+            self.stop_who_runs()
+        self.sender = self.hello("q")
+        for _ in range(4):
+            self.wake()
+
+    def stop_who_runs(self) -> None:
+        """A worker that had started at the same moment as the restore stops when it reads of it."""
+        if self.worker is not None and self.ledger.restores.holds("p") and "hold" not in self.broken:
+            self.counts["stopped"] += 1
+            self.asleep.append(self.worker)
+            self.worker = None
+
+    def wake(self) -> None:
+        """Something of before goes on for a moment: a worker, a sender, a restore."""
+        if self.asleep and self.rng.random() < 0.4:
+            worker = self.rng.choice(self.asleep)
+            worker.state["x"] = (*worker.state["x"], -self.fresh())
+            self.changelog.append(Written("x", worker.state["x"], worker.process))
+            self.counts["late_writes"] += 1
+        elif self.asleep_senders and self.rng.random() < 0.5:
+            self.log.append(Message(-self.fresh(), self.rng.choice(self.asleep_senders)))
+            self.counts["late_sends"] += 1
+        elif self.asleep_tools:
+            tool = self.rng.choice(self.asleep_tools)
+            for _ in range(self.rng.randint(1, 12)):
+                next(tool, None)
+                self.counts["late_steps"] += 1
+
+    def say(self, plan: str, stage: str, **fields: object) -> None:
+        record = Restore(n=self.number(), plan=plan, stage=stage, apps=APPS, **fields)  # type: ignore[arg-type]
+        view = self.ledger.restores.open
+        if "commit-point" in self.broken and stage == "ready" and view is not None and view.stage == "begun":
+            view.author = record.author  # whoever comes first, not whom the latest `begun` names
+        self.append(record)
+
+    def tool(self, plan: str, cut: Cut) -> Iterator[None]:
+        """The steps of a restore; it may stop at any `yield` for ever."""
+        restores = self.ledger.restores
+        if plan not in restores.views:
+            self.say(plan, "begun")
+            yield
+        view = restores.views[plan]
+        if not view.committed:
+            author = self.hello("snapkafka-restore", RESTORE)
+            yield
+            self.say(plan, "begun", author=author)
+            yield
+            if view.author != author or view.stage != "begun":
+                return
+            base, state_base = len(self.log), len(self.changelog)
+            yield
+            positions = yield from self.channels(cut, author, base)
+            if "state" not in self.broken:
+                for agent in AGENTS:
+                    self.changelog.append(Written(agent, cut.state[agent], author))
+                    yield
+            self.say(
+                plan,
+                "ready",
+                author=author,
+                ends=(
+                    LogEnd(topic=INPUT.topic, partition=0, end=base),
+                    LogEnd(topic=CHANGELOG.topic, partition=0, end=state_base),
+                ),
+                positions=positions,
+            )
+            yield
+            if view.author != author or not view.committed:
+                return
+        rules = restores.rules("p", INPUT)
+        if view.open:
+            self.committed = min(rule.offset for rule in rules.values())
+        yield
+        if view.open:
+            self.append(Bye(process=view.author, n=self.number()))
+            yield
+            self.say(plan, "done")
+
+    def channels(self, cut: Cut, author: int, base: int) -> Generator[None, None, tuple[AgentPosition, ...]]:
+        """What was in flight and the external records of its range are appended, in their order; where there is nothing
+        but external records, the positions go back."""
+        lowest = min(cut.positions.values())
+        sources = [
+            (offset, message.id)
+            for offset, message in enumerate(self.log[:base])
+            if offset >= lowest
+            and (cut.in_flight.get(offset) == message.id if message.process != NOBODY else True)
+            and not (message.process != NOBODY and offset >= cut.end)
+        ]
+        if all(message.process == NOBODY for message in self.log[lowest:base]):
+            return tuple(self.position(agent, cut.positions[agent], cut.skipped[agent]) for agent in AGENTS)
+        self.counts["appended"] += len(sources)
+        skipped: dict[str, set[int]] = {agent: set() for agent in AGENTS}
+        for offset, message in sources:
+            stamped = NOBODY if "stamp" in self.broken else author
+            self.log.append(Message(message, stamped, copied=True))
+            for agent in AGENTS:
+                if offset < cut.positions[agent] or offset in cut.skipped[agent]:
+                    skipped[agent].add(len(self.log) - 1)
+            if self.rng.random() < PAUSE:
+                yield
+        return tuple(self.position(agent, base, frozenset(skipped[agent])) for agent in AGENTS)
+
+    def position(self, agent: str, offset: int, skipped: frozenset[int]) -> AgentPosition:
+        rule = Rule(offset, skipped).start(offset)
+        return AgentPosition(
+            app="p",
+            agent=agent,
+            topic=INPUT.topic,
+            partition=0,
+            offset=rule.offset,
+            started_above=tuple(sorted(rule.started_above)),
+        )
+
+    # -- the oracle -----------------------------------------------------------------------------------------------
+
+    def judge(self, cut: Cut) -> None:
+        """Every message that has to be there is, once; it goes by ids alone."""
+        assert self.worker is not None
+        for agent in AGENTS:
+            due = Counter(cut.state[agent])
+            for offset, message in enumerate(self.log):
+                processed = offset < cut.positions[agent] or offset in cut.skipped[agent]
+                flying = cut.in_flight.get(offset) == message.id
+                external = message.process == NOBODY and not message.copied
+                if (external or flying) and not processed:
+                    due[message.id] += 1
+            found = Counter(self.worker.state[agent])
+            if found != due:
+                self.wrong.append(f"agent {agent}: too many {found - due}, missing {due - found}")
+
+
+def explore(seeds: range, broken: frozenset[str] = frozenset()) -> tuple[dict[int, list[str]], Counter[str]]:
+    """Run the worlds of these seeds; what was wrong, by seed, and how often what happened."""
+    wrong, counts = {}, Counter[str]()
+    for seed in seeds:
+        world = RestoreWorld(seed, broken)
+        if found := world.run():
+            wrong[seed] = found
+        counts += world.counts
+    return wrong, counts

@@ -1,0 +1,47 @@
+"""Restores in small worlds: crashed, suspended and run again, with workers and senders of before that wake up."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka.sim.restoring import BREAKS, RestoreWorld, explore
+
+SEEDS = range(120)
+
+
+def test_after_a_restore_each_message_is_processed_once_counted_from_the_snapshot() -> None:
+    wrong, counts = explore(SEEDS)
+    assert not wrong
+    for what in (
+        "appended",
+        "crashes",
+        "suspended",
+        "late_writes",
+        "late_sends",
+        "late_steps",
+        "held",
+        "stopped",
+    ):
+        assert counts[what] > 5, f"{what}: it hardly ever happened, so this shows nothing"
+
+
+@pytest.mark.parametrize("left_out", BREAKS)
+def test_what_is_left_out_is_found(left_out: str) -> None:
+    """Stamps on what is re-appended, bases, the fence of the commit point, waiting, positions per agent, the state."""
+    for seed in range(200):
+        if RestoreWorld(seed, frozenset({left_out})).run():
+            return
+    pytest.fail(f"200 worlds without {left_out}, and none shows it")
+
+
+def test_a_seed_is_one_world() -> None:
+    one, other = RestoreWorld(7), RestoreWorld(7)
+    one.run(), other.run()
+    assert (one.log, one.changelog, one.counts) == (other.log, other.changelog, other.counts)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_many_seeds() -> None:
+    wrong, _ = explore(range(1_000, 6_000))
+    assert not wrong
