@@ -76,9 +76,8 @@ def kafka(*, properties: Mapping[str, str] | None = None, keep_data: bool = Fals
 def docker_engine_answers() -> bool:
     """Whether a Docker engine answers and testcontainers is there to use it; a `docker` command proves neither."""
     try:
-        import testcontainers.community.kafka  # noqa: F401 -- only whether it is there
-
         import docker
+        import testcontainers.community.kafka  # noqa: F401 -- only whether it is there
     except ImportError:
         return False
     try:
@@ -92,9 +91,8 @@ def docker_engine_answers() -> bool:
 @contextlib.contextmanager
 def _in_docker(properties: Mapping[str, str]) -> Iterator[Broker]:
     try:
-        from testcontainers.community.kafka import KafkaContainer
-
         import docker
+        from testcontainers.community.kafka import KafkaContainer
     except ImportError as error:
         raise DependencyMissingError(
             f"Kafka in Docker needs testcontainers: {error}", hint="pip install testcontainers packaging"
