@@ -424,7 +424,7 @@ def test_r12_events_of_the_old_life_end_in_the_old_life(world: World, pair: tupl
     p.join()
     p.end(event)
     p.do(p.machine.send_withdrawn(effect))
-    with pytest.raises(AssertionError, match="entered anew"):
+    with pytest.raises(AssertionError, match="entered again"):
         p.machine.send_stamped(effect, B)
 
 
