@@ -86,7 +86,7 @@ class Consumer:
         self.app, self.client = app, Client()
         self._thread = Thread(self.client)
         self.resume_partitions = self.resume_flow = self.ack = lambda *args: True
-        self.perform_seek = self._getmany = self.subscribe = None
+        self.perform_seek = self._getmany = self.subscribe = self.highwaters = None
 
     def assignment(self) -> set[Any]:
         return {IN}

@@ -14,6 +14,7 @@ from faust.types.tuples import PendingMessage
 from snapkafka.drivers.faust.metrics import Metrics
 from snapkafka.drivers.faust.outgoing import Outgoing
 from snapkafka.drivers.faust.own_headers import OwnHeaders
+from snapkafka.drivers.faust.restored import Restored
 from snapkafka.drivers.faust.riding import HEADERS
 from snapkafka.drivers.faust.stamps import Stamps
 from snapkafka.protocol.actions import Action, AppendToLedger, SendMarkers
@@ -57,9 +58,10 @@ class Driver:
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
         self.events = SimpleNamespace(cause=lambda: None)
+        self.restored = Restored(self)  # type: ignore[arg-type]
         self.app = SimpleNamespace(
             _attachments=SimpleNamespace(put=None),
-            conf=SimpleNamespace(processing_guarantee="at_least_once"),
+            conf=SimpleNamespace(processing_guarantee="at_least_once", id="p"),
         )
         self.ledger: list[LedgerRecord] = []
         self.tasks: set[asyncio.Task[Any]] = set()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import rocksdict
 
+from snapkafka.drivers.faust.restored import Restored
 from snapkafka.drivers.faust.tables import Tables
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
@@ -31,6 +32,8 @@ class Table:
         return self.held
 
     async def on_changelog_event(self, event: Any) -> None: ...
+
+    def apply_changelog_batch(self, batch: Any) -> None: ...
 
 
 @pytest.fixture
@@ -54,6 +57,7 @@ def start(table: Table, folder: Path) -> Callable[[], Tables]:
         app = SimpleNamespace(tables={"counts": table}, conf=SimpleNamespace(tabledir=folder))
         sensors = SimpleNamespace(hear_table=lambda table: None)
         driver: Any = SimpleNamespace(app=app, sensors=sensors, looks=None, machine=WorkerProtocol())
+        driver.restored = Restored(driver)
         made = Tables(driver)
         made.attach()
         return made

@@ -43,13 +43,15 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         )
     switch = os.environ.get(SWITCH, "")
     if switch == "off":
-        return (
-            None  # whatever else is said: what an earlier or later release does not know is no reason to fail
-        )
+        # whatever else is said: what an earlier or later release does not know is no reason to fail
+        _refuse_if_restored(app, f"{SWITCH}=off")
+        return None
     settings = _checked(os.environ.get(NAMESPACE) if namespace is None else namespace, config, switch)
     if not settings.enabled or settings.mode == "off":
+        _refuse_if_restored(app, "snapkafka is disabled")
         return None
     if settings.mode == "observe":
+        _refuse_if_restored(app, "snapkafka only observes")
         from .looking import look_when_started
 
         look_when_started(app)
@@ -74,6 +76,21 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
 
         sew(driver)
     return driver
+
+
+def _refuse_if_restored(app: Any, why: str) -> None:
+    """A restore may have left rules that only a worker with snapkafka honours; what is looked up costs no time here."""
+    start = getattr(app, "on_start", None)
+    if start is None:
+        return
+
+    async def started() -> None:
+        from .restored import refuse_restored
+
+        await refuse_restored(app, why)
+        await start()
+
+    app.on_start = started
 
 
 def _checked(namespace: str | None, config: Settings, switch: str) -> Config:

@@ -46,7 +46,17 @@ def _tell_when_started(app: Any, why: str, extra: dict[str, Any]) -> None:
     start = app.on_start
 
     async def started() -> None:
+        await _refuse_restored(app)
         await start()
         tell()
 
     app.on_start = started
+
+
+async def _refuse_restored(app: Any) -> None:
+    """What a restore asks of an app only a worker with snapkafka does."""
+    try:
+        from .restored import refuse_restored
+    except ImportError:
+        return  # nor can it be looked up
+    await refuse_restored(app, "this worker goes on without snapkafka")

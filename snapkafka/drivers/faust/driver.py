@@ -61,6 +61,7 @@ from .metrics import Metrics
 from .own_headers import OwnHeaders
 from .patience import LEDGER_WAIT_S
 from .replies import Replies
+from .restored import Restored
 from .scribe import Scribe
 from .sensors import Sensors
 from .stamps import Stamps
@@ -117,6 +118,7 @@ class FaustDriver:
         self.stamps = Stamps(self.machine, with_cause=self.config.cause)
         self.events = Events(self)
         self.replies = Replies(self)
+        self.restored = Restored(self)
         self.tables = Tables(self)
         self.looks = Looks(self)
         self.sensors = Sensors(self)

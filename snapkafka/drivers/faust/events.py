@@ -238,6 +238,14 @@ class Events:
         if actions:
             self._driver.do(actions)
 
+    def agents(self) -> dict[int, str]:
+        """Who reads each channel, by the identity of its queue: agents with `concurrency` share one."""
+        return {
+            id(queue): stream.reading.name
+            for stream in self.streams
+            if (queue := getattr(stream.channel, "_queue", None)) is not None
+        }
+
     def readers(self, tp: TopicPartition) -> tuple[str, ...]:
         """Return who reads an input."""
         names = {stream.reading.name for stream in self.streams if _reads(stream.channel, tp)}

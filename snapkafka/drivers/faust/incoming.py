@@ -9,7 +9,7 @@ task of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
@@ -47,6 +47,8 @@ class Incoming:
         replies = driver.replies if tp.topic in driver.replies.topics else None
         tables = driver.tables if tp.topic in driver.tables.topics else None
         listens = replies is not None or tables is not None
+        scope = driver.restored.scope(place)
+        some: dict[frozenset[str], Callback] = {}  # by the agents that skip
 
         def on_message(message: Any) -> Awaitable[Any]:
             """A coroutine of our own around Faust's is only there where something has to be awaited before."""
@@ -60,18 +62,34 @@ class Incoming:
                     driver.own_headers.met(raw, f"records of {tp.topic} have")
                 elif stamp.marker:
                     return self._take_marker(message, place, stamp)
+                elif stamp.process < scope.author and driver.restored.is_void(
+                    stamp.process, place, message.offset
+                ):
+                    if tables is None:
+                        return self._take_out(message)
+                    tables.void(tp, message.offset)  # recovery waits for this offset
                 elif stamp.epoch > machine.colours.epoch:
                     return red_comes_in(message, stamp)
             elif message.value is None and wire.is_marker_key(message.key):
                 return self._drop_marker(message)
             if listens:
                 tell_of(message, stamp)
+            if message.offset < scope.until:
+                return to_some(message)
             return take_in(message)
+
+        def to_some(message: Any) -> Awaitable[Any]:
+            """The agents that have processed it before the snapshot do not get it again."""
+            skipping = frozenset(scope.skipping(message.offset))
+            if skipping not in some:
+                left = _without(channels, skipping, driver.events.agents())
+                some[skipping] = self._build(tp, left) if left else self._take_out
+            return some[skipping](message)
 
         async def red_comes_in(message: Any, stamp: wire.Stamp) -> None:
             await asyncio.shield(driver.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
             tell_of(message, stamp)
-            await take_in(message)
+            await (to_some if message.offset < scope.until else take_in)(message)
 
         def tell_of(message: Any, stamp: wire.Stamp | None) -> None:
             try:
@@ -83,6 +101,10 @@ class Incoming:
                 driver.stand_down("to note what comes in", error)
 
         return on_message
+
+    async def _take_out(self, message: Any) -> None:
+        """Nobody gets it, and it counts as read."""
+        _pass_over(self._driver.app.consumer, message)
 
     async def _take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
         """A marker goes to the recorder, never to a decoder."""
@@ -120,6 +142,11 @@ def _less_ours(headers: Any) -> Any:
     """The headers without `_sk`, in the type that they came in: agents may look at it."""
     rest = wire.without_header(headers)
     return rest if type(headers) is list else type(headers)(rest)
+
+
+def _without(channels: Any, skipping: Collection[str], agents: Mapping[int, str]) -> set[Any]:
+    """The channels that no agent of `skipping` reads."""
+    return {channel for channel in channels if agents.get(id(channel.queue)) not in skipping}
 
 
 def _pass_over(consumer: Any, message: Any) -> None:

@@ -54,6 +54,8 @@ class Metrics:
     bare: int = 0  # records that left without a header
     foreign_headers: int = 0
     disbelieved: int = 0
+    void_records: int = 0  # of processes of before a restore, taken out
+    stores_removed: int = 0  # which were of before a restore
     ledger_garbage: int = 0
     ledger_refused: int = 0
     ledger_recreated: int = 0
@@ -109,6 +111,7 @@ def _families(metrics: Metrics, participating: bool, ledger_lag: int | None) -> 
     for reason, count in (
         ("foreign-header", metrics.foreign_headers),
         ("no-such-trigger", metrics.disbelieved),
+        ("before-a-restore", metrics.void_records),
         ("ledger-garbage", metrics.ledger_garbage),
         ("ledger-refused", metrics.ledger_refused),
     ):

@@ -72,7 +72,7 @@ class Outgoing:
         self.markers = Markers(driver, self._way, self._send)
         self.transactions: Transactions | None = None
         if in_transactions(driver.app):
-            self.transactions = Transactions(producer)
+            self.transactions = Transactions(producer, driver.restored.noted)
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
             driver.machine.marks = False
         producer.send = self.send

@@ -91,6 +91,7 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
         "values()",
         "on_changelog_event(event)",
         "persisted_offset(tp)",
+        "apply_changelog_batch(batch)",
         "changelog_topic_name",
         "data",
         "window",

@@ -14,7 +14,7 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger import LedgerRecreatedError, RecordTooLargeError
 from snapkafka.ports import Entry
 from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated, RanWithout
-from snapkafka.protocol.records import Hello, LedgerRecord, Trigger
+from snapkafka.protocol.records import Checkpoint, Hello, LedgerRecord, Restore, Trigger
 
 if TYPE_CHECKING:
     from snapkafka.protocol.completion import SnapshotView
@@ -88,6 +88,7 @@ class Scribe:
                 self._captured.clear()
                 self._driver.metrics.recreated()
                 self._driver.feed(LedgerRecreated())
+                self._driver.restored.ledger_read()
             except SnapkafkaError as error:
                 logger.warning(
                     "snapkafka: %s; this worker tries again (%s)",
@@ -103,6 +104,8 @@ class Scribe:
         before = list(ledger.open.values())
         process = self._driver.machine.process
         self._driver.feed(LedgerRead(offset=read.offset, record=read.record))
+        if isinstance(read.record, Restore | Checkpoint):
+            self._driver.restored.ledger_read()
         if self._driver.machine.process not in (None, process):
             self._joined(read)
         self._driver.metrics.ledger_garbage += read.record is None

@@ -18,6 +18,9 @@
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables`) |
 | views, copies and iterators of tables | what is read later than at the first look (`looks`, `views`) |
 | `table.persisted_offset` | what a store holds and is not read again (`tables`) |
+| `consumer.highwaters` | tables of exactly-once apps are recovered (`recovering`) |
+| `table.apply_changelog_batch` | records of before a restore are left out (`tables`) |
+| `commit` of aiokafka's consumer | what agents skip stands in the metadata (`restored`) |
 | `consumer.ack` | the end of events that are acknowledged by hand |
 | `app.on_start`, `app.on_stop` | start and stop of the ledger's tasks |
 | `app._new_web` | `/snapkafka/` on its web server (`web`) |
@@ -55,6 +58,8 @@ from .incoming import Incoming
 from .looking import codec_name, codecs_of, copartitioned, expires_ms, is_global, of_sets, uncaptured
 from .outgoing import Outgoing
 from .recorder import Recorder, runs_no_agents
+from .recovering import recover_to_the_end
+from .restored import keep_metadata, plans_of
 from .resuming import Resuming
 from .streams import watch_streams
 from .transactions import in_transactions
@@ -181,7 +186,10 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
                 hello = await hello_of(driver, topics)
                 _report_missing(driver, hello)
                 await driver.join(hello)
+        await _wait_for_restores(driver)
         await subscribe(topics)
+        if not driver.absent:
+            keep_metadata(driver.restored, consumer._thread._ensure_consumer())
 
     async def announce(*args: Any, **kwargs: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go."""
@@ -195,6 +203,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
             resuming.announced()
 
     acknowledge, events = consumer.ack, driver.events
+    recover_to_the_end(driver.app, consumer)
 
     def acknowledged(message: Any) -> bool:
         """Also for who acknowledges by `event.ack()`, of which no sensor hears."""
@@ -209,6 +218,19 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
     consumer.ack = acknowledged
     driver.app.on_rebalance_complete.connect(announce, weak=False)
     consumer.subscribe = say_hello_then_subscribe
+
+
+async def _wait_for_restores(driver: FaustDriver) -> None:
+    """The one place that fails closed: what a restore has begun, or has set, no worker may run into (R15)."""
+    if driver.restored.joined or runs_no_agents(driver.app):
+        return
+    admin = KafkaTopicAdmin(connection_of(driver.app))
+    try:
+        await driver.restored.known(lambda: plans_of(admin, driver.app.conf.id))
+    finally:
+        await admin.close()
+    if not driver.absent:
+        await driver.restored.hold()
 
 
 def _report_uncaptured(driver: FaustDriver) -> None:

@@ -35,7 +35,9 @@ class Tables:
         self._colours: dict[
             tuple[Any, int], int
         ] = {}  # of records in Faust's queue, while an event could be torn
-        self._effects: dict[Place, int] = {}  # one past the causes that were met, or noted on the disk
+        self._effects: dict[Place, int] = {}  # one past the causes that were met
+        self._noted: dict[Place, int] = {}  # or noted on the disk
+        self._void: set[tuple[Any, int]] = set()  # records in Faust's queue that are not to be applied
         self._vague = False  # was there a record without a cause?
         self._disk: Disk | None = None
         self._asked: set[Any] = set()  # changelog partitions of which a store was asked what it holds
@@ -50,7 +52,7 @@ class Tables:
         disk = None
         if any(store_of(table, 0) is not None for table in found):
             disk = Disk(self._driver.app.conf.tabledir)
-            self._effects.update(disk.effects)
+            self._noted.update(disk.effects)
         for table in found:
             self._hear_changelog(table)
             self._hear_store(table)
@@ -73,8 +75,14 @@ class Tables:
         return set(self._driver.app.tables.changelog_topics)
 
     def met(self, tp: Any, offset: int, stamp: wire.Stamp | None) -> None:
-        """A record of a changelog came in; its epoch was met. None: of somebody without snapkafka."""
-        if stamp is None or stamp.cause is None:
+        """A record of a changelog came in; its epoch was met. None: of somebody without snapkafka.
+
+        What lies below the base of a restore, or was appended by it, is no effect of an event of the present.
+        """
+        base = self._driver.restored.base(tp)
+        if base is not None and (offset < base.end or (stamp is not None and stamp.process <= base.author)):
+            pass
+        elif stamp is None or stamp.cause is None:
             self._vague = True
         else:
             topic, partition, cause = stamp.cause
@@ -84,8 +92,12 @@ class Tables:
 
     def effects_until(self, tp: TopicPartition) -> int:
         """One past the last event of an input that may have had effects in the tables; 0: none had."""
-        met = self._effects.get(_place(tp), 0)
-        return max(met, self._bounds.get(tp, 0))
+        met, noted = self._effects.get(_place(tp), 0), self._noted.get(_place(tp), 0)
+        return max(met, noted, self._bounds.get(tp, 0))
+
+    def void(self, tp: Any, offset: int) -> None:
+        """A record of a changelog that comes in is of a process from before a restore: it is not applied."""
+        self._void.add((tp, offset))
 
     def to_bound(self, inputs: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of which a store may hold effects that were never met here: of these the log's end is wanted."""
@@ -108,6 +120,8 @@ class Tables:
             self._disk.leave_nothing()
             return
         effects = dict(self._effects)
+        for place, until in self._noted.items():
+            effects[place] = max(until, effects.get(place, 0))
         for tp, until in (*self._bounds.items(), *self._driver.machine.positions.started().items()):
             effects[_place(tp)] = max(until, effects.get(_place(tp), 0))
         known = self._disk.known
@@ -119,11 +133,23 @@ class Tables:
     def taken_away(self) -> None:
         """A rebalance empties the queues."""
         self._colours.clear()
+        self._void.clear()
 
     def _hear_changelog(self, table: Any) -> None:
-        heard = table.on_changelog_event
+        heard, apply = table.on_changelog_event, table.apply_changelog_batch
+
+        def apply_changelog_batch(batch: Any) -> Any:
+            if self._void:
+                places = [(event.message.tp, event.message.offset) for event in batch]
+                batch = [event for event, at in zip(batch, places, strict=True) if at not in self._void]
+                self._void.difference_update(places)
+            return apply(batch)
+
+        table.apply_changelog_batch = apply_changelog_batch
 
         async def on_changelog_event(event: Any) -> None:
+            if self._void and (event.message.tp, event.message.offset) in self._void:
+                return
             if table.keeps_objects and not table.in_place and not is_fixed(event.value):
                 table.in_place = True
             if self._colours:
@@ -141,6 +167,8 @@ class Tables:
         ask = table.persisted_offset
 
         def persisted_offset(tp: Any) -> int | None:
+            if self._driver.restored.renew_store(table, tp, ask):
+                self._noted.clear()  # of a time before
             offset: int | None = ask(tp)
             if tp not in self._asked:
                 self._asked.add(tp)

@@ -35,9 +35,11 @@ class Transactions:
 
     Args:
         producer: Faust's; it makes an aiokafka producer per transactional id, and each is led through here.
+        note: adds metadata to the offsets that are committed.
     """
 
-    def __init__(self, producer: Any) -> None:
+    def __init__(self, producer: Any, note: Callable[[Any], Any] = lambda offsets: offsets) -> None:
+        self._note = note
         self._open: dict[str, list[tuple[Future, Settle]]] = {}  # by transactional id
         self._make: Callable[..., Any] = producer._new_producer
         producer._new_producer = self._made
@@ -71,10 +73,10 @@ class Transactions:
         commit, abort, stop = producer.commit_transaction, producer.abort_transaction, producer.stop
         add_positions = producer.send_offsets_to_transaction
 
-        async def with_positions(*args: Any) -> None:
+        async def with_positions(offsets: Any, group_id: str) -> None:
             """Do what Faust does first; a fenced producer is noticed here."""
             try:
-                await add_positions(*args)
+                await add_positions(self._note(offsets), group_id)
             except BaseException as error:
                 self._ended(name, not_committed(error))
                 raise
