@@ -357,9 +357,13 @@ def caused_by_earlier(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def _with_causes(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """Effects of inputs of their sender's app, with what is known of both; those of torn events left out."""
+    """Effects of inputs of their sender's app, with what is known of both; those of torn events left out, and those of
+    processes of before a restore."""
+    caused = fn.col("cause_offset").isNotNull()
+    if over := lookups.view.before_restore:
+        caused &= ~fn.col("process").isin(*over)
     return (
-        seqs.of_known(stamps.where(fn.col("cause_offset").isNotNull()), lookups)
+        seqs.of_known(stamps.where(caused), lookups)
         .join(fn.broadcast(lookups.places), list(TP))
         .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"])
         .join(

@@ -180,6 +180,7 @@ class Lookups:
                 **{name: row[name] for name in names},
             }
             for process, cut in self.view.processes.items()
+            if process not in self.view.before_restore
             for row in by_app[cut.app]
         ]
         return local_frame(self.spark, STARTED, rows)

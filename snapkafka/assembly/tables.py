@@ -108,7 +108,8 @@ def state(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> D
 def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:
     """Records of changelogs below their ends, each with its table, and whether it is `white`."""
     return (
-        records.where(~fn.col("marker"))
+        without_void(records, lookups)
+        .where(~fn.col("marker"))
         .join(fn.broadcast(lookups.changelogs), ["topic", "partition"])
         .withColumns(lookups.shared_by_changelogs)
         .where(fn.col("offset") < fn.col("end"))
@@ -127,6 +128,18 @@ def is_white(epoch: int) -> Column:
     return fn.coalesce(fn.col("left"), fn.lit(False)) | ~red
 
 
+def without_void(records: DataFrame, lookups: Lookups) -> DataFrame:
+    """Leave out what processes of before a restore appended to the restored log: workers take it in nowhere."""
+    over, bases = lookups.view.before_restore, lookups.view.captured.bases
+    if not over:
+        return records
+    rows = [{"topic": base.topic, "partition": base.partition, "base": base.end} for base in bases]
+    ends = local_frame(lookups.spark, "topic string, partition int, base bigint", rows)
+    void = fn.col("process").isin(*over) & (fn.col("offset") >= fn.col("base"))
+    kept = records.join(fn.broadcast(ends), ["topic", "partition"], "left")
+    return kept.where(~fn.coalesce(void, fn.lit(False))).drop("base")
+
+
 # --- Channels -------------------------------------------------------------------------------------------------------
 
 
@@ -140,7 +153,8 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
     offset, left = fn.col("offset"), fn.col("left")
     end = fn.when(left, fn.col("log_end")).otherwise(fn.coalesce(fn.col("white_end"), fn.lit(0)))
     in_flight = (
-        records.where(fn.col("process").isNotNull() & (fn.col("process") < epoch) & ~fn.col("marker"))
+        without_void(records, lookups)
+        .where(fn.col("process").isNotNull() & (fn.col("process") < epoch) & ~fn.col("marker"))
         .join(fn.broadcast(lookups.inputs), ["topic", "partition"])
         .withColumns(lookups.shared_by_inputs)
         .where(still_to_start(offset))

@@ -171,7 +171,8 @@ def v4(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     """Cause: no white effect of an input at or past the cut, no red effect of one below it.
 
-    Torn events and replays are listed, not hidden; no replay is what has a red cause.
+    Torn events and replays are listed, not hidden; no replay is what has a red cause. What a process of before a
+    restore of its app did is of a time that is over: it neither accuses nor is listed.
     """
     records = list(records)
     red = {record[:3] for record in records if red_by_itself(view, record)}
@@ -181,6 +182,8 @@ def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
         for record in lines:
             cut = view.processes.get(record.process)
             if record.cause is None or cut is None or (cut.app, record.cause[0]) not in sources:
+                continue
+            if record.process in view.before_restore:
                 continue
             source, offset = sources[cut.app, record.cause[0]], record.cause[1]
             if any((t.topic, t.partition, t.offset) == (*record.cause[0], offset) for t in cut.torn):

@@ -115,6 +115,15 @@ class CutView:
         self.epoch = captured.epoch
         self.bounds = bounds
         self.processes: dict[int, ProcessCut] = {cut.process: cut for cut in captured.processes}
+        self._authors: dict[str, int] = {}  # app -> the process that restored it last
+        self.bases = {TopicPartition(base.topic, base.partition): base for base in captured.bases}
+        for base in captured.bases:
+            for app in base.apps:
+                self._authors[app] = max(base.author, self._authors.get(app, base.author))
+        #: Processes of before a restore of their app: their causes are offsets of the inputs as they were then.
+        self.before_restore = frozenset(
+            cut.process for cut in captured.processes if cut.process < self._authors.get(cut.app, 0)
+        )
         self.any_left = any(cut.left for cut in captured.processes)
         #: Partitions that cannot be the ones of the snapshot any more: made anew, or cut short.
         self.recreated = frozenset(self._recreated())
@@ -265,6 +274,11 @@ class CutView:
             written = [max(sender.white_end for sender in self.senders[tp].values())]
         return min([*ends.values(), *written], default=0)
 
+    def is_void(self, record: LogRecord) -> bool:
+        """Did a process of before a restore append it to the restored log? Then nobody takes it in."""
+        base = self.bases.get(record.tp)
+        return base is not None and record.process in self.before_restore and record.offset >= base.end
+
     # -- colours ----------------------------------------------------------------------------------------------
 
     def white_stamped(self, record: LogRecord) -> bool:
@@ -287,11 +301,15 @@ class CutView:
         """Is this record of a changelog part of the state at the cut?"""
         if record.marker or record.process >= self.epoch or record.offset >= self.state_end(record.tp):
             return False
+        if self.before_restore and self.is_void(record):
+            return False
         return record.process == EXTERNAL or self.left(record.process) or record.epoch < self.epoch
 
     def in_channel(self, record: LogRecord, source: InputCut) -> bool:
         """Is this record a message that was in flight to the app of `source`? (R8)"""
         if record.marker or not in_flight(source, record.offset):
+            return False
+        if self.before_restore and self.is_void(record):
             return False
         if self.left(record.process):
             return record.offset < source.log_end

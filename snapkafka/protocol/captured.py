@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .snapshots import Part, SnapshotView
 
 __all__ = [
+    "BaseCut",
     "Captured",
     "ChangelogCut",
     "InputCut",
@@ -157,12 +158,25 @@ class Uncaptured:
 
 
 @value
+class BaseCut:
+    """Where the time after the latest restore before the snapshot starts in a partition: at `end`, for processes of
+    `apps` from `author` on. What earlier ones of these appended at or above it is void (see `restoring`)."""
+
+    topic: str
+    partition: int
+    end: int
+    author: int
+    plan: str
+    apps: tuple[str, ...] = ()
+
+
+@value
 class Captured:
     """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why it cannot be proved.
     `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last. `unread`:
     topics that apps in scope subscribe to and no process had: what waits in them is in no channel. `sources`: topics
     whose external records are no effects of its apps, as these declare. `uncaptured`: what of its apps it does not
-    hold."""
+    hold. `bases`: of the restores before it."""
 
     id: str
     attempt: int
@@ -180,6 +194,7 @@ class Captured:
     unread: tuple[Unread, ...] = ()
     sources: tuple[str, ...] = ()
     uncaptured: tuple[Uncaptured, ...] = ()
+    bases: tuple[BaseCut, ...] = ()
 
     @property
     def replays(self) -> int:
@@ -239,6 +254,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
                 {(hello.app, what) for hello in _hellos(state, snapshot) for what in hello.uncaptured}
             )
         ),
+        bases=tuple(_bases(state, epoch)),
     )
 
 
@@ -261,6 +277,19 @@ def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
         for promised in view.hello.retention
     }
     return tuple(promised for _, promised in sorted(told.items()))
+
+
+def _bases(state: LedgerView, epoch: int) -> Iterator[BaseCut]:
+    """Of each partition the base of the latest restore that was over when the snapshot was asked for."""
+    for tp, base in sorted(state.restores.bases_below(epoch).items()):
+        yield BaseCut(
+            topic=tp.topic,
+            partition=tp.partition,
+            end=base.end,
+            author=base.author,
+            plan=base.plan,
+            apps=base.apps,
+        )
 
 
 def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:

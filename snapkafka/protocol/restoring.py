@@ -104,6 +104,10 @@ class RestoreView:
             for end in record.ends:
                 yield TopicPartition(end.topic, end.partition), end.end
 
+    def bases(self) -> dict[TopicPartition, Base]:
+        """The base of each partition that it names."""
+        return {tp: Base(self.plan, self.author, end, self.apps) for tp, end in self.ends()}
+
     def positions(self) -> Iterator[AgentPosition]:
         """Where each agent starts, in the order of the record."""
         for _, (_, record) in sorted(self.parts.items()):
@@ -171,8 +175,7 @@ class Restores:
         if len(view.parts) < record.parts:
             return False
         view.stage, view.ready_at = "ready", offset
-        for tp, end in view.ends():
-            self.bases[tp] = Base(view.plan, view.author, end, view.apps)
+        self.bases |= view.bases()
         rules: dict[tuple[str, TopicPartition], dict[str, Rule]] = {}
         for p in view.positions():
             of_input = rules.setdefault((p.app, TopicPartition(p.topic, p.partition)), {})
@@ -183,6 +186,14 @@ class Restores:
     def holds(self, app: str) -> RestoreView | None:
         """The open restore of `app`: as long as there is one, no input of the app may be run."""
         return self.open if self.open is not None and app in self.open.apps else None
+
+    def bases_below(self, offset: int) -> dict[TopicPartition, Base]:
+        """The bases of the restores that were committed below this ledger offset."""
+        found: dict[TopicPartition, Base] = {}
+        for view in self.views.values():
+            if view.ready_at is not None and view.ready_at < offset:
+                found |= view.bases()
+        return found
 
     def rules(self, app: str, tp: TopicPartition) -> dict[str, Rule]:
         """Return what the agents of `app` skip in an input, by agent. An agent that is not named skips nothing."""

@@ -273,3 +273,18 @@ def test_memory_is_bounded_however_many_restores_there_were() -> None:
         ready(world, author, (B, number), plan=f"r{number}", positions=(at(number),))
         say(world, "done", f"r{number}")
     assert list(world.fold.restores.views) == ["r4"]
+
+
+def test_a_snapshot_knows_the_bases_of_the_restores_before_it(world: World) -> None:
+    b = Process(world, "b", (B,))
+    before = world.trigger("before")
+    settle(b)
+    say(world, "begun", "in vain")
+    say(world, "aborted", "in vain")
+    restored(world, at(0))
+    b = Process(world, "b", (B,))
+    after = world.trigger("after")
+    settle(b)
+    assert world.fold.captured(before).bases == ()
+    (base,) = world.fold.captured(after).bases
+    assert (base.topic, base.partition, base.end, base.plan, base.apps) == (*B, 0, "r", ("b",))

@@ -33,7 +33,7 @@ from snapkafka.checks import (
 from snapkafka.checks.log_checks import left_late, v5
 from snapkafka.checks.unstamped import LOOK_BACK_MAX, look_back_ranges
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol.captured import Captured, Recorded
+from snapkafka.protocol.captured import BaseCut, Captured, ProcessCut, Recorded, SenderEnd
 from snapkafka.protocol.records import Position, TopicPartition, TornEvent
 from tests.unit.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, seqs, shared_changelog
 
@@ -234,6 +234,62 @@ def test_v5_what_has_a_red_cause_is_no_replay(cause: LogRecord, kind: str) -> No
     view = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=99, earlier=(1,)),)))
     (finding,) = v5(view, [cause, effect])
     assert (finding.kind, finding.a) == (kind, cause.offset)
+
+
+AUTHOR = 50
+#: App `app` was restored before the snapshot: process 60 lives, 1 and 2 are of before.
+RESTORED = replace(
+    CAPTURED,
+    processes=(
+        ProcessCut(process=1, app="app", left=True),
+        ProcessCut(process=60, app="app"),
+        ProcessCut(process=2, app="other", left=True),
+    ),
+    inputs=(replace(INPUT, receiver=60, earlier=(1,)),),
+    bases=(BaseCut(topic="in", partition=0, end=3, author=AUTHOR, plan="r", apps=("app",)),),
+)
+
+
+@pytest.mark.parametrize(
+    ("process", "app", "found"),
+    [(1, "app", []), (1, "other", ["replayed"]), (60, "app", ["effect-of-later"])],
+)
+def test_v5_what_was_done_before_a_restore_is_neither_accused_nor_listed(
+    process: int, app: str, found: list[str]
+) -> None:
+    """Its causes are offsets of the inputs as they were then."""
+    bases = (replace(RESTORED.bases[0], apps=(app,)),)
+    senders = (SenderEnd(process=60, topic="table", partition=0, white_end=3, last_seq=2),)
+    view = CutView(replace(RESTORED, bases=bases, senders=senders))
+    effect = LogRecord("table", 0, 1, process, 0, 0, cause=(TopicPartition("in", 0), INPUT.position))
+    assert [finding.kind for finding in v5(view, [effect])] == found
+
+
+def test_v1_what_an_old_identity_sends_late_is_accused_after_a_restore_too() -> None:
+    captured = replace(RESTORED, recorded=(), senders=())
+    log = [LogRecord("in", 0, offset, 1, 0, offset) for offset in (0, 1)]
+    assert [
+        f.kind for f in log_checks.v1(CutView(captured, BOUNDS), [*log, LogRecord("in", 0, 2, 1, 0, 5)])
+    ] == ["gap-left"]
+    assert ("left-late", 6) in [
+        (f.kind, f.offset)
+        for f in left_late(CutView(replace(captured, bases=())), [LogRecord("in", 0, 6, 1, 0, 6)])
+    ]
+
+
+def test_what_an_old_process_appends_behind_the_base_is_void() -> None:
+    view = CutView(RESTORED, BOUNDS)
+    late = LogRecord("in", 0, 4, 1, 0, 4)
+    assert view.is_void(late) and not view.is_void(late._replace(offset=2))
+    assert not view.is_void(late._replace(process=2)), "its app was not restored"
+    assert not view.is_void(late._replace(process=60))
+    (source,) = RESTORED.inputs
+    old = replace(RESTORED, bases=())
+    assert CutView(old, BOUNDS).in_channel(late, source) and not view.in_channel(late, source)
+    state = replace(RESTORED.bases[0], topic="table", end=1)
+    written = LogRecord("table", 0, 2, 1, 0, 2)
+    assert CutView(old, BOUNDS).in_state(written)
+    assert not CutView(replace(RESTORED, bases=(state,)), BOUNDS).in_state(written)
 
 
 def test_v5_torn_events_and_replays_are_listed_not_accused() -> None:

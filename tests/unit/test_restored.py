@@ -16,7 +16,7 @@ from snapkafka.drivers.faust.incoming import Incoming
 from snapkafka.drivers.faust.recovering import recover_to_the_end
 from snapkafka.drivers.faust.restored import Restored, keep_metadata, refuse_restored
 from snapkafka.drivers.faust.tables import Tables
-from snapkafka.errors import InstallError
+from snapkafka.errors import BrokerUnavailableError, InstallError, LedgerUnusableError
 from snapkafka.protocol.records import RESTORE, AgentPosition, Hello, LogEnd, Restore, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.test_outgoing import Driver
@@ -352,6 +352,29 @@ async def test_without_a_ledger_offsets_that_a_restore_has_set_make_the_worker_w
     worker.machine.process = process
     worker._waiters[-1].set_result(None)
     await asyncio.wait_for(waiting, 5)
+
+
+async def test_a_broker_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not tell for other reasons stops no worker (R15)."""
+    monkeypatch.setattr("snapkafka.drivers.faust.restored.RETRY_S", 0)
+    worker, asked = Worker(), 0
+    worker.absent = "failed to start"
+
+    async def away() -> Collection[str]:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            raise BrokerUnavailableError("no broker at x")
+        return {"r"}
+
+    with pytest.raises(InstallError):
+        await worker.restored.known(away)
+    assert asked == 3
+
+    async def forbidden() -> Collection[str]:
+        raise LedgerUnusableError("may not read group p")
+
+    await worker.restored.known(forbidden)
 
 
 async def test_a_worker_that_takes_no_part_refuses_to_run_on_offsets_of_a_restore() -> None:

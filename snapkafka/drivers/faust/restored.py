@@ -13,6 +13,7 @@ The rules are those of the ledger (`protocol.restoring`); here they meet Faust.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import logging
@@ -21,12 +22,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.errors import InstallError, SnapkafkaError
+from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restoring import RESTORED_METADATA, Base, Restores, RestoreView, Rule
 
 from .disk import store_of
+from .scribe import RETRY_S
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
@@ -113,13 +115,13 @@ class Restored:
         """
         driver = self._driver
         if driver.absent:
-            if plans := await ask():
+            if plans := await self._asked(ask):
                 raise InstallError(
                     f"{_set_by(driver.app.conf.id, plans)}, and this worker takes no part: it {driver.absent}",
                     hint="its agents would process again what was processed before the snapshot; fix that, and restart",
                 )
             return
-        if driver.machine.process is not None or not (plans := await ask()):
+        if driver.machine.process is not None or not (plans := await self._asked(ask)):
             return
         logger.error(
             "snapkafka: app %s waits: %s, and the ledger %s, which says what its agents skip there, cannot be read;"
@@ -131,6 +133,22 @@ class Restored:
         )
         while driver.machine.process is None:
             await driver.waiting.changed()
+
+    async def _asked(self, ask: Callable[[], Awaitable[Collection[str]]]) -> Collection[str]:
+        """A broker that is away is asked again: without it no input can be read either."""
+        while True:
+            try:
+                return await ask()
+            except BrokerUnavailableError:
+                await asyncio.sleep(RETRY_S)
+            except SnapkafkaError as error:
+                logger.warning(
+                    "snapkafka: could not see whether app %s was restored: %s",
+                    self._driver.app.conf.id,
+                    error,
+                    extra=self._driver.about(),
+                )
+                return ()
 
     # -- the ledger -----------------------------------------------------------------------------------------------
 
@@ -261,22 +279,30 @@ async def refuse_restored(app: Any, why: str) -> None:
     Raises:
         InstallError: it has, and the group has not passed what agents skip.
     """
-    from .seams import connection_of
-
-    admin = KafkaTopicAdmin(connection_of(app))
     try:
-        plans = await plans_of(admin, app.conf.id)
+        plans = await _plans_of(app)
     except SnapkafkaError as error:
         logger.warning("snapkafka: could not see whether app %s was restored: %s", app.conf.id, error)
         return
-    finally:
-        await admin.close()
+    except Exception as error:  # it runs without us, so nothing of ours stops it
+        logger.debug("snapkafka: could not look whether the app was restored: %r", error)
+        return
     if plans:
         raise InstallError(
             f"{_set_by(app.conf.id, plans)}, and {why}",
             hint="its agents would process again what was processed before the snapshot: start it with snapkafka"
             " until every input has passed these offsets",
         )
+
+
+async def _plans_of(app: Any) -> set[str]:
+    from .seams import connection_of
+
+    admin = KafkaTopicAdmin(connection_of(app))
+    try:
+        return await plans_of(admin, app.conf.id)
+    finally:
+        await admin.close()
 
 
 def _set_by(app: str, plans: Collection[str]) -> str:

@@ -189,7 +189,8 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
         await _wait_for_restores(driver)
         await subscribe(topics)
         if not driver.absent:
-            keep_metadata(driver.restored, consumer._thread._ensure_consumer())
+            with driver.failing_open("to keep metadata in commits"):
+                keep_metadata(driver.restored, consumer._thread._ensure_consumer())
 
     async def announce(*args: Any, **kwargs: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go."""

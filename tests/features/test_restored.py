@@ -1,0 +1,233 @@
+"""Workers of an app that was restored: real Faust on a real broker, with a restore done by hand.
+
+Two agents read one input, each with a table of its own in RocksDB. The snapshot has agent x behind agent y: a group
+has one offset, so without the rules of the ledger y would process again what it had processed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from snapkafka import ops
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import System, Worker, wait_until
+from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.records import (
+    RESTORE,
+    AgentPosition,
+    Bye,
+    Dead,
+    Hello,
+    LedgerRecord,
+    LogEnd,
+    Restore,
+    TopicPartition,
+)
+from snapkafka.protocol.restoring import RESTORED_METADATA
+from snapkafka.testing import Broker, create_topics
+from snapkafka.wire import headers as wire
+
+from .harness import produce, read_topics
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+READY_S = 120.0
+PLAN = "by-hand"
+
+
+class App:
+    """One app, its topics, and its workers, one at a time."""
+
+    def __init__(self, bootstrap: str, folder: Path, observer: Observer, **env: str) -> None:
+        self.id = f"r{uuid.uuid4().hex[:8]}"
+        self.observer = observer
+        self.system = System(bootstrap=bootstrap, namespace=observer.namespace, folder=folder)
+        self.env = {"FEATURES_ID": self.id, "FEATURES_DATA": str(folder / "data"), **env}
+        self.input = TopicPartition(f"{self.id}-in", 0)
+        self.changelogs = {name: TopicPartition(f"{self.id}-seen-{name}-changelog", 0) for name in ("x", "y")}
+        create_topics(bootstrap, self.input.topic, f"{self.id}-out", partitions=1)
+        changelogs = [tp.topic for tp in self.changelogs.values()]
+        create_topics(bootstrap, *changelogs, partitions=1, config={"cleanup.policy": "compact"})
+
+    def start(self, **env: str) -> Worker:
+        return self.system.start_worker(self.id, self.env | env, module="tests.features.apps.restorable")
+
+    def stop(self, worker: Worker) -> None:
+        """In order, and until the group has no member."""
+        self.system.interrupt(worker)
+        worker.process.wait(60)
+        wait_until(
+            "the group to be empty",
+            lambda: self.call(self.observer.admin.members(self.id)) == 0,
+            timeout_s=60,
+        )
+
+    def call(self, work: Any) -> Any:
+        return self.observer.call(work)
+
+    def send(self, letters: str) -> None:
+        produce(self.system.bootstrap, self.input.topic, [("k", letter.encode(), None) for letter in letters])
+
+    def outputs(self) -> dict[str, list[str]]:
+        """What each agent has sent, in order."""
+        found: dict[str, list[str]] = {"x": [], "y": []}
+        for record in read_topics(self.system.bootstrap, f"{self.id}-", "read_committed").get("out", ()):
+            if record.key is not None and not record.key.startswith(b"_sk"):
+                found[record.key.decode()[0]].append(str(record.value, "utf-8") if record.value else "")
+        return found
+
+    def await_outputs(
+        self, what: str, condition: Callable[[dict[str, list[str]]], bool]
+    ) -> dict[str, list[str]]:
+        wait_until(what, lambda: condition(self.outputs()), timeout_s=READY_S, period_s=0.5)
+        return self.outputs()
+
+    # -- a restore by hand ----------------------------------------------------------------------------------------
+
+    def append(self, record: LedgerRecord) -> int:
+        offset: int = self.call(self.observer.ledger.append(record))
+        wait_until("it to be read", lambda: self.observer.state.end > offset, timeout_s=20)
+        return offset
+
+    def say(self, stage: Any, **fields: Any) -> int:
+        n = random.getrandbits(62)
+        return self.append(Restore(n=n, plan=PLAN, stage=stage, snapshot="s", apps=(self.id,), **fields))
+
+    def write(self, author: int, tp: TopicPartition, key: bytes, value: bytes, seq: int = 0) -> None:
+        header = wire.stamp(self.observer.ledger.ledger_id, wire.tp_check(*tp), 0, author, seq)
+
+        async def send() -> None:
+            async with AIOKafkaProducer(bootstrap_servers=self.system.bootstrap) as producer:
+                await producer.send_and_wait(
+                    tp.topic, key=key, value=value, partition=0, headers=[(wire.HEADER, header)]
+                )
+
+        asyncio.run(send())
+
+
+@pytest.fixture
+def observer(kafka: Broker) -> Iterator[Observer]:
+    with observing(kafka.bootstrap, f"t{uuid.uuid4().hex[:8]}") as found:
+        yield found
+
+
+def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
+    kafka: Broker, observer: Observer, tmp_path: Path
+) -> None:
+    app = App(kafka.bootstrap, tmp_path, observer)
+    first = app.start()
+    app.send("abcdefghij")
+    app.await_outputs("both to have read all", lambda found: all(len(sent) == 10 for sent in found.values()))
+    (old,) = [view.process for view in observer.state.living()]
+    app.stop(first)
+
+    app.say("begun")
+    app.append(Dead(n=random.getrandbits(62), dead=old))
+    second = app.start()
+    wait_until(
+        "it to say that it waits", lambda: "waits: plan by-hand" in second.log.read_text(), timeout_s=READY_S
+    )
+    assert app.call(observer.admin.members(app.id)) == 0, "it has not joined its group"
+    author = app.append(Hello(n=random.getrandbits(62), app="snapkafka-restore", mode=RESTORE))
+    app.say("begun", author=author)
+    ends = app.call(observer.admin.log_ends([app.input, *app.changelogs.values()]))
+    app.write(author, app.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
+    app.write(old, app.input, b"k", b"Z", seq=99)  # a suspended worker wakes up
+    positions = (("x", 10), ("y", 6))
+    app.say(
+        "ready",
+        author=author,
+        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
+        positions=tuple(
+            AgentPosition(app=app.id, agent=name, topic=app.input.topic, partition=0, offset=offset)
+            for name, offset in agents_of(app, positions)
+        ),
+    )
+    app.call(observer.admin.commit_positions(app.id, {app.input: 6}, RESTORED_METADATA + PLAN))
+    app.append(Bye(process=author, n=1))
+    app.say("done")
+
+    found = app.await_outputs(
+        "y to have gone on", lambda found: found["y"][-1:] == ["abcdefghij"] and len(found["y"]) > 10
+    )
+    app.send("k")
+    found = app.await_outputs(
+        "both to have read the next", lambda found: all("k" in s[-1] for s in found.values())
+    )
+    assert found["x"][10:] == ["abcdefghijk"], "x had processed them all"
+    assert found["y"][10:] == ["abcdefg", "abcdefgh", "abcdefghi", "abcdefghij", "abcdefghijk"], (
+        "y from its position"
+    )
+    log = second.log.read_text()
+    assert "is of before plan by-hand: table seen-y is read again" in log, "the disk held ten letters"
+    summary = asyncio.run(
+        ops.trigger(
+            Connection(bootstrap=kafka.bootstrap),
+            observer.namespace,
+            snapshot_id="after",
+            ttl_ms=20_000,
+            wait=True,
+        )
+    )
+    wait_until(
+        "the observer to have read of it", lambda: summary.epoch in observer.state.snapshots, timeout_s=20
+    )
+    (cut,) = observer.state.captured(summary.epoch).inputs
+    assert {agent.offset for agent in cut.agents} == {12}
+    app.stop(second)
+    app.system.stop()
+
+
+def agents_of(app: App, positions: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
+    """By the names that the ledger has for agents."""
+    return [(f"tests.features.apps.restorable.{name}", offset) for name, offset in positions]
+
+
+@pytest.mark.long
+def test_a_worker_that_runs_when_a_restore_begins_stops_and_waits_when_it_is_started_again(
+    kafka: Broker, observer: Observer, tmp_path: Path
+) -> None:
+    """As one that was suspended, and wakes up: its memory is of the time before."""
+    app = App(kafka.bootstrap, tmp_path, observer)
+    worker = app.start()
+    app.send("ab")
+    app.await_outputs("both to have read all", lambda found: all(len(sent) == 2 for sent in found.values()))
+    app.say("begun")
+    wait_until("it to stop", lambda: worker.process.poll() is not None, timeout_s=60)
+    assert worker.process.returncode != 0
+    assert "is being restored" in worker.log.read_text()
+    again = app.start()
+    wait_until("it to wait", lambda: "waits: plan by-hand" in again.log.read_text(), timeout_s=READY_S)
+    app.say("aborted")
+    app.send("c")
+    found = app.await_outputs("both to go on", lambda found: all("c" in sent[-1] for sent in found.values()))
+    assert {name: sent[-1] for name, sent in found.items()} == {"x": "abc", "y": "abc"}
+    app.system.interrupt(again)
+    app.system.stop()
+
+
+@pytest.mark.long
+def test_tables_of_an_exactly_once_app_are_recovered_at_every_start(
+    kafka: Broker, observer: Observer, tmp_path: Path
+) -> None:
+    """Faust 0.15.3 alone starts with empty tables in most cases."""
+    app = App(kafka.bootstrap, tmp_path, observer, FEATURES_GUARANTEE="exactly_once")
+    done = ""
+    for start, letter in enumerate("abcd"):
+        worker = app.start(FEATURES_DATA=str(tmp_path / f"data-{start}"))  # an empty disk
+        app.send(letter)
+        done += letter
+        app.await_outputs(
+            f"{done} of both", lambda found, n=start: all(len(sent) > n for sent in found.values())  # type: ignore[misc]
+        )  # fmt: skip
+        app.stop(worker)
+    assert {name: sent[-1] for name, sent in app.outputs().items()} == {"x": "abcd", "y": "abcd"}
+    app.system.stop()
