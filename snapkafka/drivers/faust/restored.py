@@ -37,6 +37,8 @@ __all__ = ["Restored", "Scope", "keep_metadata", "plans_of", "refuse_restored"]
 
 logger = logging.getLogger("snapkafka")
 
+#: So long a worker without snapkafka waits for what its group has committed; a broker that is away holds it up anyway.
+ANSWERS_WITHIN_S: Final = 10.0
 #: In the folder of a table partition: the plan since which it was written.
 MARK: Final = "snapkafka-plan"
 
@@ -280,8 +282,9 @@ async def refuse_restored(app: Any, why: str) -> None:
         InstallError: it has, and the group has not passed what agents skip.
     """
     try:
-        plans = await _plans_of(app)
-    except SnapkafkaError as error:
+        async with asyncio.timeout(ANSWERS_WITHIN_S):
+            plans = await _plans_of(app)
+    except (SnapkafkaError, TimeoutError) as error:
         logger.warning("snapkafka: could not see whether app %s was restored: %s", app.conf.id, error)
         return
     except Exception as error:  # it runs without us, so nothing of ours stops it
