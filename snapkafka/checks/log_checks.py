@@ -171,8 +171,8 @@ def v4(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     """Cause: no white effect of an input at or past the cut, no red effect of one below it.
 
-    Torn events and replays are listed, not hidden; no replay is what has a red cause. What a process of before a
-    restore of its app did is of a time that is over: it neither accuses nor is listed.
+    Torn events and replays are listed, not hidden; an effect with a red cause is not a replay. Effects of processes
+    from before a restore of their app are past: they neither accuse nor are listed.
     """
     records = list(records)
     red = {record[:3] for record in records if red_by_itself(view, record)}

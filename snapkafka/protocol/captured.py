@@ -160,7 +160,7 @@ class Uncaptured:
 @value
 class BaseCut:
     """Where the time after the latest restore before the snapshot starts in a partition: at `end`, for processes of
-    `apps` from `author` on. What earlier ones of these appended at or above it is void (see `restoring`)."""
+    `apps` from `author` on. Records of earlier ones at or above it are void (see `restoring`)."""
 
     topic: str
     partition: int

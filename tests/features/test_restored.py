@@ -74,14 +74,18 @@ class App:
         return self.observer.call(work)
 
     def send(self, letters: str) -> None:
-        produce(self.system.bootstrap, self.input.topic, [("k", letter.encode(), None) for letter in letters])
+        produce(
+            self.system.bootstrap,
+            self.input.topic,
+            [("k", json.dumps(letter).encode(), None) for letter in letters],
+        )
 
     def outputs(self) -> dict[str, list[str]]:
         """What each agent has sent, in order."""
         found: dict[str, list[str]] = {"x": [], "y": []}
         for record in read_topics(self.system.bootstrap, f"{self.id}-", "read_committed").get("out", ()):
             if record.key is not None and not record.key.startswith(b"_sk"):
-                found[record.key.decode()[0]].append(str(record.value, "utf-8") if record.value else "")
+                found[record.key.decode()[0]].append(json.loads(record.value or b'""'))
         return found
 
     def await_outputs(
@@ -141,14 +145,13 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
     ends = app.call(observer.admin.log_ends([app.input, *app.changelogs.values()]))
     app.write(author, app.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
     app.write(old, app.input, b"k", b"Z", seq=99)  # a suspended worker wakes up
-    positions = (("x", 10), ("y", 6))
     app.say(
         "ready",
         author=author,
         ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
         positions=tuple(
             AgentPosition(app=app.id, agent=name, topic=app.input.topic, partition=0, offset=offset)
-            for name, offset in agents_of(app, positions)
+            for name, offset in (("x", 10), ("y", 6))
         ),
     )
     app.call(observer.admin.commit_positions(app.id, {app.input: 6}, RESTORED_METADATA + PLAN))
@@ -184,11 +187,6 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
     assert {agent.offset for agent in cut.agents} == {12}
     app.stop(second)
     app.system.stop()
-
-
-def agents_of(app: App, positions: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
-    """By the names that the ledger has for agents."""
-    return [(f"tests.features.apps.restorable.{name}", offset) for name, offset in positions]
 
 
 @pytest.mark.long

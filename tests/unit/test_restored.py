@@ -106,7 +106,9 @@ def record(offset: int, process: int | None = None, tp: TP = IN) -> Any:
     headers = []
     if process is not None:
         headers = [("_sk", wire.stamp(7, wire.tp_check(tp.topic, tp.partition), 0, process, 1))]
-    return SimpleNamespace(topic=tp.topic, partition=0, tp=tp, offset=offset, headers=headers)
+    return SimpleNamespace(
+        topic=tp.topic, partition=0, tp=tp, offset=offset, headers=headers, key=b"k", value=b"v"
+    )
 
 
 # -- D2: an event goes only to the agents that have not processed it --------------------------------------------

@@ -54,7 +54,7 @@ def _tell_when_started(app: Any, why: str, extra: dict[str, Any]) -> None:
 
 
 async def _refuse_restored(app: Any) -> None:
-    """What a restore asks of an app only a worker with snapkafka does."""
+    """Refuse to run on offsets that a restore has set: only a worker with snapkafka honours them."""
     try:
         from .restored import refuse_restored
     except ImportError:

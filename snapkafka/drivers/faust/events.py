@@ -239,7 +239,7 @@ class Events:
             self._driver.do(actions)
 
     def agents(self) -> dict[int, str]:
-        """Who reads each channel, by the identity of its queue: agents with `concurrency` share one."""
+        """Return the reader of each channel, by the identity of its queue: agents with `concurrency` share one."""
         return {
             id(queue): stream.reading.name
             for stream in self.streams

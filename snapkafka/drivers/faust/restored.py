@@ -1,13 +1,13 @@
-"""What a restore asks of a worker: to wait while it goes on, and to know which records are of the time before.
+"""Make a worker honour a restore: wait while it runs, and know which records are from before it.
 
 The rules are those of the ledger (`protocol.restoring`); here they meet Faust.
 
 * A worker that starts between `begun` and `done` does not join its group before `done`: the restore sets the group's
   offsets, and what runs meanwhile would run on half a state. One that runs already when a plan begins was suspended,
   or started at the same moment: it crashes, for what it has in memory is of the time before.
-* A store on the disk from before is removed, and read anew from the changelog.
+* A store on the disk from before is removed, and recovered from the changelog.
 * A record goes only to the agents that have not processed it; one of a process from before is taken out.
-* Where the ledger cannot be read, the metadata of the group's offsets says that there may be such rules: then the
+* Where the ledger cannot be read, the metadata of the group's offsets names the plan that may have such rules: then the
   inputs wait. This is the one place that fails closed (R15).
 """
 
@@ -44,7 +44,7 @@ MARK: Final = "snapkafka-plan"
 
 
 class Scope:
-    """What restores say of one partition, kept up to date: read for every record that comes in.
+    """Hold the rules of restores for one partition, kept up to date: read for every record that comes in.
 
     Attributes:
         until: below this offset some agent skips records; 0: none does.
@@ -126,8 +126,8 @@ class Restored:
         if driver.machine.process is not None or not (plans := await self._asked(ask)):
             return
         logger.error(
-            "snapkafka: app %s waits: %s, and the ledger %s, which says what its agents skip there, cannot be read;"
-            " make it readable",
+            "snapkafka: app %s waits: %s, and the ledger %s, which names the records that its agents skip there,"
+            " cannot be read; make it readable",
             driver.app.conf.id,
             _set_by(driver.app.conf.id, plans),
             driver.ledger.topic,
@@ -169,7 +169,7 @@ class Restored:
             self._driver.spawn(self._driver.app.crash(error))
 
     def scope(self, tp: TopicPartition) -> Scope:
-        """What restores say of a partition; the object stays the same."""
+        """Return the rules of restores for a partition; the object stays the same."""
         scope = self._scopes.get(tp)
         if scope is None:
             scope = self._scopes[tp] = Scope()
@@ -248,7 +248,7 @@ class Restored:
 
 
 def keep_metadata(restored: Restored, client: Any) -> None:
-    """Let the group's offsets say that agents skip records, as long as they do (D6).
+    """Note in the group's offsets that agents skip records, as long as they do (D6).
 
     Args:
         restored: knows which.

@@ -77,7 +77,7 @@ class Tables:
     def met(self, tp: Any, offset: int, stamp: wire.Stamp | None) -> None:
         """A record of a changelog came in; its epoch was met. None: of somebody without snapkafka.
 
-        What lies below the base of a restore, or was appended by it, is no effect of an event of the present.
+        Records below the base of a restore, or appended by it, are not effects of present events.
         """
         base = self._driver.restored.base(tp)
         if base is not None and (offset < base.end or (stamp is not None and stamp.process <= base.author)):
