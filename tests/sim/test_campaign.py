@@ -18,7 +18,7 @@ from snapkafka.sim.mutants import EXPLORED, MUTANTS, SEEDS, STRIPPED, VERDICTS, 
 from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import run
 
-CAMPAIGN = 2000
+CAMPAIGN = 1000
 #: Seeds of worlds in which the ledger does not always answer.
 UNANSWERED = 300
 #: Seeds of worlds in which sends have no result.
