@@ -84,11 +84,13 @@ def _refuse_if_restored(app: Any, why: str) -> None:
     if start is None:
         return
 
-    async def started() -> None:
-        from .restored import refuse_restored
-
+    async def started() -> Any:
+        try:
+            from .restored import refuse_restored
+        except ImportError:  # nor can it be looked up
+            return await start()
         await refuse_restored(app, why)
-        await start()
+        return await start()
 
     app.on_start = started
 

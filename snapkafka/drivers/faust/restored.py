@@ -33,7 +33,7 @@ from .scribe import RETRY_S
 if TYPE_CHECKING:
     from .driver import FaustDriver
 
-__all__ = ["Restored", "Scope", "keep_metadata", "plans_of", "refuse_restored"]
+__all__ = ["Restored", "Scope", "keep_metadata", "plans_of_app", "refuse_restored"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -264,7 +264,7 @@ def keep_metadata(restored: Restored, client: Any) -> None:
     client.commit, client.keeps_metadata = commit_with_metadata, True
 
 
-async def plans_of(admin: KafkaTopicAdmin, app: str) -> set[str]:
+async def _plans_of(admin: KafkaTopicAdmin, app: str) -> set[str]:
     """The plans of restores that have set offsets of an app's group, as far as it has not passed them since."""
     committed = await admin.committed(app)
     notes = [note for _, note in committed.values() if note.startswith(RESTORED_METADATA)]
@@ -283,7 +283,7 @@ async def refuse_restored(app: Any, why: str) -> None:
     """
     try:
         async with asyncio.timeout(ANSWERS_WITHIN_S):
-            plans = await _plans_of(app)
+            plans = await plans_of_app(app)
     except (SnapkafkaError, TimeoutError) as error:
         logger.warning("snapkafka: could not see whether app %s was restored: %s", app.conf.id, error)
         return
@@ -298,12 +298,13 @@ async def refuse_restored(app: Any, why: str) -> None:
         )
 
 
-async def _plans_of(app: Any) -> set[str]:
+async def plans_of_app(app: Any) -> set[str]:
+    """Find the plans of restores that have set offsets of an app's group, by the app's own connection."""
     from .seams import connection_of
 
     admin = KafkaTopicAdmin(connection_of(app))
     try:
-        return await plans_of(admin, app.conf.id)
+        return await _plans_of(admin, app.conf.id)
     finally:
         await admin.close()
 

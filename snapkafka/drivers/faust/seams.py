@@ -59,7 +59,7 @@ from .looking import codec_name, codecs_of, copartitioned, expires_ms, is_global
 from .outgoing import Outgoing
 from .recorder import Recorder, runs_no_agents
 from .recovering import recover_to_the_end
-from .restored import keep_metadata, plans_of
+from .restored import keep_metadata, plans_of_app
 from .resuming import Resuming
 from .streams import watch_streams
 from .transactions import in_transactions
@@ -222,16 +222,19 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
 
 async def _wait_for_restores(driver: FaustDriver) -> None:
-    """The one place that fails closed: what a restore has begun, or has set, no worker may run into (R15)."""
+    """Hold the inputs as a restore asks: the one place that fails closed. A fault of ours still stops nothing (R15)."""
     if driver.restored.joined or runs_no_agents(driver.app):
         return
-    admin = KafkaTopicAdmin(connection_of(driver.app))
     try:
-        await driver.restored.known(lambda: plans_of(admin, driver.app.conf.id))
-    finally:
-        await admin.close()
-    if not driver.absent:
-        await driver.restored.hold()
+        await driver.restored.known(lambda: plans_of_app(driver.app))
+        if not driver.absent:
+            await driver.restored.hold()
+    except InstallError:
+        raise
+    except Exception as error:
+        if driver.absent:
+            logger.warning("snapkafka: could not see whether the app was restored: %r", error)
+        driver.stand_down("to see whether a restore is open", error)
 
 
 def _report_uncaptured(driver: FaustDriver) -> None:
