@@ -234,7 +234,7 @@ def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, told:
     view = _decided(pair.observer, epoch)
     assert view.failure is not None
     assert view.failure.code == "send-failed"
-    assert "taken away" in view.failure.reason
+    assert "was revoked" in view.failure.reason
     pair.observer.wait_for_workers(pair.ours.system)
     _few(pair)  # Faust commits where something was read
     view = _decided(pair.observer, epoch := _trigger(pair.observer, "after", 60_000), meanwhile=told.commit)
