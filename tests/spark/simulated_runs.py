@@ -84,8 +84,8 @@ class Run:
 class _Recording(Broker):
     """The broker of the simulator, which remembers what came in which order."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, strips: frozenset[str] = frozenset()) -> None:
+        super().__init__(strips=strips)
         self.order: list[
             tuple[TopicPartition, int, str | None]
         ] = []  # None: it was appended; else how it ended
