@@ -205,7 +205,7 @@ def test_the_command_prints_tables(storage: str) -> None:
     assert ["bank", "audit", "credits", "3", "->", "4", "27", "->", "44"] in lines
     assert ["bank", "orders[0]", "100", "->", "130", "30"] in lines
     assert ["bank", "late[0]", "none", "->", "8"] in lines
-    assert ["bank", "anew[0]", "900", "->", "3", *["the", "topic", "was", "made", "anew"]] in lines
+    assert ["bank", "anew[0]", "900", "->", "3", *["the", "topic", "was", "recreated"]] in lines
 
 
 def test_the_command_says_the_same_as_data(storage: str) -> None:

@@ -161,7 +161,7 @@ def test_what_is_no_text_is_refused(arguments: tuple[bytes, ...], environment: d
         *COMMAND, "trigger", "--bootstrap", "127.0.0.1:1", *arguments, env={**os.environb, **environment}
     )
     assert done.returncode == BadInputError.exit_status
-    assert done.stderr.decode().splitlines()[0] == r"error: '\udcff' is no text"
+    assert done.stderr.decode().splitlines()[0] == r"error: '\udcff' is not text"
 
 
 def test_a_user_without_a_name_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:

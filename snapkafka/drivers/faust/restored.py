@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.logs import about
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restoring import RESTORED_METADATA, Base, Restores, RestoreView, Rule
 
@@ -285,10 +286,12 @@ async def refuse_restored(app: Any, why: str) -> None:
         async with asyncio.timeout(ANSWERS_WITHIN_S):
             plans = await plans_of_app(app)
     except (SnapkafkaError, TimeoutError) as error:
-        logger.warning("snapkafka: could not see whether app %s was restored: %s", app.conf.id, error)
+        logger.warning(
+            "snapkafka: could not see whether app %s was restored: %s", app.conf.id, error, extra=about()
+        )
         return
     except Exception as error:  # it runs without us, so nothing of ours stops it
-        logger.debug("snapkafka: could not look whether the app was restored: %r", error)
+        logger.debug("snapkafka: could not look whether the app was restored: %r", error, extra=about())
         return
     if plans:
         raise InstallError(

@@ -233,7 +233,9 @@ async def _wait_for_restores(driver: FaustDriver) -> None:
         raise
     except Exception as error:
         if driver.absent:
-            logger.warning("snapkafka: could not see whether the app was restored: %r", error)
+            logger.warning(
+                "snapkafka: could not see whether the app was restored: %r", error, extra=driver.about()
+            )
         driver.stand_down("to see whether a restore is open", error)
 
 
