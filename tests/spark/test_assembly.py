@@ -551,7 +551,7 @@ def test_ended_means_nothing_in_flight_and_nobody_busy(spark: SparkSession, asse
 
 def test_a_circle_of_waiting_is_found(spark: SparkSession, assembled: Assembled) -> None:
     empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
-    ring = [(f"r{n}", f"r{(n + 1) % 20}") for n in range(20)]
+    ring = [(f"r{n}", f"r{(n + 1) % 16}") for n in range(16)]
     waits = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", None), *ring]
     rows: list[dict[str, Any]] = [
         {"app": "x", "table": "locks", "partition": 0, "key": who, "value": whom} for who, whom in waits
