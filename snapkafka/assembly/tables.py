@@ -129,7 +129,7 @@ def is_white(epoch: int) -> Column:
 
 
 def without_void(records: DataFrame, lookups: Lookups) -> DataFrame:
-    """Leave out what processes of before a restore appended to the restored log: workers take it in nowhere."""
+    """Leave out records that processes from before a restore appended to the restored log: workers skip them."""
     over, bases = lookups.view.before_restore, lookups.view.captured.bases
     if not over:
         return records

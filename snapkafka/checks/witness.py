@@ -227,7 +227,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "V4",
         Weight.UNVERIFIABLE,
         "this offset is no longer in the log (it starts at {b}); if a process that left had sent it, it was in flight "
-        "{app}",
+        "to {app}",
     ),
     "last-missing": Kind(
         "V4",

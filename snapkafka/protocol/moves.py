@@ -244,7 +244,7 @@ def stood_still(item: OpenSupplement, event: StoppedSeen) -> bool:
 
 
 def stopped(event: StoppedSeen, asked: AskStopped, *, process: int, n: int) -> OpenSupplement:
-    """The cut of an app that does not run, by what the broker reported it."""
+    """The cut of an app that does not run, by what the broker reported of it."""
     item = supplement(
         process=process,
         n=n,

@@ -1,4 +1,4 @@
-"""Describe what the ledger states about one process and of one snapshot: the views that the fold in `completion`
+"""Describe what the ledger states about one process and about one snapshot: the views that the fold in `completion`
 keeps."""
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "R9 stale": ("moves", 18),
     "R9 passed": ("passed", 29),
     "R10 uncut": ("uncut", 1),
-    "R11 is off": ("moves", 18),
+    "R11 lost": ("moves", 18),
     "R11 last": ("red-input", 2),
     "R11 born": ("late-large", 4),
     "R12 back": ("zombie", 169),

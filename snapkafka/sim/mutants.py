@@ -203,7 +203,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         faults(rebalance=0.02),
     ),
     Mutant(
-        "R11 is off",
+        "R11 lost",
         "whatever an author has lost since is taken for lost before the trigger",
         patching(owners, "gone", lambda _: lambda owner, report, *, before: True),
         untold,
@@ -395,7 +395,7 @@ SEEDS: Final = {
     "R10 uncut": 7,
     "R10 seen": 163,
     "R10 down": 146,
-    "R11 is off": 254,
+    "R11 lost": 254,
     "R11 last": 0,
     "R11 born": 6,
     "R12 dead": 15,

@@ -84,13 +84,11 @@ def _refuse_if_restored(app: Any, why: str) -> None:
     if start is None:
         return
 
-    async def started() -> Any:
-        try:
-            from .restored import refuse_restored
-        except ImportError:  # nor can it be looked up
-            return await start()
-        await refuse_restored(app, why)
-        return await start()
+    async def started() -> None:
+        from .aside import refuse_if_restored
+
+        await refuse_if_restored(app, why)
+        await start()
 
     app.on_start = started
 

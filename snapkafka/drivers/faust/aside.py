@@ -14,7 +14,7 @@ from .web import serve
 if TYPE_CHECKING:
     from .driver import FaustDriver
 
-__all__ = ["cannot_be_loaded", "stand_aside"]
+__all__ = ["cannot_be_loaded", "refuse_if_restored", "stand_aside"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -46,17 +46,21 @@ def _tell_when_started(app: Any, why: str, extra: dict[str, Any]) -> None:
     start = app.on_start
 
     async def started() -> None:
-        await _refuse_restored(app)
+        await refuse_if_restored(app, "this worker goes on without snapkafka")
         await start()
         tell()
 
     app.on_start = started
 
 
-async def _refuse_restored(app: Any) -> None:
-    """Refuse to run on offsets that a restore has set: only a worker with snapkafka honours them."""
+async def refuse_if_restored(app: Any, why: str) -> None:
+    """Refuse to run on offsets that a restore has set: only a worker with snapkafka honours them (D6).
+
+    Raises:
+        InstallError: there are such offsets.
+    """
     try:
         from .restored import refuse_restored
     except ImportError:
         return  # nor can it be looked up
-    await refuse_restored(app, "this worker goes on without snapkafka")
+    await refuse_restored(app, why)

@@ -249,7 +249,7 @@ def _about_joining(app: Any, driver: Any, topics: tuple[TopicLook, ...]) -> Iter
         yield Advice(
             code="faust-not-as-expected",
             weight=Weight.PROBLEM,
-            what=f"this Faust is not the one that snapkafka is that snapkafka patches: {', '.join(found)}",
+            what=f"this Faust is not as snapkafka expects it: {', '.join(found)}",
             do="its workers run, and take part in no snapshot; use a release of Faust that README names",
         )
     if not topics:
