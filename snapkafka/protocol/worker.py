@@ -8,19 +8,18 @@ Chandy and Lamport (1985) give a process two rules; here is what became of each 
     a marker comes, and q has not recorded          `_met`: a believed epoch above mine, whatever brings it     R1, R2
     q records its state                             `_cut`: one instant, positions instead of copies            R3, R4
     one marker along each channel, before           `closing.ask_markers`; what white events still send after
-        any further message                             it is distinguished by its colour (`work`)                 R5,
-        R7
+        any further message                             it has its own colour (`work`)                          R5, R7
     a channel: what came after q recorded and       a range of offsets, from q's position to where the
         before the marker                               sender's white ends                                     R8
     somebody collects what was recorded             `CutReport` and `Closed`, in a ledger that all fold alike   R11
 
-They had no need to ask the following, as their processes neither come nor go nor fail, nor pass on what they read: who
+They had no need to ask more, as their processes neither come nor go nor fail, nor pass on what they read. Here: who
 reads an input now and who cuts it (`moves`, R9 and R10), who is who (R11), who is not waited for any more (R12).
 
 A process is always in one of three conditions:
 
     not joined ──own Hello read──> white or red for what the ledger holds ──own Dead read──> not joined again
-                                        │
+                                          │
                     meets a believed epoch: the cut (one instant, R3), then for each open cut:
                                         │
        report appended ─ white events end ─ markers asked ─ report read back, sends and markers acknowledged ─> Closed
