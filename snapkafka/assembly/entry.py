@@ -9,6 +9,7 @@ child gives `--parent`. Under `spark-submit` the JVM is the parent, and the proc
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from typing import Final
@@ -62,8 +63,13 @@ def _keep_standard_output() -> None:
 
 
 def _await_jvm() -> None:
-    """Wait for the end of a JVM that this process started: in a container nobody else may."""
+    """Wait for the end of a JVM that this process started: in a container nobody else may.
+
+    Py4J reports each object that Python no longer needs to the JVM, and logs a traceback where nobody answers any more:
+    this process has nothing left to log.
+    """
     with contextlib.suppress(Exception):
         jvm = sys.modules["pyspark"].SparkContext._gateway.proc
+        logging.disable()
         jvm.stdin.close()
         jvm.wait(JVM_ENDS_WITHIN_S)

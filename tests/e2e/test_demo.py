@@ -44,6 +44,7 @@ def test_the_result_as_data(tmp_path: Path) -> None:
     assert "Assembly and verification in Spark" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     """With broker, workers and load running. What it says goes to a file: a pipe would wait for whoever is left."""

@@ -102,7 +102,7 @@ def test_the_same_exceptions(judge: Judge) -> None:
     judge.same_errors()
 
 
-@pytest.mark.parametrize(("workers", "keys"), [(1, 1), (2, 11)])
+@pytest.mark.parametrize(("workers", "keys"), [(1, 1), pytest.param(2, 11, marks=pytest.mark.long)])
 def test_what_the_thread_sends_is_in_no_transaction(
     kafka: Broker, tmp_path: Path, workers: int, keys: int
 ) -> None:
@@ -130,6 +130,7 @@ def test_what_the_thread_sends_is_in_no_transaction(
         judge.same_errors()
 
 
+@pytest.mark.long
 def test_a_table_in_rocksdb_keeps_what_was_aborted(kafka: Broker, tmp_path: Path) -> None:
     """A worker dies with a transaction open. What it wrote to RocksDB stays there, and recovery overwrites only keys
     that the changelog knows: events that run again count on top. With snapkafka or without; a snapshot holds what is in

@@ -31,8 +31,12 @@ AGENTS = pytest.mark.parametrize("agent", INPUTS)
 @AGENTS
 @pytest.mark.parametrize(
     ("values", "committed", "again"),
-    [(["acknowledge", "hold"], 1, True), (["acknowledge", "hold", "acknowledge"], 3, False)],
-    ids=["the-last", "before-another"],
+    [
+        pytest.param(["acknowledge", "hold"], 1, True, id="the-last"),
+        pytest.param(
+            ["acknowledge", "hold", "acknowledge"], 3, False, id="before-another", marks=pytest.mark.long
+        ),
+    ],
 )
 def test_604_over_a_rebalance(
     kafka: Broker, namespace: str, tmp_path: Path, agent: str, values: list[str], committed: int, again: bool

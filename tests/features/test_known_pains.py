@@ -150,6 +150,7 @@ async def test_323_plain_faust_takes_a_commit_of_a_fenced_producer_for_done(app:
     assert [type(reason) for reason in crashed] == [ProducerFenced]
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
 def test_177_plain_faust_sends_outside_the_transaction_what_it_does_not_read_itself(

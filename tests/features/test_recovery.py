@@ -42,7 +42,9 @@ FRESH = Keeps("rocksdb-on-a-fresh-disk", "rocksdb://")
 SAME = Keeps("rocksdb-on-the-same-disk", "rocksdb://", disk=True)
 
 
-@pytest.mark.parametrize("keeps", [MEMORY, pytest.param(FRESH, marks=pytest.mark.long), SAME], ids=str)
+@pytest.mark.parametrize(
+    "keeps", [MEMORY, *(pytest.param(keeps, marks=pytest.mark.long) for keeps in (FRESH, SAME))], ids=str
+)
 def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(
     kafka: Broker, tmp_path: Path, keeps: Keeps
 ) -> None:
@@ -105,9 +107,9 @@ def test_after_a_stop_in_order_nothing_runs_again_though_the_disk_holds_the_tabl
     ("committed", "switch", "guarantee"),
     [
         pytest.param(True, "", "at_least_once", id="committed"),
-        pytest.param(False, "", "at_least_once", id="nothing-committed"),
+        pytest.param(False, "", "at_least_once", id="nothing-committed", marks=pytest.mark.long),
         pytest.param(True, "", "exactly_once", id="exactly_once", marks=pytest.mark.long),
-        pytest.param(True, "off", "at_least_once", id="plain_faust"),
+        pytest.param(True, "off", "at_least_once", id="plain_faust", marks=pytest.mark.long),
         pytest.param(
             False, "off", "at_least_once", id="plain_faust-nothing-committed", marks=pytest.mark.long
         ),

@@ -130,6 +130,7 @@ def send_one(recovering: Recovering) -> None:
     produce(recovering.broker.bootstrap, f"{recovering.app}-in-kept", [("k", b"{}", None)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reset", ["latest"])
 def test_651_plain_faust_never_ends_a_recovery_from_which_retention_takes(recovering: Recovering) -> None:
     """Its position is gone, the reset policy says to go on at the end, and there is nothing to come: it waits for

@@ -124,6 +124,7 @@ class Roll:
         )
 
 
+@pytest.mark.long
 def test_r15_rolled_out_worker_by_worker_and_taken_back(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

@@ -56,7 +56,10 @@ VARIANTS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(
+    scope="module",
+    params=["cython", *(pytest.param(name, marks=pytest.mark.long) for name in VARIANTS if name != "cython")],
+)
 def judge(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Judge]:

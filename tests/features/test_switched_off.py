@@ -78,6 +78,7 @@ def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str,
         pair.snapshot()
 
 
+@pytest.mark.long
 def test_r15_a_ledger_that_takes_nothing_more_from_a_worker_that_has_joined(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from .test_recovery import BEFORE, COUNT, LATER
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("store", ["memory", pytest.param("rocksdb", marks=pytest.mark.long)])
 def test_after_a_crash_the_standby_that_takes_over_says_up_to_where_events_run_again(
     kafka: Broker, tmp_path: Path, store: str

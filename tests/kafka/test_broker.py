@@ -120,6 +120,7 @@ async def test_a_frozen_one_says_nothing_and_goes_on_where_it_was(topic_prefix: 
     assert time.monotonic() - began < STOP_TIMEOUT_S, "it was thawed to stop in order"
 
 
+@pytest.mark.long
 def test_two_at_once_do_not_meet(embedded: EmbeddedKafka) -> None:
     with EmbeddedKafka(properties={"num.partitions": "3"}) as other:
         assert other.bootstrap != embedded.bootstrap
@@ -138,6 +139,7 @@ def test_leaving_the_block_leaves_no_process_and_no_data() -> None:
     assert not folder.exists()
 
 
+@pytest.mark.long
 def test_data_is_kept_where_asked() -> None:
     with EmbeddedKafka(keep_data=True) as broker:
         pass
@@ -178,7 +180,10 @@ def owner_of_a_broker() -> Iterator[tuple[subprocess.Popen[str], int, int, Path,
             owner.kill()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGKILL, *(pytest.param(how, marks=pytest.mark.long) for how in (signal.SIGTERM, signal.SIGINT))],
+)
 def test_no_java_outlives_its_owner(how: signal.Signals) -> None:
     with owner_of_a_broker() as (owner, broker, watchdog, folder, port):
         if how is signal.SIGINT:
@@ -191,6 +196,7 @@ def test_no_java_outlives_its_owner(how: signal.Signals) -> None:
         assert cluster_id_at("127.0.0.1", port) is None
 
 
+@pytest.mark.long
 def test_a_new_broker_moves_away_from_a_port_that_is_taken(embedded: EmbeddedKafka) -> None:
     broker = EmbeddedKafka()
     broker.port = embedded.port  # as if both had chosen at the same time
@@ -270,6 +276,7 @@ def test_a_given_broker_is_used_and_not_stopped(
         pass
 
 
+@pytest.mark.long
 def test_embedded_can_be_forced(embedded: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNAPKAFKA_TEST_BOOTSTRAP", embedded.bootstrap)
     monkeypatch.setenv("SNAPKAFKA_TEST_KAFKA", "embedded")

@@ -100,6 +100,7 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(bro
     await admin.close()
 
 
+@pytest.mark.long
 async def test_by_size_it_lasts_as_long_as_the_rate_so_far_says_within_a_tenth(broker: EmbeddedKafka) -> None:
     """Records of a kilobyte at an even pace, each a segment of its own, of which the broker keeps a hundred."""
     pace_s, kept = 0.1, 100

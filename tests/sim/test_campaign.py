@@ -18,9 +18,9 @@ from snapkafka.sim.mutants import EXPLORED, MUTANTS, SEEDS, STRIPPED, VERDICTS, 
 from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import run
 
-CAMPAIGN = 1000
+CAMPAIGN = 400
 #: Seeds of worlds in which the ledger does not always answer.
-UNANSWERED = 300
+UNANSWERED = 120
 #: Seeds of worlds in which sends have no result.
 UNSETTLED = 20
 #: Each showed something wrong once, in the protocol or in what judges it.

@@ -348,6 +348,7 @@ def test_without_matplotlib_it_says_what_to_install(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_the_command_on_a_small_system(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,15 @@ from snapkafka.sim.explore_world import ExploredWorld
 from snapkafka.sim.mutants import MUTANTS, Mutant
 
 
-@pytest.mark.parametrize("small", SMALL, ids=lambda small: small.name)
+@pytest.mark.parametrize(
+    "small",
+    [
+        pytest.param(
+            small, id=small.name, marks=[pytest.mark.long] if small.name in ("moves", "uncut") else []
+        )
+        for small in SMALL
+    ],
+)
 def test_no_interleaving_breaks_a_snapshot(small: SmallWorld) -> None:
     """All of them; and no fewer states than when the world was made, or something is not tried any more."""
     found = explore(small)

@@ -292,9 +292,11 @@ async def test_verified_offline_against_its_files(assembled: Assembled) -> None:
     [
         ("", "", None, Status.PASSED, -1),
         ("state", "value_raw", b"12", Status.FAILED, 2),
-        ("state", "value", "12", Status.UNVERIFIABLE, 2),
-        ("messages", "timestamp", datetime(2001, 1, 1, tzinfo=UTC), Status.FAILED, -1),
-        ("positions", "position", 999, Status.FAILED, -1),
+        pytest.param("state", "value", "12", Status.UNVERIFIABLE, 2, marks=pytest.mark.long),
+        pytest.param(
+            *("messages", "timestamp", datetime(2001, 1, 1, tzinfo=UTC), Status.FAILED, -1), marks=pytest.mark.long
+        ),
+        pytest.param("positions", "position", 999, Status.FAILED, -1, marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_a_value_that_was_altered_is_not_what_the_log_gives(
@@ -342,6 +344,7 @@ def test_nothing_else_is_left_in_the_storage(assembled: Assembled) -> None:
     assert found == files | {f"{assembled.manifest.id}.json"}
 
 
+@pytest.mark.long
 def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> None:
     """The same rows and digest elsewhere, whatever that is called; in its place the very same files."""
     before = {path: path.stat().st_mtime_ns for path in assembled.store.root.glob("*/*/*.parquet")}
@@ -356,6 +359,7 @@ def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> No
     assert {path: path.stat().st_mtime_ns for path in assembled.store.root.glob("*/*/*.parquet")} == before
 
 
+@pytest.mark.long
 def test_parallelism_changes_no_row(
     spark: SparkSession, assembled: Assembled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

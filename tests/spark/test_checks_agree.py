@@ -153,8 +153,15 @@ def _stamp(record: LogRecord) -> dict[str, Any]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("stretch", [0, 3], ids=["a-task-for-a-partition", "in-stretches"])
-@pytest.mark.parametrize("seed", [EVERY_KIND, None], ids=["every-kind", "any"])
+@pytest.mark.parametrize(
+    ("seed", "stretch"),
+    [
+        pytest.param(EVERY_KIND, 0, id="every-kind-a-task-for-a-partition"),
+        pytest.param(None, 3, id="any-in-stretches"),
+        pytest.param(EVERY_KIND, 3, id="every-kind-in-stretches", marks=pytest.mark.long),
+        pytest.param(None, 0, id="any-a-task-for-a-partition", marks=pytest.mark.long),
+    ],
+)
 def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None, stretch: int) -> None:
     seed = random.randrange(10**9) if seed is None else seed
     rng = random.Random(seed)
@@ -175,6 +182,7 @@ def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None, st
         assert {finding.kind for finding in expected} == wanted, "else agreeing means little"
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_hot_partition_is_sorted_by_many_tasks_with_the_same_result(spark: SparkSession) -> None:
     """Every number that `with_highest` gives, where the stretches are so short that most of it is carried over."""
@@ -210,6 +218,7 @@ def test_only_large_partitions_are_cut_into_stretches() -> None:
     assert (stretch_of([small]), stretch_of([small, large])) == (0, STRETCH)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_first_look_misses_nothing(spark: SparkSession) -> None:
     """It sees nothing in honest logs, and something in each of those in which the checks find something."""
@@ -338,7 +347,7 @@ def test_v5_is_not_run_where_no_record_tells_its_cause(spark: SparkSession) -> N
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "snapshots", [150, pytest.param(3000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
+    "snapshots", [90, pytest.param(3000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
 )
 def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) -> None:
     """Runs of the simulator with all that happens to honest systems, and changelogs that were cleaned: Spark notes what

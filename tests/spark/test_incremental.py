@@ -100,7 +100,7 @@ def _one_late(all_: Logs, settled: Starts) -> Starts:
     return {tp: offset + 1 for tp, offset in settled.items()}
 
 
-@pytest.mark.parametrize("mistaken", [_from_the_parents_end, _one_late])
+@pytest.mark.parametrize("mistaken", [_from_the_parents_end, pytest.param(_one_late, marks=pytest.mark.long)])
 def test_a_delta_that_begins_too_late_is_noticed(
     spark: SparkSession, mistaken: Callable[[Logs, Starts], Starts]
 ) -> None:
@@ -133,6 +133,7 @@ def test_columns_of_a_delta_are_those_stated(spark: SparkSession) -> None:
     assert all((row["value_raw"] is None) == row["deleted"] for row in rows)
 
 
+@pytest.mark.long
 def test_sets_and_windows(spark: SparkSession) -> None:
     """A set is told by all operations, also by those that were red for the parent; a window may be deleted."""
     places = {"sets": TopicPartition("sets", 0), "windowed": TopicPartition("windowed", 0)}

@@ -78,6 +78,7 @@ def chain(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathF
     return made
 
 
+@pytest.mark.long
 def test_a_chain_on_a_real_broker_is_the_whole(spark: SparkSession, chain: Chain, tmp_path: Path) -> None:
     """The same rows as a full assembly of the same snapshot, in every column; and it is verified."""
     elsewhere = LocalStore(tmp_path)
@@ -163,6 +164,7 @@ def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.Capture
     assert (read.start, read.end - read.start) == (7, changelog.records), "its parent is settled at 7"
 
 
+@pytest.mark.long
 def test_assembled_twice_is_the_same(chain: Chain) -> None:
     before = {path: path.stat().st_mtime_ns for path in chain.store.root.glob("*/*/*.parquet")}
     content = chain.manifest("next").content
@@ -196,8 +198,15 @@ def _file_of_somebody_else(state: Path) -> Path:
     return Path(shutil.copy(file, state / "part-00007.parquet"))
 
 
-@pytest.mark.parametrize("of", ["snap/state", "next/state_delta"])
-@pytest.mark.parametrize("broken", [_other_bytes, _file_of_somebody_else])
+@pytest.mark.parametrize(
+    ("broken", "of"),
+    [
+        (_other_bytes, "next/state_delta"),
+        pytest.param(_other_bytes, "snap/state", marks=pytest.mark.long),
+        pytest.param(_file_of_somebody_else, "snap/state", marks=pytest.mark.long),
+        pytest.param(_file_of_somebody_else, "next/state_delta", marks=pytest.mark.long),
+    ],
+)
 def test_a_broken_parent_is_said_before_anything_is_read(
     chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: Callable[[Path], Path], of: str
 ) -> None:
@@ -222,7 +231,7 @@ def test_a_broken_parent_is_said_before_anything_is_read(
     assert rows(copied.store, copied.manifest("last")) == rows(chain.store, chain.manifest("last"))
 
 
-@pytest.mark.parametrize("when", ["digests", "entries"])
+@pytest.mark.parametrize("when", ["entries", pytest.param("digests", marks=pytest.mark.long)])
 def test_a_parent_that_is_pruned_meanwhile_is_noticed(
     chain: Chain,
     tmp_path: Path,

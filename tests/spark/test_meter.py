@@ -170,6 +170,7 @@ def damaged(kafka: Broker) -> list[tuple[Stage, Places]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wanted", [(), (FEW,)], ids=["stamps alone", "with tables"])
 def test_what_is_damaged_is_found_with_the_meter_on_as_without(
     spark: SparkSession,

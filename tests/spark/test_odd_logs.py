@@ -145,6 +145,7 @@ def test_a_topic_that_was_made_anew_is_told_by_its_id(
         assert topic in {witness.topic for witness in outcomes[check].witnesses}
 
 
+@pytest.mark.long
 def test_times_that_are_nonsense(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
     """Records come through with everything else; a time that no reader could hold is null."""
     with topics_of(stage) as (runner, admin):
@@ -237,6 +238,7 @@ def test_empty_and_never_written_partitions_and_a_log_that_was_trimmed_below_wha
     assert read == {stage.tp("orders"), stage.tp("credits"), stage.tp("credits", 1), stage.tp("balances")}
 
 
+@pytest.mark.long
 def test_a_log_that_was_trimmed_further_is_doubted_and_by_whom(
     spark: SparkSession, stage: Stage, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def rows(store: Store, manifest: Manifest) -> list[tuple[Any, ...]]:
         return list(database.sql(f"SELECT key, value FROM ({sql})").fetchall())
 
 
+@pytest.mark.long
 def test_the_whole_state_of_a_chain(made: Made) -> None:
     assert [made.manifest(which).verdict for which in ("snap", "next")] == ["VERIFIED", "VERIFIED"]
     full, whole = (dict(rows(made.store, made.manifest(which))) for which in ("snap", "next"))
@@ -168,6 +169,7 @@ def test_what_is_removed_leaves_nothing(made: Made, server: EmbeddedS3) -> None:
     assert keys(store) == []
 
 
+@pytest.mark.long
 def test_a_job_that_was_killed_half_way_leaves_no_manifest_and_the_next_one_completes(
     made: Made, server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,6 +157,7 @@ with session(offsets=int(sys.argv[1])) as spark:
 """
 
 
+@pytest.mark.long
 def test_a_session_for_much_data_has_memory_for_it_and_a_small_one_takes_none() -> None:
     memory, options = {}, {}
     for offsets in (SMALL_MAX, SMALL_MAX + 1):

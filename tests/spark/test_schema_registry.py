@@ -243,6 +243,7 @@ def test_bytes_of_any_kind_do_not_ask_for_millions_of_schemas(
     assert found[2:] == [('{"id":"a"}', None)] * 2
 
 
+@pytest.mark.long
 def test_a_snapshot_of_evolving_avro_by_the_command(
     spark: SparkSession,
     server: EmbeddedRegistry,

@@ -117,11 +117,10 @@ def _cut_short(broker: EmbeddedKafka, stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("lost", "happens", "failed"),
     [
-        (0, _as_it_was, {}),
-        (1, _as_it_was, {"V1": 7}),
-        (0, _cut_short, {"V3": 6}),
+        pytest.param(1, _as_it_was, {"V1": 7}, id="lost"),
+        pytest.param(0, _as_it_was, {}, id="as-it-was", marks=pytest.mark.long),
+        pytest.param(0, _cut_short, {"V3": 6}, id="cut-short", marks=pytest.mark.long),
     ],
-    ids=["as-it-was", "lost", "cut-short"],
 )
 def test_a_delta_that_does_not_follow_on_its_parent(
     broker: EmbeddedKafka,

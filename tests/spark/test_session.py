@@ -36,6 +36,7 @@ with session() as spark:
 """
 
 
+@pytest.mark.long
 def test_a_job_that_fails_leaves_no_complaint_of_the_session_that_stops() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FAILING], capture_output=True, text=True, timeout=240, env=os.environ

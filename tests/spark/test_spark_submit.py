@@ -39,6 +39,7 @@ def submit(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

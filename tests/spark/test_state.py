@@ -267,6 +267,7 @@ def test_operations_that_cannot_be_read_stay(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.long
 def test_sets_in_a_codec_that_has_to_be_loaded(spark: SparkSession) -> None:
     """Pickled windows and operations: decoded where the user says so, and then true sets; bytes otherwise."""
     with faust_sets("pickle") as (sets, written):

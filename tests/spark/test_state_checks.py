@@ -298,6 +298,7 @@ def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutVie
     return view, job.Settings(bootstrap=bootstrap, ledger=LEDGER)
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_compacted_past_the_cut(spark: SparkSession, cleaned: Cleaned) -> None:
     found = verified(spark, *((topic, cleaned.witness[topic.tp]) for topic in cleaned.past))
@@ -307,6 +308,7 @@ def test_compacted_past_the_cut(spark: SparkSession, cleaned: Cleaned) -> None:
     assert "no white value of its key is left" in found.witnesses[0].what
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_a_lag_that_is_raised_when_the_cleaner_has_been_there_vouches_for_nothing(
     spark: SparkSession, cleaned: Cleaned

@@ -88,6 +88,7 @@ def assembled(
         return job.assemble(spark, view, settings, store, namespace=stage.namespace, strangers=strangers)
 
 
+@pytest.mark.long
 def test_a_path_that_nobody_can_see_is_named(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
     manifest = assembled(spark, stage, tmp_path)
     bank = OpenEntry(group=f"{stage.namespace}-bank", topics=(stage.topic("credits"),))
@@ -131,6 +132,7 @@ def test_where_everything_in_the_inputs_has_a_known_sender_nothing_came_by_unsee
     assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
 
 
+@pytest.mark.long
 def test_verification_looks_for_them_again_and_remembers_those_of_then(
     spark: SparkSession, stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

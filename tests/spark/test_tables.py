@@ -131,6 +131,7 @@ def records(spark: SparkSession) -> DataFrame:
     return stamped(local_frame(spark, SOURCE_SCHEMA, taken()), ledger_id=LEDGER).cache()
 
 
+@pytest.mark.long
 def test_no_table_has_a_trace_of_the_taking(spark: SparkSession, records: DataFrame) -> None:
     found = made(spark, records)
     assert {name: len(rows) for name, rows in found.items()} == {
@@ -147,6 +148,7 @@ def test_no_table_has_a_trace_of_the_taking(spark: SparkSession, records: DataFr
     assert {row["why_undecoded"] for row in found["state"]} == {None}
 
 
+@pytest.mark.long
 def test_traces_would_be_seen(
     spark: SparkSession, records: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -328,6 +328,7 @@ async def test_a_query_reads_the_files_of_its_snapshots_alone(store: ObjectStore
 # -- many at once ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_hundred_writers_at_once_against_a_server_that_asks_to_be_spared(
     server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
