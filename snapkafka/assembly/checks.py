@@ -29,7 +29,7 @@ from snapkafka.checks.state_checks import StateFacts
 from snapkafka.protocol.records import NOBODY, TopicPartition
 
 from . import lost as lost_sends
-from . import seqs, state_checks, unstamped
+from . import ran_twice, seqs, state_checks, unstamped
 from .lookups import Lookups
 from .meter import step
 from .screen import Suspicion, effect_is_missing, first_look
@@ -79,8 +79,10 @@ def run(
     lost = lost_sends.findings(stamps, lookups)
     with step(lookups.spark, "V4: headers that were removed"):
         bare = unstamped.findings(stamps, lookups, read, suspects=suspects, again=again)
-    first = first + of_state + lost + bare
-    counts = counts + how_many + Counter(found.kind for found in (*lost, *bare))
+    with step(lookups.spark, "V5: events that ran twice"):
+        twice = [] if untold else ran_twice.findings(stamps, lookups) + ran_twice.unclear_causes(lookups)
+    first = first + of_state + lost + bare + twice
+    counts = counts + how_many + Counter(found.kind for found in (*lost, *bare, *twice))
     if any(suspicion):
         with step(lookups.spark, "V1, V2, V4, V5: what is wrong, and where"):
             rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
@@ -300,9 +302,6 @@ def recorded_otherwise(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 def caused_by_later(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     """V5: white effects of inputs at or past the cut, without those of torn events: the snapshot lists them."""
     cause, process = fn.col("cause_offset"), fn.col("process")
-    by_left = ~fn.col("marker") & (fn.col("offset") < fn.col("left_end"))
-    by_living = seqs.white_stamped(lookups.view.epoch) & (fn.col("offset") < fn.col("white_end"))
-    counts_white = fn.when(fn.col("left"), by_left).otherwise(by_living)
     before = (process != fn.col("reader")) & (
         fn.array_contains("earlier", process) | fn.array_contains("earlier", fn.lit(NOBODY))
     )
@@ -322,7 +321,9 @@ def caused_by_later(stamps: DataFrame, lookups: Lookups) -> DataFrame:
         )
         .withColumn("cause_red", fn.coalesce("cause_red", fn.lit(False)))
         .where(
-            counts_white & still_to_start(cause, of="cause_") & (replayed | ~has_started(cause, of="cause_"))
+            seqs.counts_white(lookups.view.epoch)
+            & still_to_start(cause, of="cause_")
+            & (replayed | ~has_started(cause, of="cause_"))
         )
         .select(
             *_finding(

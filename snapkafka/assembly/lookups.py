@@ -35,7 +35,7 @@ INPUTS: Final = (
     "app string, topic string, partition int, position bigint, reach bigint, above array<bigint>, "
     "done array<bigint>, log_end bigint, receiver bigint, key_codec string, value_codec string"
 )
-PROCESSES: Final = "process bigint, sender_app string, left boolean"
+PROCESSES: Final = "process bigint, sender_app string, left boolean, worker bigint"
 #: Below `sent_end` lies what a process sent of the events that were running at its cut. `failed`: ranges of seqs that
 #: were not acknowledged. Up to `earlier_seq` all was appended below `earlier_end`.
 SENDERS: Final = (
@@ -222,7 +222,12 @@ class Lookups:
     @cached_property
     def processes(self) -> DataFrame:
         rows = [
-            {"process": cut.process, "sender_app": cut.app, "left": cut.left}
+            {
+                "process": cut.process,
+                "sender_app": cut.app,
+                "left": cut.left,
+                "worker": self.view.worker(cut.process),
+            }
             for cut in self.view.captured.processes
         ]
         return local_frame(self.spark, PROCESSES, rows)

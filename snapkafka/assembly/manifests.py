@@ -175,6 +175,7 @@ def entry(outcome: CheckOutcome) -> CheckEntry:
         records=records,
         partitions=partitions,
         channels=channels,
+        replayed=outcome.replayed,
     )
 
 

@@ -86,6 +86,8 @@ def report(told: dict[str, Any]) -> Iterator[str]:
             )
         if check["noted"]:
             yield f"  {check['name']} notes {check['noted']}, as {_place(check['notes'][0])}{check['notes'][0]['what']}"
+        if check["name"] == "V5":  # those of whole topics come first
+            yield from (f"    and {_place(note)}{note['what']}" for note in check["notes"][1:SHOWN_MAX])
     if "tables" in told:
         yield "  tables:   " + ", ".join(f"{name} {rows:,}" for name, rows in told["tables"].items())
         if told["positions_why_not"]:

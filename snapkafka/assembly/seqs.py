@@ -14,6 +14,7 @@ from .lookups import Lookups
 
 __all__ = [
     "TP",
+    "counts_white",
     "gaps",
     "is_copy",
     "is_unacknowledged",
@@ -130,6 +131,13 @@ def is_copy(white: Column) -> Column:
 def white_stamped(epoch: int) -> Column:
     """Sent in white by a living process, as far as its header shows."""
     return ~fn.col("left") & (fn.col("epoch") < epoch) & (fn.col("process") < epoch) & ~fn.col("marker")
+
+
+def counts_white(epoch: int) -> Column:
+    """Of a record with what its sender reported and the ends of its partition: see `CutView.counts_white`."""
+    by_left = ~fn.col("marker") & (fn.col("offset") < fn.col("left_end"))
+    by_living = white_stamped(epoch) & (fn.col("offset") < fn.col("white_end"))
+    return fn.when(fn.col("left"), by_left).otherwise(by_living)
 
 
 def without_copies(stamps: DataFrame, lookups: Lookups) -> DataFrame:

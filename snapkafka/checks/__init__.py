@@ -8,6 +8,7 @@
 | `external` | external records in inputs, and what a verdict assumes of them |
 | `log_checks` | V1, V2, V4, V5 on a list of records (the simulator; the reference for Spark's) |
 | `unstamped` | V4: records that lost their header on the way |
+| `ran_twice` | V5: events that ran twice before the cut |
 | `state_checks` | V3: what follows from what a changelog still holds |
 | `invariants` | V6: the user's SQL, and ready-made ones |
 | `looked_at` | how many records each check has looked at |

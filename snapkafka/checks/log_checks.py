@@ -15,6 +15,7 @@ from typing import NamedTuple
 from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import SeqRange, TopicPartition
 
+from .ran_twice import ran_twice
 from .unstamped import unstamped_received
 from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received, red_by_itself
 from .witness import Finding
@@ -171,7 +172,8 @@ def v4(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     """Cause: no white effect of an input at or past the cut, no red effect of one below it.
 
-    Torn events and replays are listed, not hidden; an effect with a red cause is not a replay. Effects of processes
+    Torn events and replays are listed, not hidden, and so are events that ran twice before the cut; an effect with a
+    red cause is not a replay. Effects of processes
     from before a restore of their app are past: they neither accuse nor are listed.
     """
     records = list(records)
@@ -194,7 +196,7 @@ def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
             if kind is not None:
                 at = (record.offset, record.process, record.seq)
                 findings.append(Finding(kind, *tp, *at, app=cut.app, a=offset, b=source.position))
-    return findings
+    return findings + ran_twice(view, (r for r in records if r.tp not in view.recreated))
 
 
 def _of_later(view: CutView, record: LogRecord, source: InputCut) -> str | None:

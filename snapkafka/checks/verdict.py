@@ -61,5 +61,5 @@ def decide(
         return Verdict.UNVERIFIABLE
     if any(True for _ in (*open_paths, *unread)):
         return Verdict.VERIFIED_OPEN
-    replays += sum(outcome.noted for outcome in outcomes if outcome.check == "V5")
+    replays += sum(outcome.replayed for outcome in outcomes)
     return Verdict.VERIFIED_WITH_REPLAYS if replays else Verdict.VERIFIED

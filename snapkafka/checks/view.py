@@ -139,6 +139,14 @@ class CutView:
         for sender in captured.senders:
             self.senders[TopicPartition(sender.topic, sender.partition)][sender.process] = sender
 
+    def worker(self, process: int) -> int:
+        """The first id of a process that was taken for dead and goes on under another one; of any other its own."""
+        cut = self.processes.get(process)
+        while cut is not None and NOBODY < cut.formerly < process:
+            process = cut.formerly
+            cut = self.processes.get(process)
+        return process
+
     # -- ends -------------------------------------------------------------------------------------------------
 
     def log_start(self, tp: TopicPartition) -> int:

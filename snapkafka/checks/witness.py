@@ -286,6 +286,18 @@ KINDS: Final[Mapping[str, Kind]] = {
         "white record of process {process} (seq {seq}), caused by offset {a} of an input of {app}; its present reader "
         "stands at {b}, so a restore runs that event again",
     ),
+    "ran-twice": Kind(
+        "V5",
+        Weight.NOTE,
+        "{a} events of topic {topic} ran twice in {app} before the cut, this one in processes {process} and {b}: the "
+        "snapshot holds effects of both runs",
+    ),
+    "cause-unclear": Kind(
+        "V5",
+        Weight.NOTE,
+        "topic {topic} has the same 16-bit check value ({a}) as another input of {app}: causes that name it were not "
+        "looked at",
+    ),
     "recreated-V1": Kind(
         "V1", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
     ),
@@ -299,6 +311,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "V4", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
     ),
 }
+
+
+#: Kinds that are about a whole topic. They are listed first: single records must not push them out.
+OF_TOPICS: Final = frozenset({"ran-twice", "cause-unclear"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,7 +351,7 @@ class Witness:
 class CheckOutcome:
     """How one check went: `found` counts what accuses, `noted` what does not; both lists hold the first 20 of it.
 
-    `looked_at`: None where nobody has counted.
+    `looked_at`: None where nobody has counted. `replayed`: how many of what is noted a restore runs again.
     """
 
     check: str
@@ -345,6 +361,7 @@ class CheckOutcome:
     noted: int = 0
     notes: tuple[Witness, ...] = field(default=())
     looked_at: LookedAt | None = None
+    replayed: int = 0
 
 
 def outcome(
@@ -358,7 +375,10 @@ def outcome(
         counts: how many findings of each kind there are.
         looked_at: what the check has looked at.
     """
-    mine = sorted((finding for finding in first if KINDS[finding.kind].check == check), key=lambda f: f.order)
+    mine = sorted(
+        (finding for finding in first if KINDS[finding.kind].check == check),
+        key=lambda f: (f.kind not in OF_TOPICS, f.order),
+    )
     of_weight = {
         weight: sum(
             n for kind, n in counts.items() if KINDS[kind].check == check and KINDS[kind].weight is weight
@@ -384,4 +404,5 @@ def outcome(
         noted=of_weight[Weight.NOTE],
         notes=told((Weight.NOTE,)),
         looked_at=looked_at,
+        replayed=counts.get("replayed", 0) if check == KINDS["replayed"].check else 0,
     )

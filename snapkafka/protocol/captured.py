@@ -50,7 +50,7 @@ class ProcessCut:
     `left`: it sent `Bye` or was `Dead` before the trigger, so it neither cut nor closed; what it sent counts as white
     up to the log ends that the receivers saw (R8). `report`, `closed`: ledger offsets (-1 where it left).
     `cut_us`: how long the cut itself took, microseconds. `torn`: events of it that went on in red (R6), also those of
-    inputs that somebody else reads by now.
+    inputs that somebody else reads by now. `formerly`: the id that it had until it was taken for dead (-1: none).
     """
 
     process: int
@@ -65,6 +65,7 @@ class ProcessCut:
     cut_us: int = 0
     running: tuple[Running, ...] = ()
     torn: tuple[TornEvent, ...] = ()
+    formerly: int = NOBODY
 
 
 @value
@@ -296,7 +297,9 @@ def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, p
     """`part`: its own report, None where it had left."""
     hello = state.processes[process].hello
     if part is None:
-        return ProcessCut(process=process, app=hello.app, host=hello.host, pid=hello.pid, left=True)
+        return ProcessCut(
+            process=process, app=hello.app, host=hello.host, pid=hello.pid, left=True, formerly=hello.was
+        )
     return ProcessCut(
         process=process,
         app=hello.app,
@@ -309,6 +312,7 @@ def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, p
         cut_us=part.closed.cut_us,
         running=part.report.running,
         torn=_torn(part, snapshot.epoch),
+        formerly=hello.was,
     )
 
 

@@ -22,7 +22,7 @@ CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
 
 #: What is wrong with a verdict: a sound snapshot is accused, or doubted for what its event undid, or what a process
 #: reports as lost is not in it.
-OF_VERDICTS: Final = frozenset({"accused", "doubted", "lost"})
+OF_VERDICTS: Final = frozenset({"accused", "doubted", "lost", "unlisted"})
 
 #: What shows that a rule really had something to do.
 RULES: Final[dict[str, tuple[str, ...]]] = {

@@ -352,6 +352,12 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
         faults(fail_send=0.05),
     ),
     Mutant(
+        "V5 twice",
+        "events that ran twice before the cut are not listed",
+        patching(log_checks, "ran_twice", broken.sees_nothing),
+        faults(crash=0.02, rebalance=0.03),
+    ),
+    Mutant(
         "V1 undone",
         "what an event undid with its transaction counts as lost",
         patching(
@@ -411,4 +417,5 @@ SEEDS: Final = {
     "V1 many": 8,
     "V1 lost": 46,
     "V1 undone": 3,
+    "V5 twice": 0,
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from snapkafka.checks import CutView, Finding, LogRecord, Verdict, decide, outcome
+from snapkafka.checks import CutView, Finding, LogRecord, Verdict, decide, in_flight, outcome
 from snapkafka.checks.causal import Violation, causal
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.protocol.completion import Status
@@ -99,7 +99,8 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     if world.plan.stripped and not _shows_stripping(world, view):
         found = []  # nobody who lives had sent there in white: no check can see it
         world.count("stripped_unseen")
-    return [*([] if otherwise is Verdict.UNVERIFIABLE else found), *_doubted(world, findings)], verdict
+    found = [] if otherwise is Verdict.UNVERIFIABLE else found
+    return [*found, *_doubted(world, findings), *_unlisted(world, view, findings)], verdict
 
 
 def _unreported(world: World, view: CutView) -> Iterator[Violation]:
@@ -135,6 +136,29 @@ def _doubted(world: World, findings: list[Finding]) -> Iterator[Violation]:
         if finding.kind == "send-failed" and not any(told):
             what = f"seq {finding.a} to {finding.b} of process {finding.process} to {place} were undone"
             yield Violation("doubted", what)
+
+
+def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:
+    """Compare the events that V5 lists as run twice with those that two workers truly ran, each with an effect in the
+    snapshot."""
+    at = {(record.tp, record.offset): record for record in world.broker.records()}
+    sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
+    by_event: dict[tuple[str, TopicPartition, int], set[int]] = defaultdict(set)
+    for execution in world.history.executions:
+        source = sources.get((execution.app, execution.tp))
+        if source is None or in_flight(source, execution.offset):
+            continue
+        places = (world.history.steps[step].record for step in execution.steps)
+        left = (at[place] for place in places if place in at)
+        by_event[execution.app, execution.tp, execution.offset] |= {
+            view.worker(record.process) for record in left if view.counts_white(record)
+        }
+    truly = Counter((app, tp.topic) for (app, tp, _), workers in by_event.items() if len(workers) > 1)
+    listed = Counter({(f.app, f.topic): f.a for f in findings if f.kind == "ran-twice"})
+    for place in sorted(truly.keys() | listed.keys()):
+        if truly[place] != listed[place]:
+            what = f"{truly[place]} events of {place} ran twice, and {listed[place]} are listed"
+            yield Violation("unlisted", what)
 
 
 def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:

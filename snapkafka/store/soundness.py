@@ -209,10 +209,19 @@ def _contradiction(check: CheckEntry) -> Iterator[str]:
             yield f"check {check.name} counts {count} findings, and lists {len(witnesses)}"
 
 
+def _replayed(check: CheckEntry) -> int:
+    """How many replays a check has found; V5 of an earlier release noted nothing else."""
+    if check.replayed is not None:
+        return check.replayed
+    return check.noted if check.name == "V5" else 0
+
+
 def _wrong_verdict(manifest: Manifest) -> Iterator[str]:
     """The verdict follows from the checks, and from what leaves it open."""
     outcomes = [
-        CheckOutcome(check=check.name, status=Status(check.status), noted=check.noted)
+        CheckOutcome(
+            check=check.name, status=Status(check.status), noted=check.noted, replayed=_replayed(check)
+        )
         for check in manifest.checks
         if check.run
     ]

@@ -43,7 +43,7 @@ KEPT: Final = (
 #: What a captured snapshot is made of.
 PARTS = ("processes", "inputs", "senders", "changelogs", "recorded")
 _NAMES = {"topic", "changelog", "app"}
-_PROCESSES = {"process", "receiver", "sender"}
+_PROCESSES = {"process", "receiver", "sender", "formerly"}
 _EPOCHS = {"was", "met"}
 
 

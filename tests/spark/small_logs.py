@@ -70,20 +70,29 @@ def history(rng: random.Random, n: int) -> World:
     world = World()
     living = [n * 10 + i for i in range(rng.randint(1, 3))]
     left = [n * 10 + 7] if rng.random() < 0.4 else []
-    world.processes += [ProcessCut(process=p, app=f"app{n}") for p in living]
+    formerly = left[0] if left and rng.random() < 0.3 else NOBODY
+    world.processes += [ProcessCut(process=p, app=f"app{n}", formerly=formerly) for p in living[:1]]
+    world.processes += [ProcessCut(process=p, app=f"app{n}") for p in living[1:]]
     world.processes += [ProcessCut(process=p, app=f"app{n}", left=True) for p in left]
     for i in range(rng.randint(1, 2)):
         _input(rng, world, TopicPartition(f"in{n}", i), n, living, left)
     _changelog(rng, world, TopicPartition(f"table{n}", 0), n, living[0])
     if rng.random() < 0.3:
         _read_by_another(rng, world, TopicPartition(f"table{n}", 0), n)
-    world.records = [_caused(rng, world, record) for record in world.records]
+    ran: dict[tuple[TopicPartition, int], int] = {}
+    world.records = [_caused(rng, world, record, ran) for record in world.records]
     return world
 
 
-def _caused(rng: random.Random, world: World, record: LogRecord) -> LogRecord:
+def _caused(
+    rng: random.Random, world: World, record: LogRecord, ran: dict[tuple[TopicPartition, int], int]
+) -> LogRecord:
     """As an effect of an event: in white of one that every agent had started at its cut, in red of one that its
-    sender had not."""
+    sender had not.
+
+    Args:
+        ran: who ran each event; nobody else does.
+    """
     source = rng.choice(world.inputs)
     offset = rng.randint(0, source.log_end)
     by_receiver = source.steady and record.process == source.receiver
@@ -94,7 +103,19 @@ def _caused(rng: random.Random, world: World, record: LogRecord) -> LogRecord:
     )
     if record.process < 0 or record.marker or not honest:
         return record
-    return record._replace(cause=(TopicPartition(source.topic, source.partition), offset))
+    event = TopicPartition(source.topic, source.partition), offset
+    if ran.setdefault(event, record.process) != record.process:
+        return record
+    return record._replace(cause=event)
+
+
+def _run_again(rng: random.Random, world: World) -> None:
+    """An event that two processes of an app ran, or one twice."""
+    caused = [record for record in world.records if record.cause is not None and record.epoch < EPOCH]
+    others = [i for i, r in enumerate(world.records) if r.process >= 0 and r.epoch < EPOCH and not r.marker]
+    if caused and others:
+        i, cause = rng.choice(others), rng.choice(caused).cause
+        world.records[i] = world.records[i]._replace(cause=cause)
 
 
 def _write(
@@ -526,4 +547,5 @@ DAMAGES = (
     _cause_red,
     _cause_earlier,
     _receive_what_was_late,
+    _run_again,
 )

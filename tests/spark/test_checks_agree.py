@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly import checks as in_spark
-from snapkafka.assembly import lost, state_checks, unstamped
+from snapkafka.assembly import lost, ran_twice, state_checks, unstamped
 from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.manifests import check_entries
@@ -45,7 +45,7 @@ from .small_logs import EPOCH, World, captured, damage, history, together
 #: Small worlds looked at at once. One is a few hundred microseconds of the lists' time and nothing of Spark's.
 WORLDS = 600
 #: A seed whose damage is of every kind; another may lack a rare one.
-EVERY_KIND = 29
+EVERY_KIND = 14
 #: Snapshots of simulated runs that are looked at in one go.
 AT_ONCE = 150
 #: What has to be in some of them, else they show nothing.
@@ -67,6 +67,7 @@ HAPPENS = {
     "in flight",
     "found: replayed",
     "found: duplicate",
+    "found: ran-twice",
     "found: state-overtaken",
     "found: state-unproven",
     "found: state-last-missing",
@@ -76,9 +77,12 @@ HAPPENS = {
     "V3: short of the cut",
 }
 EVERYTHING = Suspicion(*(1 for _ in Suspicion._fields))
-#: The other kinds come from the bounds of the log alone, or are those of V3 (test_state_checks.py).
+#: The other kinds come from the bounds of the log alone, or have a query of their own, or are those of V3
+#: (test_state_checks.py).
 _FROM_RECORDS = {
-    kind for kind in KINDS if not kind.startswith(("recreated", "gone", "unread", "state", "send"))
+    kind
+    for kind in KINDS
+    if not kind.startswith(("recreated", "gone", "unread", "state", "send", "ran", "cause"))
 }
 #: What the first look has to see for a rule to be run that finds this kind.
 _SEEN_AS = {
@@ -171,6 +175,7 @@ def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None, st
     stamps, lookups = _stamps(spark, world, stretch)
     found = in_spark.findings(stamps, lookups, EVERYTHING).collect()
     actual = Counter([*(Finding(*row) for row in found), *lost.findings(stamps, lookups)])
+    actual += Counter(ran_twice.findings(stamps, lookups))
     actual += Counter(
         unstamped.findings(stamps, lookups, reading_ranges(lookups.view), suspects=1, again=None)
     )
@@ -178,7 +183,7 @@ def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None, st
     assert actual - expected == Counter(), f"only Spark finds these (seed {seed})"
     assert expected - actual == Counter(), f"only the lists find these (seed {seed})"
     if seed == EVERY_KIND:
-        wanted = {*_FROM_RECORDS, "send-failed"}
+        wanted = {*_FROM_RECORDS, "send-failed", "ran-twice"}
         assert {finding.kind for finding in expected} == wanted, "else agreeing means little"
 
 
@@ -233,7 +238,7 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
 
     worlds = [damage(rng, history(rng, 1)) for _ in range(3000)]
     by_kinds = {
-        frozenset(finding.kind for finding in _found_in_lists(world)) - {"send-failed"}: world
+        frozenset(finding.kind for finding in _found_in_lists(world)) - {"send-failed", "ran-twice"}: world
         for world in worlds
     }
     covered: set[str] = set()
@@ -369,6 +374,7 @@ def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) 
         )
         found = in_spark.findings(stamps, lookups, suspicion).collect() if any(suspicion) else []
         noted = Counter([*(Finding(*row) for row in found), *lost.findings(stamps, lookups)])
+        noted += Counter(ran_twice.findings(stamps, lookups))
         accused = [finding for finding in noted if KINDS[finding.kind].weight is not Weight.NOTE]
         assert accused == [], f"seeds up to {seed}"
         assert noted == Counter(_found_in_lists(world)), f"seeds up to {seed}"

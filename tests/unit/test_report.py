@@ -88,3 +88,16 @@ def test_what_each_check_looked_at_is_said_and_nothing_plainly() -> None:
     )
     assert "V1 passed (no record)" in line
     assert note.strip() == NOTHING_SEEN
+
+
+def test_notes_of_v5_are_printed_one_by_one() -> None:
+    """Events that ran twice before the cut must not hide behind a replay."""
+    note = {"topic": "posts", "partition": 1, "offset": 7, "what": "3 events of topic posts ran twice"}
+    told = {
+        "id": "daily", "epoch": 7, "verdict": "VERIFIED", "contaminated": "", "restorable": None,
+        "manifest": "daily.json", **NOTHING,
+        "checks": [{**check("V5", 9), "noted": 2, "notes": [note, {**note, "topic": "likes", "what": "another"}]}],
+    }  # fmt: skip
+    lines = list(report(told))
+    assert "  V5 notes 2, as posts[1] offset 7: 3 events of topic posts ran twice" in lines
+    assert "    and likes[1] offset 7: another" in lines
