@@ -84,7 +84,7 @@ def unclear_causes(lookups: Lookups) -> list[Finding]:
 
 
 def shared(spans: Iterable[Span]) -> tuple[int, int] | None:
-    """Return the lowest and the highest offset that the spans of two workers have in common; None: there is none."""
+    """Return the lowest and the highest offset that the spans of two workers have in common; None: nothing."""
     overlaps = list(_overlaps(spans))
     return (min(first for first, _ in overlaps), max(last for _, last in overlaps)) if overlaps else None
 
