@@ -16,6 +16,9 @@ __all__ = [
     "BadInputError",
     "BrokerUnavailableError",
     "DependencyMissingError",
+    "ForkFailedError",
+    "ForkIsolationError",
+    "ForkRefusedError",
     "InstallError",
     "InternalError",
     "LedgerUnusableError",
@@ -159,6 +162,31 @@ class RestoreFailedError(SnapkafkaError):
     code = "restore-failed"
     exit_status = 15
     hint = "run the same command again: it continues; until then the workers of these apps wait"
+
+
+class ForkRefusedError(SnapkafkaError):
+    meaning = "A fork was refused before anything was created or removed; every reason is named."
+    code = "fork-refused"
+    exit_status = 16
+    hint = "see what `snapkafka fork list` lists"
+
+
+class ForkFailedError(SnapkafkaError):
+    meaning = "The creation or the removal of a fork ended half-way; the same command begins anew."
+    code = "fork-failed"
+    exit_status = 17
+    hint = "run the same command again: it removes what it had created and begins anew"
+
+
+class ForkIsolationError(SnapkafkaError):
+    meaning = (
+        "A process of a fork was about to use a topic, group or transactional id that is not the fork's."
+    )
+    code = "fork-isolation"
+    exit_status = 18
+    hint = (
+        "use topics of the app (`app.topic`), which the fork translates, or start it without SNAPKAFKA_FORK"
+    )
 
 
 def all_errors() -> list[type[SnapkafkaError]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from .forking import ForkView
 from .owners import Input, Owner
 from .records import NOBODY, RESTORE, TopicPartition
 from .repeats import Latest
@@ -35,6 +36,7 @@ class LedgerView:
         self.highest_epoch = 0
         self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
         self.restores = Restores()
+        self.fork: ForkView | None = None  # whose ledger this is; None: that of no fork
         self._epochs: Latest[int] = Latest(float("inf"))
 
     @property

@@ -23,6 +23,7 @@ from .records import (
     Closed,
     CutReport,
     Dead,
+    Fork,
     Hello,
     Kept,
     LedgerRecord,
@@ -172,6 +173,8 @@ class _Matter:
                 return at == self.paused_at
             case Restore():
                 return at in self.restores
+            case Fork():
+                return True  # few, and what a removal goes by
             case Checkpoint():
                 return False
             case _:

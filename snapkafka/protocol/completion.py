@@ -19,6 +19,7 @@ from typing import Final, assert_never
 
 from . import bare, owners
 from .asking import LedgerView
+from .forking import ForkView
 from .owners import Input
 from .records import (
     APP_RUNS_WITHOUT,
@@ -33,6 +34,7 @@ from .records import (
     Closed,
     CutReport,
     Dead,
+    Fork,
     Hello,
     LedgerRecord,
     Number,
@@ -139,6 +141,10 @@ class LedgerState(LedgerView):
                 self._pause(offset, paused=record.paused)
             case Restore():
                 self._restore(offset, record)
+            case Fork():
+                if self.fork is None:
+                    self.fork = ForkView(record)
+                self.fork.apply(record)
             case Checkpoint():
                 pass  # for those who start here
             case _:

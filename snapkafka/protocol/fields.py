@@ -15,6 +15,8 @@ __all__ = [
     "ChangelogEnd",
     "ChannelRange",
     "CheckResult",
+    "ForkStage",
+    "ForkTopic",
     "Heard",
     "InputTopic",
     "LogEnd",
@@ -38,6 +40,7 @@ Heard = Literal["trigger", "ledger", "marker", "header", "assigned", "stopped"]
 
 #: How far a restore has come: it may be aborted before it is `ready`, and only finished after.
 RestoreStage = Literal["begun", "ready", "done", "aborted"]
+ForkStage = Literal["begun", "created"]
 
 
 class TopicPartition(NamedTuple):
@@ -113,6 +116,15 @@ class AgentPosition:
     partition: int
     offset: int
     started_above: tuple[int, ...] = ()
+
+
+@value
+class ForkTopic:
+    """A topic that the plan of a fork creates. `topic_id`: Kafka's own, 32 hex digits; empty before it is created."""
+
+    topic: str
+    topic_id: str = ""
+    partitions: int = 0
 
 
 @value

@@ -18,6 +18,8 @@ from .fields import (
     ChangelogEnd,
     ChannelRange,
     CheckResult,
+    ForkStage,
+    ForkTopic,
     Heard,
     InputTopic,
     LogEnd,
@@ -52,6 +54,9 @@ __all__ = [
     "Closed",
     "CutReport",
     "Dead",
+    "Fork",
+    "ForkStage",
+    "ForkTopic",
     "Heard",
     "Hello",
     "InputTopic",
@@ -309,6 +314,32 @@ class Restore:
 
 
 @value
+class Fork:
+    """The fork whose ledger this is: `plan` creates `topics` from a snapshot of namespace `source`.
+
+    `begun` comes before the first topic is created, with their names; `created` when all are there, with their ids, in
+    `parts` chunks numbered from 0. `expires_ms`: from then on it may be removed (ms since 1970; 0: never); a removal by
+    expiry removes these topics, while they have these ids, and no others. `fork`: its name. `apps`: of the source.
+    """
+
+    process: int = NOBODY
+    n: int
+    plan: str
+    stage: ForkStage
+    fork: str = ""
+    source: str = ""
+    snapshot: str = ""
+    attempt: int = 1
+    epoch: int = 0
+    apps: tuple[str, ...] = ()
+    topics: tuple[ForkTopic, ...] = ()
+    part: int = 0
+    parts: int = 1
+    expires_ms: int = 0
+    who: str = ""
+
+
+@value
 class Kept:
     """A record of the ledger that still matters, the offset where it stood, and when the broker appended it (ms)."""
 
@@ -376,5 +407,6 @@ LedgerRecord = (
     | Verdict
     | Pause
     | Restore
+    | Fork
     | Checkpoint
 )

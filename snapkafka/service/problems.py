@@ -30,6 +30,9 @@ HTTP_STATUS: Final[Mapping[str, int]] = {
     "output": 500,
     "restore-refused": 409,
     "restore-failed": 500,
+    "fork-refused": 409,
+    "fork-failed": 500,
+    "fork-isolation": 500,
     "internal": 500,
 }
 #: What only a server refuses: code -> HTTP status.

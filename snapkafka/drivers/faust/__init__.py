@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any, Final, Unpack
+from typing import Any, Final, NoReturn, Unpack
 
 from snapkafka.config import MODES, SETTINGS, Config, Settings, unknown_settings
 from snapkafka.errors import InstallError
@@ -15,13 +15,16 @@ __all__ = ["install"]
 SWITCH: Final = "SNAPKAFKA"
 #: The one that names the namespace where `install` is not told.
 NAMESPACE: Final = "SNAPKAFKA_NAMESPACE"
+#: The one that makes the process a part of a fork, by its name.
+FORK: Final = "SNAPKAFKA_FORK"
 
 
 def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) -> Any:
     """Let a Faust app take part in snapshots.
 
     May be called right after `faust.App(...)` or at the end of the module, once per app. All that the app sends carries
-    a header of 18 to 27 bytes from then on; everything else about the app stays as it was.
+    a header of 18 to 27 bytes from then on; everything else about the app stays as it was. With SNAPKAFKA_FORK=NAME in
+    the environment the app is a part of that fork (docs/guide/fork.md).
 
     Args:
         app: a `faust.App`.
@@ -42,6 +45,9 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
             "snapkafka is installed on this app already", hint="call snapkafka.install once per faust.App"
         )
     switch = os.environ.get(SWITCH, "")
+    fork = os.environ.get(FORK, "")
+    if fork:
+        return _install_fork(app, namespace, config, switch, fork)
     if switch == "off":
         # whatever else is said: what an earlier or later release does not know is no reason to fail
         _refuse_if_restored(app, f"{SWITCH}=off")
@@ -75,6 +81,55 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         from .seams import sew
 
         sew(driver)
+    return driver
+
+
+def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str, fork: str) -> Any:
+    """Install on a part of a fork. Nothing of it fails open: what is not isolated does not start.
+
+    Raises:
+        InstallError: it cannot be isolated, or snapkafka is disabled, without which nobody honours where agents start.
+    """
+    from snapkafka.protocol.forking import fork_problem, prefixed
+
+    def refuse(problem: str) -> NoReturn:
+        raise InstallError(
+            f"{FORK}={fork}: {problem}",
+            hint="a fork runs with snapkafka on, or not at all; leave the variable out for production",
+        )
+
+    if problem := fork_problem(fork):
+        refuse(problem)
+    if switch == "off":
+        refuse(f"{SWITCH} is off")
+    settings = _checked(os.environ.get(NAMESPACE) if namespace is None else namespace, config, switch)
+    if not settings.enabled or settings.mode in ("off", "observe"):
+        refuse("snapkafka is disabled" if not settings.enabled else f"the mode is {settings.mode}")
+    settings = replace(
+        settings,
+        namespace=prefixed(fork, settings.namespace),
+        sources=tuple(prefixed(fork, topic) for topic in settings.sources),
+    )
+    settings.validate()
+    from .probe import not_as_expected
+
+    try:
+        from .driver import FaustDriver
+        from .forked import become_fork, fence
+        from .seams import sew
+    except ImportError as error:
+        refuse(f"its driver cannot be loaded here ({error})")
+    if found := not_as_expected():
+        refuse(f"this Faust is not as expected ({', '.join(found)})")
+    try:
+        become_fork(app, fork)
+    except (ImportError, AttributeError) as error:
+        refuse(f"this Faust cannot be isolated ({error})")
+    driver = app.snapkafka = FaustDriver(app, settings)
+    sew(driver)
+    if driver.absent:
+        refuse(f"snapkafka {driver.absent}")
+    fence(app, fork, settings.namespace)
     return driver
 
 

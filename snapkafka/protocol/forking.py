@@ -1,0 +1,96 @@
+"""Name what belongs to a fork: a snapshot that runs as a second system beside production.
+
+Everything of fork NAME begins with `fork.NAME.`: topics, changelogs, consumer groups, transactional ids, and the
+namespace, so its ledger is `_snapkafka.fork.NAME.<namespace>`. A name of a fork has no dot, so no prefix begins with
+that of another fork.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from .records import Fork, ForkTopic
+
+__all__ = [
+    "LEDGER",
+    "ForkView",
+    "fork_of",
+    "fork_problem",
+    "of_fork",
+    "prefix_of",
+    "prefixed",
+    "unprefixed",
+]
+
+#: What every name of a fork begins with.
+FORK: Final = "fork."
+#: What the topic of a ledger begins with, before its namespace.
+LEDGER: Final = "_snapkafka."
+#: The prefix is a part of every name, and Kafka takes 249 characters for a topic.
+NAME_CHARS_MAX: Final = 40
+NAME: Final = re.compile(rf"[A-Za-z0-9-]{{1,{NAME_CHARS_MAX}}}")
+
+
+def fork_problem(fork: str) -> str | None:
+    """Return what is wrong with the name of a fork, None if nothing is."""
+    if NAME.fullmatch(fork):
+        return None
+    return f"fork {fork!r} is no name: it takes 1 to {NAME_CHARS_MAX} letters, digits and dashes"
+
+
+def prefix_of(fork: str) -> str:
+    """Build what every name of a fork begins with."""
+    return f"{FORK}{fork}."
+
+
+def prefixed(fork: str, name: str) -> str:
+    """Translate a name of production to that of the fork; one that is of the fork already stays.
+
+    Faust derives some names by putting text before others (`group_by`), so the prefix is moved to the front.
+    """
+    prefix = prefix_of(fork)
+    return prefix + name.replace(prefix, "")
+
+
+def unprefixed(fork: str, name: str) -> str:
+    """Translate a name of the fork to that of production."""
+    return name.replace(prefix_of(fork), "")
+
+
+def of_fork(fork: str, topic: str) -> bool:
+    """Does a topic belong to the fork: is it its ledger, or does it bear its prefix?"""
+    return topic.removeprefix(LEDGER).startswith(prefix_of(fork))
+
+
+def fork_of(name: str) -> str:
+    """Read which fork a topic, group or namespace belongs to; empty: none."""
+    found = re.match(rf"({NAME.pattern})\.", name.removeprefix(LEDGER).removeprefix(FORK))
+    return found[1] if found and name.removeprefix(LEDGER).startswith(FORK) else ""
+
+
+class ForkView:
+    """Hold what the ledger of a fork states about it: the plan that was begun, and what it has created.
+
+    Args:
+        begun: the first record; later plans are ignored, for a fork that is created again has another ledger.
+    """
+
+    def __init__(self, begun: Fork) -> None:
+        self.begun = begun
+        self._parts: dict[int, Fork] = {}
+
+    def apply(self, record: Fork) -> None:
+        """Take in a record of the plan."""
+        if record.plan == self.begun.plan and record.stage == "created":
+            self._parts.setdefault(record.part, record)
+
+    @property
+    def created(self) -> bool:
+        """Are all topics there?"""
+        return bool(self._parts) and len(self._parts) >= next(iter(self._parts.values())).parts
+
+    def topics(self) -> tuple[ForkTopic, ...]:
+        """List what the plan creates; with ids as far as they were created."""
+        known = {it.topic: it for _, part in sorted(self._parts.items()) for it in part.topics}
+        return tuple(known.get(it.topic, it) for it in self.begun.topics)

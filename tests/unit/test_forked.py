@@ -1,0 +1,291 @@
+"""`SNAPKAFKA_FORK`: the same code as a second system, which can neither read nor write a topic of production."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import faust
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.producer.message_accumulator import MessageAccumulator
+
+import snapkafka
+from snapkafka.drivers.faust.announcing import internal_topics
+from snapkafka.drivers.faust.forked import Isolation
+from snapkafka.errors import ForkIsolationError, InstallError
+
+P = "fork.staging."
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SNAPKAFKA_FORK", "staging")
+    yield
+    if Isolation.current is not None:
+        Isolation.current.remove()
+
+
+def shop(**settings: Any) -> faust.App:
+    return faust.App("shop", broker="kafka://127.0.0.1:1", autodiscover=False, **settings)
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+
+def names_of(app: faust.App) -> dict[str, str]:
+    """What an app of two agents and a table is called in Kafka."""
+    topic = app.topic("orders", value_type=str)
+    table = app.Table("totals", default=int)
+
+    @app.agent(topic, name="by")
+    async def by(stream: Any) -> None:
+        async for _ in stream.group_by(lambda value: value, name="key"):
+            pass
+
+    @app.agent(name="inner")
+    async def inner(stream: Any) -> None:
+        async for _ in stream:
+            pass
+
+    app.finalize()
+    grouped = topic.derive(prefix="by-", suffix="-key-repartition")
+    leader = app._leader_assignor
+    return {
+        "id": app.conf.id,
+        "topic": topic.get_topic_name(),
+        "agent without a topic": inner.channel.get_topic_name(),
+        "changelog": table.changelog_topic.get_topic_name(),
+        "changelog, as the assignor builds it": table._changelog_topic_name(),
+        "known changelog": next(iter(app.tables.changelog_topics)),
+        "leader": leader._leader_topic.get_topic_name(),
+        "leader, as it is looked for": leader._leader_topic_name,
+        "group_by": grouped.get_topic_name(),
+        "by name": app.topic("other").get_topic_name(),
+    }
+
+
+@pytest.mark.parametrize("when", ["early", "late", "configured"])
+def test_every_name_that_faust_derives_is_that_of_production_with_the_prefix(
+    monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    monkeypatch.delenv("SNAPKAFKA_FORK")
+    production = names_of(shop())
+    monkeypatch.setenv("SNAPKAFKA_FORK", "staging")
+    app = shop()
+    if when == "early":
+        snapkafka.install(app, namespace="ns")
+        found = names_of(app)
+    else:
+        table = app.Table("totals", default=int)
+        topic = app.topic("orders", value_type=str)
+        if when == "configured":
+            assert app.conf.id == "shop"
+        snapkafka.install(app, namespace="ns")
+        assert topic.get_topic_name() == f"{P}orders"
+        assert table.changelog_topic.get_topic_name() == f"{P}shop-totals-changelog"
+        del app.tables["totals"]
+        app.tables._changelogs.clear()
+        found = names_of(app)
+    assert found == {what: P + name for what, name in production.items()}
+
+
+def test_a_table_that_was_made_before_is_known_by_its_new_changelog() -> None:
+    app = shop()
+    app.Table("totals", default=int)
+    assert app.tables.changelog_topics == {"shop-totals-changelog"}
+    snapkafka.install(app, namespace="ns")
+    assert app.tables.changelog_topics == {f"{P}shop-totals-changelog"}
+
+
+def test_the_version_of_an_app_stays_behind_the_prefix() -> None:
+    app = shop(version=3)
+    snapkafka.install(app, namespace="ns")
+    assert app.conf.id == f"{P}shop-v3"
+
+
+def test_replies_come_to_a_topic_of_the_fork() -> None:
+    app = shop(reply_to="answers")
+    snapkafka.install(app, namespace="ns")
+
+    @app.agent(name="asked")
+    async def asked(stream: Any) -> Any:
+        async for value in stream:
+            yield value
+
+    app.finalize()
+    assert app.conf.reply_to == f"{P}answers"
+    assert app._reply_consumer._reply_topic("answers").get_topic_name() == f"{P}answers"
+    assert internal_topics(app) == {f"{P}answers", f"{P}shop-__assignor-__leader"}
+    assert asked._get_strtopic(app.topic("else")) == f"{P}else"
+    request = asked._create_req("k", "v", app.conf.reply_to, "7")[1]
+    assert request["Faust-Ag-ReplyTo"] == f"{P}answers".encode()
+
+
+def test_transactional_ids_are_of_the_fork() -> None:
+    app = shop(processing_guarantee="exactly_once")
+    snapkafka.install(app, namespace="ns")
+    app.finalize()
+    app.assignor._topic_groups = {f"{P}orders": 0}
+    transactions = app.consumer.transactions
+    assert set(transactions._tps_to_transactional_ids({TopicPartition(f"{P}orders", 3)})) == {f"{P}shop-0-3"}
+
+
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_data_lies_beside_that_of_production(tmp_path: Path, when: str) -> None:
+    elsewhere = tmp_path / "tables"
+    for settings, datadir, tabledir in (
+        ({}, f"{P}shop-data", f"{P}shop-data/v1/tables"),
+        (
+            {"datadir": str(tmp_path / "d"), "tabledir": str(elsewhere)},
+            f"{tmp_path}/{P}d",
+            f"{tmp_path}/{P}tables",
+        ),
+    ):
+        app = shop(**settings)
+        if when == "late":
+            assert P not in str(app.conf.datadir)
+        snapkafka.install(app, namespace="ns")
+        assert str(app.conf.datadir) == datadir
+        assert str(app.conf.tabledir) == tabledir
+
+
+def test_the_namespace_and_the_declared_sources_are_of_the_fork() -> None:
+    driver = snapkafka.install(shop(), namespace="ns", sources=["orders"])
+    assert driver.config.namespace == f"{P}ns"
+    assert driver.config.sources == (f"{P}orders",)
+
+
+def test_faust_send_sends_to_the_topic_of_the_fork() -> None:
+    from faust.cli.send import send
+
+    app = shop()
+    snapkafka.install(app, namespace="ns")
+
+    @app.agent(name="inner")
+    async def inner(stream: Any) -> None:
+        async for _ in stream:
+            pass
+
+    app.finalize()
+    command = send.__new__(send)
+    command.app = app
+    assert command.to_topic("orders").get_topic_name() == f"{P}orders"
+    assert inner.channel.get_topic_name() == f"{P}shop-inner"
+
+
+def test_without_the_variable_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SNAPKAFKA_FORK")
+    app = shop()
+    snapkafka.install(app, namespace="ns")
+    assert (app.conf.id, app.topic("orders").get_topic_name()) == ("shop", "orders")
+    assert Isolation.current is None
+
+
+# -- what is not translated does not leave ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def app() -> Any:
+    app = shop()
+    snapkafka.install(app, namespace="ns")
+    return app
+
+
+async def test_what_goes_around_topics_is_refused(app: Any) -> None:
+    """A web view or a timer that sends by the producer itself; a client of aiokafka's own."""
+    with pytest.raises(
+        ForkIsolationError, match=r"^topic orders is not of fork staging: refused to write it$"
+    ):
+        await app.producer.send("orders", None, b"v", None, None, None)
+    with pytest.raises(ForkIsolationError, match="write"):
+        await app.producer.send_and_wait("orders", None, b"v", None, None, None)
+    with pytest.raises(ForkIsolationError):
+        await app.producer.create_topic(topic="orders", partitions=1, replication=1)
+    client = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(ForkIsolationError):
+        await client.send("orders", b"v")
+    with pytest.raises(ForkIsolationError):
+        await client.send_and_wait("_snapkafka.ns", b"v")
+    with pytest.raises(ForkIsolationError):
+        await client.send_batch(client.create_batch(), "orders", partition=0)
+    client._closed = True
+
+
+async def test_a_batch_of_production_cannot_be_built(app: Any) -> None:
+    """Where all ways to send meet, also the fast path of snapkafka."""
+    batches = MessageAccumulator(None, 1_000, 0, 30)
+    with pytest.raises(ForkIsolationError):
+        await batches.add_message(TopicPartition("orders", 0), b"k", b"v", 1)
+    assert await batches.add_message(TopicPartition(f"{P}orders", 0), b"k", b"v", 1)
+    assert await batches.add_message(TopicPartition(f"_snapkafka.{P}ns", 0), b"k", b"v", 1)
+    with pytest.raises(ForkIsolationError):
+        await batches.add_message(TopicPartition("fork.other.orders", 0), b"k", b"v", 1)
+
+
+async def test_no_topic_group_or_transaction_of_production_is_used(app: Any) -> None:
+    with pytest.raises(ForkIsolationError):
+        AIOKafkaConsumer("orders", bootstrap_servers="127.0.0.1:1")
+    reader = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1", group_id="shop")
+    with pytest.raises(ForkIsolationError):
+        reader.subscribe(["orders"])
+    with pytest.raises(ForkIsolationError):
+        reader.subscribe(pattern="ord.*")
+    with pytest.raises(ForkIsolationError):
+        reader.assign([TopicPartition("orders", 0)])
+    with pytest.raises(ForkIsolationError, match="consumer group shop is not of fork staging"):
+        await reader.start()
+    writer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", transactional_id="shop-0-0")
+    with pytest.raises(ForkIsolationError, match="transactional id shop-0-0"):
+        await writer.start()
+    with pytest.raises(ForkIsolationError):
+        await writer.send_offsets_to_transaction({}, "shop")
+    reader._closed = writer._closed = True
+
+
+# -- what cannot be isolated does not start -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environment_", "options", "why"),
+    [
+        ({"SNAPKAFKA": "off"}, {}, "SNAPKAFKA is off"),
+        ({"SNAPKAFKA": "observe"}, {}, "the mode is observe"),
+        ({}, {"enabled": False}, "snapkafka is disabled"),
+        ({}, {"mode": "off"}, "the mode is off"),
+        ({"SNAPKAFKA_FORK": "a.b"}, {}, "is no name"),
+    ],
+)
+def test_a_fork_without_snapkafka_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, environment_: dict[str, str], options: dict[str, Any], why: str
+) -> None:
+    for name, value in environment_.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InstallError, match=why) as caught:
+        snapkafka.install(shop(), namespace="ns", **options)
+    assert str(caught.value).startswith(f"SNAPKAFKA_FORK={os.environ['SNAPKAFKA_FORK']}: ")
+    assert Isolation.current is None
+
+
+def test_another_faust_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere snapkafka stands aside there (R15); a fork would then be production."""
+    monkeypatch.setattr("snapkafka.drivers.faust.probe.not_as_expected", lambda: ["faust.App.gone"])
+    with pytest.raises(InstallError, match=r"not as expected \(faust.App.gone\)"):
+        snapkafka.install(shop(), namespace="ns")
+
+
+async def test_a_fork_that_does_not_exist_does_not_start(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    async def describe(self: Any, topics: list[str]) -> dict[str, Any]:
+        asked.append(topics)
+        return {}
+
+    monkeypatch.setattr("snapkafka.kafka.admin.KafkaTopicAdmin.describe_topics", describe)
+    with pytest.raises(InstallError, match="there is no such fork here") as caught:
+        await asyncio.wait_for(app.on_start(), 5)
+    assert asked == [[f"_snapkafka.{P}ns"]]
+    assert "snapkafka fork create staging" in caught.value.advice
