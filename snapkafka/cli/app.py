@@ -13,7 +13,7 @@ from snapkafka import __version__, ops
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.listing import wall_ms
 
-from . import doctoring, freshness, keep, querying, restoring, serving, storing, switching, watching
+from . import doctoring, forking, freshness, keep, querying, restoring, serving, storing, switching, watching
 from .helps import COMMANDS, SNAPKAFKA
 from .options import (
     AsJson,
@@ -383,6 +383,7 @@ _command("checkpoint")(switching.checkpoint)
 _command("prune")(storing.prune)
 _command("serve")(serving.serve)
 _command("restore")(restoring.restore)
+app.add_typer(forking.app, name="fork", help=COMMANDS["fork"])
 
 
 @_command(

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "restore": (
         "Restore the apps of a snapshot in place: shows the plan, and asks. Overwrites, does not merge."
     ),
+    "fork": "Create, list, compare and drop forks: snapshots that run as second systems beside production.",
     "demo": (
         "See it: a broker, services, load, three snapshots, assembled and verified, all on this machine."
     ),

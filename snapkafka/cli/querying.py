@@ -23,7 +23,7 @@ from .options import AsJson, Bootstrap, Namespace
 from .running import connect, console, print_json, run
 from .tables import coloured, table
 
-__all__ = ["diff", "draw", "query"]
+__all__ = ["diff", "draw", "print_difference", "query"]
 
 #: Where a table ends that a person reads.
 ROWS_SHOWN: Final = 40
@@ -230,10 +230,10 @@ def diff(
     if as_json:
         print_json(found)
     else:
-        _print_difference(found)
+        print_difference(found)
 
 
-def _print_difference(found: ops.Difference) -> None:
+def print_difference(found: ops.Difference) -> None:
     for side in (found.before, found.after):
         console.print(f"snapshot [bold]{escape(side.id)}[/]  epoch {side.epoch}  {coloured(side.verdict)}")
     shown = (_tables(found.tables), _keys(found.keys), _channels(found.channels), _progress(found.progress))

@@ -161,6 +161,25 @@ class KafkaBulk:
             consumer.close()
         return found
 
+    def delete_groups(self, groups: Sequence[str]) -> None:
+        """Delete consumer groups; those that do not exist are skipped.
+
+        Raises:
+            LedgerUnusableError: one has members, or it may not be deleted.
+        """
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        if not groups:
+            return
+        for group, done in AdminClient(self._settings).delete_consumer_groups(list(groups)).items():
+            try:
+                done.result(ASK_S)
+            except KafkaException as failure:
+                error = failure.args[0]
+                if error.code() != KafkaError.GROUP_ID_NOT_FOUND:
+                    raise _refused(f"delete group {group}", error) from failure
+
     def append(self, records: Iterable[Any], acknowledged: Callable[[int, int], None]) -> None:
         """Append records in this order per partition; returns when every one is acknowledged.
 

@@ -98,11 +98,12 @@ class Opened:
 
 @contextlib.asynccontextmanager
 async def opened(
-    where: Connection | Cluster, namespace: str, *, remember: bool = False
+    where: Connection | Cluster, namespace: str, *, remember: bool = False, create: bool = False
 ) -> AsyncIterator[Opened]:
-    """Open the ledger (it is never made here) and read it to its end.
+    """Open the ledger and read it to its end.
 
     Args:
+        create: create it where it is not there; else that is an error.
         remember: keep all that was read, in `reading.entries`.
 
     Raises:
@@ -118,7 +119,7 @@ async def opened(
     else:
         ledger, admin = where.ledger(namespace), where.admin()
     try:
-        await ledger.open(create=False)
+        await ledger.open(create=create)
         reading = await read_to_end(ledger, remember=remember)
         work = Opened(namespace=namespace, ledger=ledger, admin=admin, reading=reading)
         if isinstance(where, Connection):

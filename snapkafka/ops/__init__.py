@@ -20,6 +20,18 @@ from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .examining import Examined, verify_offline
 from .following import Progress
+from .fork import (
+    Dropped,
+    Fork,
+    Forked,
+    ForkPlan,
+    create_fork,
+    diff_fork,
+    drop_expired,
+    drop_fork,
+    list_forks,
+    plan_fork,
+)
 from .freshness import Freshness, exposition, freshness, freshness_in, gauges
 from .keep import Outcome, Quiet, Schedule, keep
 from .keep import Round as KeptRound
@@ -49,7 +61,11 @@ __all__ = [
     "Details",
     "Difference",
     "Drawn",
+    "Dropped",
     "Examined",
+    "Fork",
+    "ForkPlan",
+    "Forked",
     "Freshness",
     "HowToRead",
     "Irrevocable",
@@ -82,20 +98,26 @@ __all__ = [
     "assemble",
     "await_captured",
     "checkpoint",
+    "create_fork",
     "diff",
+    "diff_fork",
     "doctor",
     "draw",
     "draw_details",
+    "drop_expired",
+    "drop_fork",
     "exposition",
     "find_snapshot",
     "freshness",
     "freshness_in",
     "gauges",
     "keep",
+    "list_forks",
     "list_snapshots",
     "mend",
     "pause",
     "plan_assembly",
+    "plan_fork",
     "plan_mending",
     "plan_pruning",
     "plan_restore",

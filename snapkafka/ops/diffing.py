@@ -137,10 +137,10 @@ async def diff(
     sides = {"before": older, "after": newer}
     trust = await trusted(where, sides.values(), unchecked=unchecked)
     with engine(sides) as database:
-        tables, named, channels = await in_thread(database, lambda: _compare(database, keys))
+        tables, named, channels = await in_thread(database, lambda: compare_views(database, keys))
     return Difference(
-        before=_compared(old),
-        after=_compared(new),
+        before=compared(old),
+        after=compared(new),
         tables=tables,
         keys=named,
         channels=channels,
@@ -149,7 +149,7 @@ async def diff(
     )
 
 
-def _compared(manifest: Manifest) -> Compared:
+def compared(manifest: Manifest) -> Compared:
     return Compared(
         id=manifest.id, epoch=manifest.epoch, namespace=manifest.namespace, verdict=manifest.verdict
     )
@@ -193,7 +193,7 @@ ORDER BY receiver_app, topic, sender_app
 """
 
 
-def _compare(
+def compare_views(
     database: DuckDBPyConnection, keys: int
 ) -> tuple[tuple[TableChange, ...], tuple[KeyChange, ...], tuple[ChannelChange, ...]]:
     import duckdb

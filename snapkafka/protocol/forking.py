@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .records import Fork, ForkTopic
+from .records import Fork, ForkStage, ForkTopic
 
 __all__ = [
     "LEDGER",
@@ -29,6 +29,8 @@ FORK: Final = "fork."
 LEDGER: Final = "_snapkafka."
 #: The prefix is a part of every name, and Kafka takes 249 characters for a topic.
 NAME_CHARS_MAX: Final = 40
+#: In their order: later ones state more of a topic.
+STAGES: Final[tuple[ForkStage, ...]] = ("begun", "created")
 NAME: Final = re.compile(rf"[A-Za-z0-9-]{{1,{NAME_CHARS_MAX}}}")
 
 
@@ -78,19 +80,23 @@ class ForkView:
 
     def __init__(self, begun: Fork) -> None:
         self.begun = begun
-        self._parts: dict[int, Fork] = {}
+        self._parts: dict[tuple[ForkStage, int], Fork] = {}
 
     def apply(self, record: Fork) -> None:
         """Take in a record of the plan."""
-        if record.plan == self.begun.plan and record.stage == "created":
-            self._parts.setdefault(record.part, record)
+        if record.plan == self.begun.plan:
+            self._parts.setdefault((record.stage, record.part), record)
 
     @property
     def created(self) -> bool:
         """Are all topics there?"""
-        return bool(self._parts) and len(self._parts) >= next(iter(self._parts.values())).parts
+        parts = self._of("created")
+        return bool(parts) and len(parts) == parts[0].parts
 
     def topics(self) -> tuple[ForkTopic, ...]:
         """List what the plan creates; with ids as far as they were created."""
-        known = {it.topic: it for _, part in sorted(self._parts.items()) for it in part.topics}
-        return tuple(known.get(it.topic, it) for it in self.begun.topics)
+        known = {it.topic: it for stage in STAGES for part in self._of(stage) for it in part.topics}
+        return tuple(known.values())
+
+    def _of(self, stage: ForkStage) -> list[Fork]:
+        return [part for (of, _), part in sorted(self._parts.items()) if of == stage]

@@ -52,6 +52,12 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("prune", "--storage", "tables", "--keep-last", "1", "--dry-run"), "", EXIT_OK),
     (("prune", "--storage", "s3a://bucket/tables", "--keep-last", "1", "--dry-run"), "s3", 8),
     (("serve", "--namespace", "ns", "--host", "0.0.0.0"), "service", BadInputError.exit_status),
+    (("restore", "one", "--storage", "tables", "--dry-run", *NO_BROKER), "restore", UNKNOWN),
+    (
+        ("fork", "create", "a", "--from", "one", "--storage", "tables", "--dry-run", *NO_BROKER),
+        "restore",
+        UNKNOWN,
+    ),
     (("demo", "--help"), "demo", EXIT_OK),
 ]
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]

@@ -20,7 +20,7 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
@@ -28,6 +28,7 @@ from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
 from snapkafka.kafka.reading import Opened
 from snapkafka.ops.querying import Placed
+from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import (
     RESTORE,
     AgentPosition,
@@ -54,7 +55,7 @@ from .planning import (
     new_positions,
     ready_records,
 )
-from .state import may_have_lost, records_of_state, touch
+from .state import Row, may_have_lost, records_of_state, touch
 
 __all__ = ["NOTE", "RestoreBulk", "Restoring", "open_plan"]
 
@@ -106,6 +107,11 @@ class Restoring:
     crash: Callable[[str], None] = lambda step: None
     appended: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def captured(self) -> Captured:
+        """What is restored, by the names of the logs that are written to."""
+        return self.placed.manifest.captured
+
     async def run(self) -> RestoreView:
         """Do what is left to do of the plan.
 
@@ -135,13 +141,26 @@ class Restoring:
         appended = await self._channels(author, ends)
         self._phase("state")
         settled = {TopicPartition(it.topic, it.partition): it.offset for it in self.placed.manifest.settled}
-        cuts = changelogs_of(self.placed.manifest.captured)
+        cuts = changelogs_of(self.captured)
         ranges = await self._readable({tp: settled.get(tp, 0) for tp in cuts}, ends)
         await self._in_thread(lambda: self._state(author, ranges))
+        await self._commit(author, ends, appended)
+
+    async def _commit(
+        self,
+        author: Author,
+        ends: Mapping[TopicPartition, int],
+        appended: Mapping[TopicPartition, tuple[Appended, ...]],
+    ) -> None:
+        """Read back what was appended, and reach the commit point.
+
+        Raises:
+            RestoreFailedError: it is not there, or another run has taken over.
+        """
         self._phase("read back")
         await self._read_back(author, ends)
         self._phase("ready")
-        positions = new_positions(self.placed.manifest.captured, ends, appended)
+        positions = new_positions(self.captured, ends, appended)
         for record in ready_records(self._record("ready", author=author.process), ends, positions):
             await self._append(record)
         if not self._view().committed:
@@ -151,7 +170,7 @@ class Restoring:
             )
 
     async def _silence(self) -> None:
-        apps = apps_of(self.placed.manifest.captured)
+        apps = apps_of(self.captured)
         living = [view for view in self.work.reading.state.living() if view.hello.app in (*apps, APP)]
         for view in living:
             await self._append(Dead(n=_number(), dead=view.process))
@@ -162,8 +181,7 @@ class Restoring:
         Raises:
             RestoreFailedError: one still is.
         """
-        captured = self.placed.manifest.captured
-        wanted = sorted({*inputs_of(captured), *changelogs_of(captured)})
+        wanted = sorted({*inputs_of(self.captured), *changelogs_of(self.captured)})
         deadline = asyncio.get_running_loop().time() + QUIET_WITHIN_S
         while True:
             ends = dict(await self.admin.log_ends(wanted))
@@ -192,8 +210,7 @@ class Restoring:
     async def _channels(
         self, author: Author, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[Appended, ...]]:
-        captured = self.placed.manifest.captured
-        ranges = await self._readable(lowest_positions(captured), ends)
+        ranges = await self._readable(lowest_positions(self.captured), ends)
         in_flight = self.tables.in_flight
 
         def work() -> dict[TopicPartition, tuple[Appended, ...]]:
@@ -213,19 +230,23 @@ class Restoring:
         return ranges_from({tp: max(start, there[tp]) for tp, start in starts.items()}, ends)
 
     def _state(self, author: Author, ranges: list[ReadRange]) -> None:
-        cuts = changelogs_of(self.placed.manifest.captured)
+        cuts = changelogs_of(self.captured)
         touched = touch(self.bulk.read([item for item in ranges if item.start < item.end]), cuts)
         whole = {tp for tp in cuts if self._may_have_lost(tp.topic)}
         count = 0
 
         def stamped() -> Iterator[NewRecord]:
             nonlocal count
-            for record in records_of_state(rows_of_state(self.placed), touched, cuts, whole):
+            for record in records_of_state(self._rows(), touched, cuts, whole):
                 count += 1
                 yield author.stamped(record)
 
         self.bulk.append(stamped(), lambda number, offset: None)
         self.appended["state"] = count
+
+    def _rows(self) -> Iterable[Row]:
+        """The rows of the cut, by the names of the logs that are written to."""
+        return rows_of_state(self.placed)
 
     def _may_have_lost(self, topic: str) -> bool:
         return may_have_lost(self.settings.get(topic, {}), self.now_ms - self.triggered_ms)
@@ -268,7 +289,7 @@ class Restoring:
             snapshot=manifest.id,
             attempt=manifest.attempt,
             epoch=manifest.epoch,
-            apps=apps_of(manifest.captured),
+            apps=apps_of(self.captured),
             author=author,
             who=self.who,
             phase=phase,

@@ -1,0 +1,209 @@
+"""The steps that create a fork, in order. Production is only read.
+
+    begun      the ledger of the fork states which topics will be created, before the first is
+    topics     they are created, and their ids noted
+    author     the tool joins the fork's ledger as a process of its own, as a restore does
+    channels   what was in flight is appended, on request with the external records since
+    state      every row of the snapshot is appended to the changelogs; all is read back
+    ready      THE COMMIT POINT of a restore in the fork's ledger: bases and positions, in one go
+    groups     the consumer groups of the fork are set, and read back
+    done       workers of the fork run
+
+A crash before `done` leaves topics that the ledger of the fork names: the next run removes them and begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from snapkafka.checks import ReadRange
+from snapkafka.errors import ForkFailedError
+from snapkafka.ops.restore.appending import Author
+from snapkafka.ops.restore.channels import Channel, append_channels, channels
+from snapkafka.ops.restore.committing import Restoring
+from snapkafka.ops.restore.looking import Groups, rows_of_state
+from snapkafka.ops.restore.planning import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
+from snapkafka.ops.restore.state import Row
+from snapkafka.ports import TopicAdmin
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.forking import prefixed
+from snapkafka.protocol.records import Fork, ForkTopic, TopicPartition
+
+from .planning import NewTopic, in_fork
+
+__all__ = ["Forking", "Topics", "await_gone"]
+
+#: Each takes some 300 bytes, and a record of the ledger at most 256 KB.
+TOPICS_PER_RECORD: Final = 500
+#: A topic that was deleted is unknown to every broker within this time.
+GONE_WITHIN_S: Final = 20.0
+LOOK_AGAIN_S: Final = 0.1
+
+
+class Topics(Groups, Protocol):
+    """Hold what a fork does with topics, besides what it asks of them."""
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int = 1,
+        replicas: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Create a topic; False where it was there already."""
+
+    async def delete_topics(self, *topics: str) -> None:
+        """Delete topics; those that are not there are skipped."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Forking(Restoring):
+    """One run of the steps. `work`, `ledger_id` and `plan` are the fork's; `placed` and `tables` the snapshot's.
+
+    Args:
+        production_id: of production's ledger, see `wire.headers.ledger_id`.
+        with_inputs: copy the external records from each position to now.
+        expires_ms: since 1970; 0: never.
+    """
+
+    topics: Topics
+    fork: str
+    new: Sequence[NewTopic]
+    production_id: int
+    source: str
+    with_inputs: bool = False
+    expires_ms: int = 0
+    made: list[ForkTopic] = field(default_factory=list)
+
+    @property
+    def captured(self) -> Captured:
+        return in_fork(self.placed.manifest.captured, self.fork)
+
+    # -- topics -----------------------------------------------------------------------------------------------
+
+    async def create(self) -> None:
+        """Create the topics, and state them in the ledger of the fork before and after.
+
+        Raises:
+            ForkFailedError: one is there already, so somebody else creates it at the same time.
+        """
+        self._phase("begun")
+        ledger = (await self.topics.describe_topics([self.work.ledger.topic]))[self.work.ledger.topic]
+        own = ForkTopic(topic=self.work.ledger.topic, topic_id=ledger.topic_id, partitions=1)
+        wanted = [
+            own,
+            *(ForkTopic(topic=it.topic, partitions=it.partitions) for it in self.new),
+        ]
+        await self._state_topics("begun", wanted)
+        self._phase("topics")
+        for it in self.new:
+            created = await self.topics.create_topic(
+                it.topic, partitions=it.partitions, replicas=it.replicas, settings=it.settings
+            )
+            if not created:
+                raise ForkFailedError(
+                    f"topic {it.topic} was created by somebody else meanwhile",
+                    hint="see whether another run creates the same fork; then run the command again",
+                )
+        described = await self.topics.describe_topics([it.topic for it in self.new])
+        self.made = [own]
+        for it in self.new:
+            self.made.append(
+                ForkTopic(topic=it.topic, topic_id=described[it.topic].topic_id, partitions=it.partitions)
+            )
+        await self._state_topics("created", self.made)
+
+    async def _state_topics(self, stage: str, topics: Sequence[ForkTopic]) -> None:
+        manifest = self.placed.manifest
+        chunks = [topics[at : at + TOPICS_PER_RECORD] for at in range(0, len(topics), TOPICS_PER_RECORD)]
+        n = random.getrandbits(62)
+        for number, chunk in enumerate(chunks):
+            await self._append(
+                Fork(
+                    n=n + number,
+                    plan=self.plan,
+                    stage="created" if stage == "created" else "begun",
+                    fork=self.fork,
+                    source=self.source,
+                    snapshot=manifest.id,
+                    attempt=manifest.attempt,
+                    epoch=manifest.epoch,
+                    apps=apps_of(manifest.captured),
+                    topics=tuple(chunk),
+                    part=number,
+                    parts=len(chunks),
+                    expires_ms=self.expires_ms,
+                    who=self.who,
+                )
+            )
+
+    # -- what is appended ---------------------------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        self._phase("author")
+        author = await self._join()
+        ends = dict.fromkeys(sorted({*inputs_of(self.captured), *changelogs_of(self.captured)}), 0)
+        self._phase("channels")
+        appended = await self._channels(author, ends)
+        self._phase("state")
+        await self._in_thread(lambda: self._state(author, []))
+        await self._commit(author, ends, appended)
+
+    async def _channels(
+        self, author: Author, ends: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, tuple[Appended, ...]]:
+        lowest = lowest_positions(self.placed.manifest.captured)
+        ranges = [ReadRange(*tp, 0, 0) for tp in lowest]
+        if self.with_inputs:
+            now, starts = await self.admin.log_ends(lowest), await self.admin.log_starts(lowest)
+            ranges = [ReadRange(*tp, max(at, starts[tp]), now[tp]) for tp, at in lowest.items() if tp in now]
+        in_flight = self.tables.in_flight
+
+        def work() -> dict[TopicPartition, tuple[Appended, ...]]:
+            found = channels(self.bulk, ranges, in_flight, frozenset(lowest), self.production_id)
+            return append_channels(self.bulk, author, map(self._translated, found))
+
+        appended = await self._in_thread(work)
+        messages = sum(map(len, in_flight.values()))
+        self.appended["messages"] = min(messages, sum(map(len, appended.values())))
+        self.appended["inputs"] = sum(map(len, appended.values())) - self.appended["messages"]
+        return appended
+
+    def _translated(self, channel: Channel) -> Channel:
+        topic = prefixed(self.fork, channel.tp.topic)
+        records = tuple(record._replace(topic=topic) for record in channel.records)
+        return Channel(TopicPartition(topic, channel.tp.partition), records)
+
+    def _rows(self) -> Iterable[Row]:
+        return self._named(rows_of_state(self.placed))
+
+    def _named(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            tp = TopicPartition(prefixed(self.fork, row.tp.topic), row.tp.partition)
+            yield Row(tp, row.key, row.value)
+
+    def _may_have_lost(self, topic: str) -> bool:
+        """Every row is written: the changelogs are empty."""
+        return True
+
+
+async def await_gone(admin: TopicAdmin, topics: Iterable[str]) -> None:
+    """Wait until no broker knows topics that were deleted.
+
+    Raises:
+        ForkFailedError: one is still there.
+    """
+    wanted = list(topics)
+    deadline = asyncio.get_running_loop().time() + GONE_WITHIN_S
+    while there := sorted((await admin.describe_topics(wanted)).keys() & set(wanted)):
+        if asyncio.get_running_loop().time() > deadline:
+            raise ForkFailedError(
+                f"topic {there[0]} was deleted and is still there after {GONE_WITHIN_S:g} s",
+                hint="see whether delete.topic.enable is on, and run the command again",
+            )
+        await asyncio.sleep(LOOK_AGAIN_S)
