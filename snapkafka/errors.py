@@ -172,10 +172,10 @@ class ForkRefusedError(SnapkafkaError):
 
 
 class ForkFailedError(SnapkafkaError):
-    meaning = "The creation or the removal of a fork ended half-way; the same command begins anew."
+    meaning = "The creation or the removal of a fork ended half-way; the same command starts over."
     code = "fork-failed"
     exit_status = 17
-    hint = "run the same command again: it removes what it had created and begins anew"
+    hint = "run the same command again: it removes what it had created and starts over"
 
 
 class ForkIsolationError(SnapkafkaError):

@@ -38,7 +38,7 @@ def fork_problem(fork: str) -> str | None:
     """Return what is wrong with the name of a fork, None if nothing is."""
     if NAME.fullmatch(fork):
         return None
-    return f"fork {fork!r} is no name: it takes 1 to {NAME_CHARS_MAX} letters, digits and dashes"
+    return f"invalid name of a fork {fork!r}: it takes 1 to {NAME_CHARS_MAX} letters, digits and dashes"
 
 
 def prefix_of(fork: str) -> str:

@@ -213,7 +213,7 @@ class CrashError(Exception):
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_after_a_crash_at_any_step_it_begins_anew(fork: Fork, step: str) -> None:
+async def test_after_a_crash_at_any_step_it_starts_over(fork: Fork, step: str) -> None:
     def crash(at: str) -> None:
         if at == step:
             raise CrashError
@@ -275,7 +275,7 @@ async def test_a_refusal_names_its_reason_and_changes_nothing(fork: Fork, code: 
 
 
 async def test_a_name_and_a_time_that_make_no_sense_are_refused(fork: Fork) -> None:
-    with pytest.raises(BadInputError, match="is no name"):
+    with pytest.raises(BadInputError, match="invalid name"):
         await ops.create_fork(fork, "shop", "a.b", bulk=fork.production.log)  # type: ignore[arg-type]
     with pytest.raises(BadInputError, match="cannot expire"):
         await fork.create(expires_s=0)

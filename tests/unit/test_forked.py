@@ -256,7 +256,7 @@ async def test_no_topic_group_or_transaction_of_production_is_used(app: Any) -> 
         ({"SNAPKAFKA": "observe"}, {}, "the mode is observe"),
         ({}, {"enabled": False}, "snapkafka is disabled"),
         ({}, {"mode": "off"}, "the mode is off"),
-        ({"SNAPKAFKA_FORK": "a.b"}, {}, "is no name"),
+        ({"SNAPKAFKA_FORK": "a.b"}, {}, "invalid name"),
     ],
 )
 def test_a_fork_without_snapkafka_does_not_start(

@@ -144,7 +144,7 @@ async def create_fork(
 
     Raises:
         ForkRefusedError: for a reason that it names; nothing was changed.
-        ForkFailedError, RestoreFailedError: it ended half-way; run again it begins anew.
+        ForkFailedError, RestoreFailedError: it ended half-way; run again it starts over.
     """
     started = time.monotonic()
     if expires_s is not None and expires_s <= 0:

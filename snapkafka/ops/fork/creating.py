@@ -9,7 +9,7 @@
     groups     the consumer groups of the fork are set, and read back
     done       workers of the fork run
 
-A crash before `done` leaves topics that the ledger of the fork names: the next run removes them and begins anew.
+A crash before `done` leaves topics that the ledger of the fork names: the next run removes them and starts over.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ async def drop_fork(
         groups: for tests; None: by librdkafka, where it is installed.
 
     Raises:
-        ForkRefusedError: there is none, it is of another namespace, or workers of it run.
+        ForkRefusedError: no such fork exists, it is of another namespace, or workers of it run.
         ForkFailedError: topics are still there; run again it continues.
     """
     admin = admin_of(where)

@@ -109,7 +109,7 @@ class Restoring:
 
     @property
     def captured(self) -> Captured:
-        """What is restored, by the names of the logs that are written to."""
+        """The cut that is restored, by the names of the logs that are written to."""
         return self.placed.manifest.captured
 
     async def run(self) -> RestoreView:
