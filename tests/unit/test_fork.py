@@ -128,7 +128,7 @@ class Fork:
     async def create(self, **options: Any) -> ops.Forked:
         it = self.production
         options = {"snapshot": "friday", "storage": str(it.store.root)} | options
-        return await ops.create_fork(self, "shop", "staging", bulk=it.log, **options)  # type: ignore[arg-type]
+        return await ops.create_fork(self, "shop", "staging", bulk=it.log, **options)
 
     def values(self, tp: TopicPartition) -> list[bytes | None]:
         return [record.value for record in self.production.log.records[named(tp)]]
@@ -221,14 +221,14 @@ async def test_after_a_crash_at_any_step_it_starts_over(fork: Fork, step: str) -
     before = fork.fingerprint()
     with pytest.raises(CrashError):
         await fork.create(crash=crash)
-    assert [it.stage for it in await ops.list_forks(fork)] == ([] if step == "begun" else ["creating"])  # type: ignore[arg-type]
+    assert [it.stage for it in await ops.list_forks(fork)] == ([] if step == "begun" else ["creating"])
     said: list[str] = []
     await fork.create(say=said.append)
     assert said[0] == "removing what an earlier attempt has left"
     assert fork.values(IN) == [b"one", b"three"], "once"
     assert takes(fork, "a") == [b"one", b"three"]
     assert fork.fingerprint() == before
-    (found,) = await ops.list_forks(fork)  # type: ignore[arg-type]
+    (found,) = await ops.list_forks(fork)
     assert (found.stage, found.snapshot, found.source, found.expires_ms) == ("ready", "friday", "shop", 0)
 
 
@@ -276,7 +276,7 @@ async def test_a_refusal_names_its_reason_and_changes_nothing(fork: Fork, code: 
 
 async def test_a_name_and_a_time_that_make_no_sense_are_refused(fork: Fork) -> None:
     with pytest.raises(BadInputError, match="invalid name"):
-        await ops.create_fork(fork, "shop", "a.b", bulk=fork.production.log)  # type: ignore[arg-type]
+        await ops.create_fork(fork, "shop", "a.b", bulk=fork.production.log)
     with pytest.raises(BadInputError, match="cannot expire"):
         await fork.create(expires_s=0)
 
@@ -298,7 +298,7 @@ async def test_a_fork_is_removed_with_all_that_bears_its_prefix(fork: Fork) -> N
     await fork.create()
     await fork.admin().create_topic(f"{P}app-__assignor-__leader")
     await fork.admin().create_topic("fork.other.in")
-    done = await ops.drop_fork(fork, "shop", "staging", groups=fork)  # type: ignore[arg-type]
+    done = await ops.drop_fork(fork, "shop", "staging", groups=fork)
     assert f"{P}app-__assignor-__leader" in done.topics
     assert fork.groups_deleted == [f"{P}app"]
     assert not fork.ledgers
@@ -306,16 +306,16 @@ async def test_a_fork_is_removed_with_all_that_bears_its_prefix(fork: Fork) -> N
     fork.production.admin.commits.pop(f"{P}app")
     assert (fork.fingerprint(), sorted(fork.production.admin.topics)) == before
     with pytest.raises(ForkRefusedError, match="there is no fork staging"):
-        await ops.drop_fork(fork, "shop", "staging", groups=fork)  # type: ignore[arg-type]
+        await ops.drop_fork(fork, "shop", "staging", groups=fork)
 
 
 async def test_a_fork_whose_workers_run_or_of_another_namespace_stays(fork: Fork) -> None:
     await fork.create()
     with pytest.raises(ForkRefusedError, match="is not of namespace bank"):
-        await ops.drop_fork(fork, "bank", "staging", groups=fork)  # type: ignore[arg-type]
+        await ops.drop_fork(fork, "bank", "staging", groups=fork)
     fork.production.admin.member_counts = [2]
     with pytest.raises(ForkRefusedError, match=rf"consumer group {P}app has 2 members"):
-        await ops.drop_fork(fork, "shop", "staging", groups=fork)  # type: ignore[arg-type]
+        await ops.drop_fork(fork, "shop", "staging", groups=fork)
     assert named(IN).topic in fork.production.admin.topics
 
 
@@ -325,8 +325,8 @@ async def test_expiry_removes_only_what_the_creation_created(fork: Fork) -> None
     admin = fork.admin()
     await admin.create_topic(f"{P}mine")
     admin.topics[named(OUT).topic] = FakeTopic(1, "9" * 32)
-    assert await ops.drop_expired(fork, now_ms=done.expires_ms - 1, groups=fork) == ()  # type: ignore[arg-type]
-    (dropped,) = await ops.drop_expired(fork, now_ms=done.expires_ms, groups=fork)  # type: ignore[arg-type]
+    assert await ops.drop_expired(fork, now_ms=done.expires_ms - 1, groups=fork) == ()
+    (dropped,) = await ops.drop_expired(fork, now_ms=done.expires_ms, groups=fork)
     assert sorted(dropped.topics) == sorted([OWN, *(named(tp).topic for tp in (IN, RAW, LOG, SETS))])
     assert dropped.left == (f"{P}mine", named(OUT).topic)
     assert {name for name in admin.topics if name.startswith(P)} == set(dropped.left)
@@ -334,20 +334,20 @@ async def test_expiry_removes_only_what_the_creation_created(fork: Fork) -> None
 
 async def test_a_fork_without_end_does_not_expire_and_one_whose_workers_run_stays(fork: Fork) -> None:
     await fork.create()
-    assert await ops.drop_expired(fork, now_ms=2**62, groups=fork) == ()  # type: ignore[arg-type]
-    await ops.drop_fork(fork, "shop", "staging", groups=fork)  # type: ignore[arg-type]
+    assert await ops.drop_expired(fork, now_ms=2**62, groups=fork) == ()
+    await ops.drop_fork(fork, "shop", "staging", groups=fork)
     await fork.create(expires_s=1)
     fork.production.admin.member_counts = [1]
-    (kept,) = await ops.drop_expired(fork, now_ms=2**62, groups=fork)  # type: ignore[arg-type]
+    (kept,) = await ops.drop_expired(fork, now_ms=2**62, groups=fork)
     assert kept.kept == f"consumer group {P}app has 1 member"
     assert not kept.topics
-    assert [it.stage for it in await ops.list_forks(fork)] == ["ready"]  # type: ignore[arg-type]
+    assert [it.stage for it in await ops.list_forks(fork)] == ["ready"]
 
 
 async def test_an_app_that_joined_the_fork_later_is_known_to_its_removal(fork: Fork) -> None:
     await fork.create()
     fork.ledgers[OWN].put(Hello(n=7, app=f"{P}later"))
-    await ops.drop_fork(fork, "shop", "staging", groups=fork)  # type: ignore[arg-type]
+    await ops.drop_fork(fork, "shop", "staging", groups=fork)
     assert fork.groups_deleted == [f"{P}app", f"{P}later"]
 
 

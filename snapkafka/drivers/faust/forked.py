@@ -4,8 +4,9 @@ Names are translated where Faust derives all others from them: the app's id (con
 topics of agents that have none, transactional ids), the topics of `faust.Topic` (also those of `group_by`, of
 `app.send("name")`, of replies and of `faust send`), the reply topic, and the folders for data.
 
-A name that is not translated does not leave: below Faust, every client of aiokafka in this process refuses topics, consumer
-groups and transactional ids that are not the fork's. This fails closed, and so does a start that cannot be isolated.
+A name that is not translated does not leave: below Faust, every client of aiokafka in this process refuses topics,
+consumer groups and transactional ids that are not the fork's. This fails closed, and so does a start that cannot be
+isolated.
 """
 
 from __future__ import annotations
