@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from snapkafka.errors import ForkRefusedError, LedgerUnusableError
+from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
@@ -212,7 +212,9 @@ async def removed(
         names: all of them begin with its prefix.
     """
     first = [name for name in names if name != ledger]
-    assert all(of_fork(fork, name) for name in [*first, ledger]), "nothing of production is ever removed"
+    for name in (*first, ledger):
+        if not of_fork(fork, name):
+            raise ForkFailedError(f"topic {name} is not of fork {fork}: nothing is removed")
     say(f"removing {len(first)} topics")
     if first:
         await admin.delete_topics(*first)
