@@ -46,7 +46,7 @@ format: $(READY)  ## put the code into its form
 bench: $(READY)  ## measure what the docs promise (ONLY=name picks one)
 	@$(VENV)/python -m tests.bench $(ONLY)
 
-prove: $(READY) .venv/airflow/.ready  ## the tests that take long, the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
+prove: $(READY) .venv/airflow/.ready .venv/web/.ready  ## the tests that take long, the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
 	@$(PYTEST) -m long
 	@$(VENV)/python -m snapkafka.sim --seeds 100000
 	@$(VENV)/python -m snapkafka.sim mutate
@@ -101,6 +101,13 @@ $(READY): pyproject.toml
 	@if command -v uv >/dev/null; then INSTALL="uv pip install --python .venv/airflow"; \
 	 else INSTALL=".venv/airflow/bin/pip install"; fi; \
 	 $$INSTALL --quiet --editable '.[cli]' --editable 'connectors/airflow[test]'
+	@touch $@
+
+# A browser's driver, axe and schemathesis: nothing that a developer needs every day. Chromium is Debian's.
+.venv/web/.ready: pyproject.toml
+	@$(PYTHON) -m venv .venv/web
+	@.venv/web/bin/pip install --quiet --disable-pip-version-check 'playwright>=1.65,<1.66' \
+	  'axe-playwright-python>=0.1.8,<0.2' 'schemathesis>=4.32,<5'
 	@touch $@
 
 # mutmut needs a click that Faust does not allow: an environment of its own.

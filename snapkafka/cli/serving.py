@@ -1,8 +1,9 @@
-"""`snapkafka serve`: REST and the page."""
+"""`snapkafka serve`: REST, gRPC and the page."""
 
 from __future__ import annotations
 
 import os
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +51,18 @@ def serve(
             "--host-name", metavar="NAME", help="A name by which clients reach the service; repeatable."
         ),
     ] = None,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            "--grpc-port", help="Serve gRPC, too, for processes that do not speak Kafka; 0: any free."
+        ),
+    ] = None,
+    foreign_topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--foreign-topic", metavar="NAME", help="A topic that such processes may send to; repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Run `snapkafka serve`."""
 
@@ -72,12 +85,21 @@ def serve(
             tokens=Tokens.parse(told, where) if where else Tokens(),
             roots=tuple(roots or ()),
             host_names=tuple(host_names or ()),
+            grpc_port=grpc_port,
+            foreign_topics=tuple(foreign_topics or ()),
         )
         settings.validate()
-        app = make_app(connect(bootstrap), namespace, settings)
-        await serve_app(
-            app, settings, lambda url: notices.print(f"serving {namespace} on {url}", markup=False)
-        )
+        connection = connect(bootstrap)
+        app = make_app(connection, namespace, settings)
+        async with AsyncExitStack() as stack:
+            if grpc_port is not None:
+                from snapkafka.service.grpc_server import serving_grpc
+
+                address = await stack.enter_async_context(serving_grpc(connection, namespace, settings))
+                notices.print(f"serving {namespace} by gRPC on {address}", markup=False)
+            await serve_app(
+                app, settings, lambda url: notices.print(f"serving {namespace} on {url}", markup=False)
+            )
 
     run(work, as_json=False)
 

@@ -189,7 +189,7 @@ def check_trigger(
         raise TriggerRefusedError(
             f"{names} reads no topic: there is nothing to cut", hint="give the app an agent"
         )
-    if stamping := sorted({view.hello.app for view in living if view.hello.mode != "on"}):
+    if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
         raise TriggerRefusedError(
             f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)",
             hint='start all its workers with mode="on" when the roll-out goes on, or leave it out (--apps)',

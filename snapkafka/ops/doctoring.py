@@ -95,7 +95,7 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
             what="no process has joined, or all have left",
             do="start the services; each joins when it calls snapkafka.install",
         )
-    if stamping := Counter(view.hello.app for view in living if view.hello.mode != "on"):
+    if stamping := Counter(view.hello.app for view in living if view.hello.mode == "stamp"):
         yield Advice(
             code="stamp-only",
             weight=Weight.WARNING,

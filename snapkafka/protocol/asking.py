@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .forking import ForkView
 from .owners import Input, Owner
-from .records import NOBODY, RESTORE, TopicPartition
+from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
 from .repeats import Latest
 from .restoring import Restores
 from .snapshots import ProcessView, SnapshotView, Unread, Waiting
@@ -189,7 +189,7 @@ class LedgerView:
         last = {
             v.hello.app: v.process
             for v in self.processes.values()
-            if self.unretired(v) and v.hello.mode != RESTORE
+            if self.unretired(v) and v.hello.mode not in (RESTORE, FOREIGN)
         }
         return {process for app, process in last.items() if app not in alive}
 

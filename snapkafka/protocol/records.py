@@ -38,6 +38,8 @@ from .value import value
 __all__ = [
     "APP_RUNS_WITHOUT",
     "CONTAMINATING",
+    "FOREIGN",
+    "FOREIGN_STATE",
     "NOBODY",
     "OUT_OF_ORDER",
     "RESTORE",
@@ -92,6 +94,12 @@ APP_RUNS_WITHOUT: Final = "app-runs-without"
 RESTORING: Final = "restoring"
 #: The `mode` of the `Hello` of a restore: it sends, and is neither a participant nor an app that can be stopped.
 RESTORE: Final = "restore"
+#: The `mode` of the `Hello` of a process that does not speak Kafka: it takes part through the service, which writes
+#: down its state when it cuts and at no other time. So where it has left nothing is known of it, and its app is never
+#: one that is stopped and stands still (R10).
+FOREIGN: Final = "foreign"
+#: The topics with the state of such processes have names that begin so: no other one may.
+FOREIGN_STATE: Final = "_snapkafka-state."
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
 CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT})
 
@@ -103,7 +111,7 @@ class Hello:
     `was`: the id that it had until it was taken for dead, if it had work under way then (-1: none): what that id sent
     is only a part of what it did, so no snapshot that counts it among those that left can be proven. `uncaptured`: what
     of the app no snapshot holds, a sentence each. `mode`: "on", or "stamp" where it does not want to be asked for
-    snapshots yet, or "restore" for the process that re-appends records in a restore.
+    snapshots yet, "restore" for the process that re-appends records in a restore, or "foreign" (`FOREIGN`).
     `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it
     starts with an input of which nothing is committed, "earliest" or "latest" (empty: unknown). `missing`: topics that
     it subscribed to as inputs and that did not exist: it consumes none of them until it is assigned their partitions.

@@ -38,6 +38,9 @@ class Settings:
         reads_per_s, triggers_per_s: of each client, on average; bursts may have ten times as many.
         query_s, query_memory_mb, query_rows_max: what one query may take; queries_max run at once.
         jobs_max: assemblies at once; as many again wait.
+        grpc_port: of gRPC, 0: any that is free, None: gRPC is off.
+        foreign_topics: those that processes without Kafka may send to, by gRPC.
+        foreign_max: so many such processes may take part.
     """
 
     host: str = "127.0.0.1"
@@ -59,12 +62,24 @@ class Settings:
     query_rows_max: int = 1_000
     queries_max: int = 2
     jobs_max: int = 1
+    grpc_port: int | None = None
+    foreign_topics: tuple[str, ...] = ()
+    foreign_max: int = 100
 
     def problems(self) -> list[str]:
         """Describe everything that is wrong, one line each."""
         found = []
         if self.port not in PORTS:
             found.append(f"--port must be 0 to 65535, got {self.port}")
+        if self.grpc_port is not None and self.grpc_port not in PORTS:
+            found.append(f"--grpc-port must be 0 to 65535, got {self.grpc_port}")
+        if self.foreign_topics and self.grpc_port is None:
+            found.append("--foreign-topic needs --grpc-port")
+        found += [
+            f"--foreign-topic {topic} is a topic of snapkafka itself"
+            for topic in self.foreign_topics
+            if topic.startswith("_snapkafka")
+        ]
         if bool(self.certificate) != bool(self.key):
             found.append("--tls-certificate and --tls-key go together")
         for option, path in (("--tls-certificate", self.certificate), ("--tls-key", self.key)):
@@ -91,6 +106,7 @@ class Settings:
             "query_rows_max": self.query_rows_max,
             "queries_max": self.queries_max,
             "jobs_max": self.jobs_max,
+            "foreign_max": self.foreign_max,
         }
         found += [f"{name} must be above 0, got {value}" for name, value in bounds.items() if not value > 0]
         return found

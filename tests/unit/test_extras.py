@@ -25,7 +25,15 @@ PARTS = {
     "demo": EXTRAS["demo"],
     "drivers": (*EXTRAS["faust"], "prometheus_client"),
     "kafka": ("aiokafka",),
-    "service": ("prometheus_client", "starlette", "uvicorn"),
+    "service": (
+        "google",
+        "grpc",
+        "grpc_health",
+        "grpc_reflection",
+        "prometheus_client",
+        "starlette",
+        "uvicorn",
+    ),
     "wire": ("avro",),
 }
 #: Imported where it is used, by who looks for it first, and in no extra: for tests alone.

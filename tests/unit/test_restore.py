@@ -538,6 +538,15 @@ def _changelog_as_input(world: World) -> None:
     save(world, dataclasses.replace(world.manifest, captured=both))
 
 
+def _foreign_state(world: World) -> None:
+    cut = dataclasses.replace(
+        world.manifest.captured.changelogs[0], app="till", table="foreign", topic="_snapkafka-state.shop.till"
+    )
+    more = (*world.manifest.captured.changelogs, cut)
+    captured = dataclasses.replace(world.manifest.captured, changelogs=more)
+    save(world, dataclasses.replace(world.manifest, captured=captured))
+
+
 def _external_gone(world: World) -> None:
     from snapkafka.manifest import ExternalEntry
 
@@ -560,6 +569,7 @@ REFUSALS: dict[str, Callable[[World], None]] = {
     "input-missing": _newer_app,
     "set-codec": _sets_by_pickle,
     "changelog-is-input": _changelog_as_input,
+    "foreign-process": _foreign_state,
     "group-has-members": lambda world: world.admin.member_counts.extend([2] * 9),
 }
 

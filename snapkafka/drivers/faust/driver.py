@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from snapkafka.errors import SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.stopped_app import stopped_app
 from snapkafka.logs import about
 from snapkafka.protocol.actions import (
     Action,
@@ -65,7 +66,6 @@ from .restored import Restored
 from .scribe import Scribe
 from .sensors import Sensors
 from .stamps import Stamps
-from .stopped import stopped_app
 from .tables import Tables
 from .waiting import Waiting
 

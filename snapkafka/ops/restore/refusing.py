@@ -12,7 +12,7 @@ from typing import Final
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut
-from snapkafka.protocol.records import Hello, TopicPartition
+from snapkafka.protocol.records import FOREIGN_STATE, Hello, TopicPartition
 
 __all__ = ["Carried", "Facts", "Refusal", "TopicFacts", "parts_of", "raise_refused", "refusals"]
 
@@ -103,6 +103,7 @@ def refusals(
         *_topics(captured, facts),
         *_logs(manifest, facts, lowest),
         *_records(facts),
+        *_foreign(captured),
         *_code(captured, facts),
         *_running(facts),
     ]
@@ -236,6 +237,16 @@ def _too_large(topic: str, largest: int, now: TopicFacts) -> Iterator[Refusal]:
             code="record-too-large",
             what=f"a record of {largest:,} bytes for {topic} does not fit with its header: max.message.bytes={limit}",
             hint=f"raise max.message.bytes of {topic} by {HEADER_BYTES + OVERHEAD_BYTES} bytes",
+        )
+
+
+def _foreign(captured: Captured) -> Iterator[Refusal]:
+    """Refuse the state of a process without Kafka: appended to its topic it would change nothing."""
+    for app in sorted({c.app for c in captured.changelogs if c.topic.startswith(FOREIGN_STATE)}):
+        yield Refusal(
+            code="foreign-process",
+            what=f"{app} does not speak Kafka: its state cannot be set back from here",
+            hint=f"choose a snapshot without it; `snapkafka query` reads its state (table state, app {app})",
         )
 
 

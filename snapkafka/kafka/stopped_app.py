@@ -6,10 +6,11 @@ That it does not run is seen: its consumer group has no member, neither before n
 from __future__ import annotations
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.events import StoppedSeen
 from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, TopicPartition
+
+from .admin import KafkaTopicAdmin
 
 __all__ = ["ANY_AGENT", "stopped_app"]
 

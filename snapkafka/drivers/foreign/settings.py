@@ -1,0 +1,91 @@
+"""Bounds of what a foreign process may give, and the values that its calls are made of."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from snapkafka.errors import BadInputError
+from snapkafka.protocol.records import FOREIGN_STATE
+
+__all__ = ["CODECS", "TABLE", "Bounds", "Left", "Marker", "changelog_of", "key_of", "require_node"]
+
+#: The one table that the state of a foreign process is; its changelog is named after the process.
+TABLE: Final = "foreign"
+CODECS: Final = ("raw", "json")
+NODE: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+#: Of a channel's name; the empty one stands for the process itself.
+CHANNEL_CHARS_MAX: Final = 200
+CHUNK_NUMBERS: Final = range(1_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Bound all that one process may give.
+
+    Args:
+        chunk_bytes_max: of one piece of state, a Kafka record.
+        state_bytes_max, chunks_max: of one snapshot.
+        record_bytes_max: of a record that it sends, key and value.
+        sends_max: under way at once.
+        call_s: no call waits longer for Kafka.
+        grace_s: a process that lost its connection may come back for so long, as the same process.
+    """
+
+    chunk_bytes_max: int = 512 * 1024
+    state_bytes_max: int = 64 * 1024 * 1024
+    chunks_max: int = 10_000
+    record_bytes_max: int = 512 * 1024
+    sends_max: int = 1_000
+    call_s: float = 30.0
+    grace_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Ask the process to record its state for this snapshot. `timestamp_ns`: when the trigger was appended."""
+
+    snapshot_id: str
+    epoch: int
+    timestamp_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The last notice: the process takes part no more, and why."""
+
+    reason: str
+
+
+def require_node(node: str) -> None:
+    """Refuse a name that cannot be part of a topic's.
+
+    Raises:
+        BadInputError: it cannot.
+    """
+    if not NODE.fullmatch(node) or node in (".", ".."):
+        raise BadInputError(
+            f"node_id {node[:40]!r} is invalid", hint="use 1 to 100 letters, digits and any of . _ -"
+        )
+
+
+def changelog_of(namespace: str, node: str) -> str:
+    """Name the topic that holds the state of a process."""
+    return f"{FOREIGN_STATE}{namespace}.{node}"
+
+
+def key_of(channel: str, chunk: int) -> bytes:
+    """Make the key of a piece of state, as JSON.
+
+    Raises:
+        BadInputError: the channel's name is too long, or the number is out of range.
+    """
+    if len(channel) > CHANNEL_CHARS_MAX:
+        raise BadInputError(
+            f"channel_id has {len(channel)} characters", hint=f"use at most {CHANNEL_CHARS_MAX}"
+        )
+    if chunk not in CHUNK_NUMBERS:
+        raise BadInputError(f"chunk must be 0 to {CHUNK_NUMBERS[-1]}, got {chunk}")
+    return json.dumps({"channel": channel, "chunk": chunk}).encode()

@@ -1,0 +1,274 @@
+"""gRPC: `distributed.snapshot.SnapshotService`, health and reflection, with the bounds of REST.
+
+Each call is translated into one of `drivers.foreign.Participant`; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from snapkafka.drivers.foreign.participant import Participant
+from snapkafka.drivers.foreign.settings import Bounds, Marker
+from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.writer import KafkaWriter
+
+from .access import Role
+from .doors import Doors
+from .grpc_api import snapshot_pb2 as pb
+from .grpc_api import snapshot_pb2_grpc as pb_grpc
+from .problems import RefusedError
+from .settings import Settings, is_loopback
+
+__all__ = ["GRPC_STATUS", "SERVICE", "Servicer", "serving", "serving_grpc"]
+
+logger = logging.getLogger("snapkafka")
+
+T = TypeVar("T")
+
+SERVICE: Final = "distributed.snapshot.SnapshotService"
+#: Code of an error -> gRPC status: those of HTTP (`problems`), as gRPC names them.
+GRPC_STATUS: Final[Mapping[str, grpc.StatusCode]] = {
+    "bad-input": grpc.StatusCode.INVALID_ARGUMENT,
+    "broker-unavailable": grpc.StatusCode.UNAVAILABLE,
+    "ledger-unusable": grpc.StatusCode.UNAVAILABLE,
+    "unknown-snapshot": grpc.StatusCode.NOT_FOUND,
+    "trigger-refused": grpc.StatusCode.FAILED_PRECONDITION,
+    "timed-out": grpc.StatusCode.DEADLINE_EXCEEDED,
+    "unauthorized": grpc.StatusCode.UNAUTHENTICATED,
+    "forbidden": grpc.StatusCode.PERMISSION_DENIED,
+    "busy": grpc.StatusCode.RESOURCE_EXHAUSTED,
+}
+#: A message is a chunk of state or a record, and a little more.
+MESSAGE_BYTES_MAX: Final = 1024 * 1024
+METADATA_BYTES_MAX: Final = 8 * 1024
+#: A client that answers no ping within these is gone.
+PING_MS, PONG_MS = 10_000, 5_000
+STOP_WITHIN_S: Final = 3.0
+#: Anyone may ask whether it lives.
+OPEN: Final = "/grpc.health.v1.Health/"
+MARKER_SENDER: Final = "snapkafka"
+
+
+class Servicer(pb_grpc.SnapshotServiceServicer):
+    """The calls of schemas/snapshot.proto.
+
+    Args:
+        topics: those that may be sent to.
+        call_s: no call takes longer, whatever its deadline.
+    """
+
+    def __init__(self, doors: Doors, topics: tuple[str, ...], call_s: float) -> None:
+        self._doors, self._topics, self._call_s = doors, topics, call_s
+
+    async def SendMarker(self, request: Any, context: Any) -> Any:  # noqa: N802 -- named by the contract
+        """The process has given its state: its cut."""
+        accepted = await self._bounded(
+            context, lambda: self._doors.of(request.sender_node_id).cut(request.snapshot_id)
+        )
+        return pb.MarkerResponse(accepted=accepted)
+
+    async def FlushChannelState(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """A piece of the state."""
+        stored = await self._bounded(
+            context,
+            lambda: self._doors.of(request.node_id).flush(
+                request.snapshot_id, request.channel_id, request.chunk, request.state_data
+            ),
+        )
+        return pb.FlushResponse(status="STORED" if stored else "NOT_AWAITED")
+
+    async def Send(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """A record in the name of the process."""
+        if request.topic not in self._topics:
+            await _abort(
+                context,
+                RefusedError(
+                    "forbidden",
+                    f"topic {request.topic[:100]!r} may not be sent to",
+                    "start with --foreign-topic NAME",
+                ),
+            )
+        partition, offset = await self._bounded(
+            context,
+            lambda: self._doors.of(request.node_id).send(
+                request.topic,
+                request.key if request.HasField("key") else None,
+                request.value if request.HasField("value") else None,
+                request.partition if request.HasField("partition") else None,
+            ),
+        )
+        return pb.SendResponse(partition=partition, offset=offset)
+
+    async def Join(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        """Take part as long as the stream is open."""
+        host = context.peer().rpartition(":")[0]
+        session = await self._bounded(
+            context,
+            lambda: self._doors.join(request.node_id, request.codec, request.session, host),
+        )
+        number = session.streams + 1
+        try:
+            joined = pb.Joined(process=session.participant.process, session=session.name)
+            yield pb.Notice(joined=joined)
+            async for notice in session.notices():
+                if isinstance(notice, Marker):
+                    marker = pb.MarkerRequest(
+                        snapshot_id=notice.snapshot_id,
+                        sender_node_id=MARKER_SENDER,
+                        timestamp_ns=notice.timestamp_ns,
+                    )
+                    yield pb.Notice(marker=marker)
+                else:
+                    yield pb.Notice(left=pb.Left(reason=notice.reason))
+        finally:
+            self._doors.stream_ended(session, number)
+
+    async def _bounded(self, context: Any, call: Callable[[], Awaitable[T]]) -> T:
+        """Do a call within its deadline and ours; errors by their status."""
+        left = context.time_remaining()
+        try:
+            async with asyncio.timeout(self._call_s if left is None else min(left, self._call_s)):
+                return await call()
+        except (SnapkafkaError, RefusedError) as error:
+            await _abort(context, error)
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"not done within {self._call_s:g} s")
+        raise AssertionError("abort raises")
+
+
+async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
+    status = GRPC_STATUS.get(error.code, grpc.StatusCode.INTERNAL)
+    hint = error.hint if isinstance(error, RefusedError) else error.advice
+    await context.abort(
+        status, f"{error.message}; {hint}" if hint else error.message, (("snapkafka-code", error.code),)
+    )
+
+
+class _Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Lets through whose token has the role: as for triggers over REST."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._tokens = settings.tokens
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        if not self._tokens or details.method.startswith(OPEN):
+            return await continuation(details)
+        given = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
+        scheme, _, token = str(given).partition(" ")
+        role = self._tokens.role(token.strip()) if scheme.lower() == "bearer" else None
+        if role is None:
+            return _refusing(grpc.StatusCode.UNAUTHENTICATED, "a valid token is needed: Bearer TOKEN")
+        if role < Role.TRIGGER:
+            return _refusing(
+                grpc.StatusCode.PERMISSION_DENIED, f"this needs the role {Role.TRIGGER.name.lower()}"
+            )
+        return await continuation(details)
+
+
+def _refusing(status: grpc.StatusCode, why: str) -> Any:
+    """A handler that refuses a call of whatever form."""
+
+    async def refuse(requests: Any, context: Any) -> None:
+        await context.abort(status, why)
+
+    return grpc.stream_stream_rpc_method_handler(refuse)
+
+
+@contextlib.asynccontextmanager
+async def serving_grpc(
+    connection: Connection, namespace: str, settings: Settings, bounds: Bounds | None = None
+) -> AsyncIterator[str]:
+    """Serve gRPC on a real Kafka for the length of a block; gives its address.
+
+    Raises:
+        BadInputError: the address cannot be listened on, or the certificate cannot be used.
+    """
+    limits = bounds or Bounds()
+    writer = KafkaWriter(connection)
+
+    def make(node: str, codec: str, host: str) -> Participant:
+        return Participant(
+            namespace=namespace,
+            node=node,
+            ledger=KafkaLedger(connection, namespace),
+            admin=KafkaTopicAdmin(connection),
+            writer=writer,
+            codec=codec,
+            host=host,
+            bounds=limits,
+        )
+
+    try:
+        async with serving(make, settings, limits) as address:
+            yield address
+    finally:
+        await writer.close()
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    make: Callable[[str, str, str], Participant], settings: Settings, bounds: Bounds
+) -> AsyncIterator[str]:
+    """Serve gRPC for the length of a block; gives its address.
+
+    Args:
+        make: a participant for a node with a codec and a host, not joined yet.
+    """
+    doors = Doors(make, most=settings.foreign_max, grace_s=bounds.grace_s)
+    server = grpc.aio.server(
+        interceptors=[_Admission(settings)],
+        maximum_concurrent_rpcs=settings.connections_max,
+        options=[
+            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_metadata_size", METADATA_BYTES_MAX),
+            ("grpc.keepalive_time_ms", PING_MS),
+            ("grpc.keepalive_timeout_ms", PONG_MS),
+            ("grpc.so_reuseport", 0),
+        ],
+    )
+    pb_grpc.add_SnapshotServiceServicer_to_server(
+        Servicer(doors, settings.foreign_topics, bounds.call_s), server
+    )
+    alive = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(alive, server)
+    for name in ("", SERVICE):
+        await alive.set(name, health_pb2.HealthCheckResponse.SERVING)
+    reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    address = _listen(server, settings)
+    await server.start()
+    try:
+        yield address
+    finally:
+        await alive.enter_graceful_shutdown()
+        await doors.close()
+        await server.stop(STOP_WITHIN_S)
+
+
+def _listen(server: Any, settings: Settings) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    wanted = f"{host}:{settings.grpc_port}"
+    try:
+        if settings.certificate:
+            pair = (Path(settings.key).read_bytes(), Path(settings.certificate).read_bytes())
+            port = server.add_secure_port(wanted, grpc.ssl_server_credentials([pair]))
+        else:
+            assert is_loopback(settings.host), "the settings are validated"
+            port = server.add_insecure_port(wanted)
+    except (RuntimeError, OSError) as error:
+        raise BadInputError(
+            f"--host {settings.host} --grpc-port {settings.grpc_port} cannot be listened on: {error}",
+            hint="choose another port; check the certificate",
+        ) from error
+    return f"{host}:{port}"

@@ -1,0 +1,96 @@
+// A process in Go that does not speak Kafka: it has cash, and sends coins into a topic by gRPC.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	pb "till/snapshotpb"
+)
+
+const service = "/distributed.snapshot.SnapshotService/"
+
+type till struct {
+	mu    sync.Mutex // held while a coin is sent, and while the state is recorded and given
+	conn  *grpc.ClientConn
+	node  string
+	topic string
+	cash  int
+}
+
+func (t *till) call(method string, in, out proto.Message) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := t.conn.Invoke(ctx, service+method, in, out); err != nil {
+		log.Fatalf("%s: %v", method, err)
+	}
+}
+
+func (t *till) record(snapshot string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := []byte(fmt.Sprintf(`{"cash": %d}`, t.cash))
+	t.call("FlushChannelState", &pb.FlushRequest{SnapshotId: snapshot, NodeId: t.node, StateData: state}, &pb.FlushResponse{})
+	var answer pb.MarkerResponse
+	t.call("SendMarker", &pb.MarkerRequest{SnapshotId: snapshot, SenderNodeId: t.node, TimestampNs: time.Now().UnixNano()}, &answer)
+	fmt.Println("cut", snapshot, answer.Accepted)
+}
+
+func (t *till) send(number int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	amount := 1 + number%9
+	key, value := []byte(fmt.Sprintf("purse-%d", number%50)), []byte(fmt.Sprint(amount))
+	t.call("Send", &pb.SendRequest{NodeId: t.node, Topic: t.topic, Key: key, Value: value}, &pb.SendResponse{})
+	t.cash -= amount
+}
+
+func main() {
+	address := flag.String("address", "", "of the service")
+	node := flag.String("node", "go-till", "")
+	topic := flag.String("topic", "", "")
+	cash := flag.Int("cash", 0, "")
+	flag.Parse()
+	conn, err := grpc.NewClient(*address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	t := &till{conn: conn, node: *node, topic: *topic, cash: *cash}
+	stream, err := conn.NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true}, service+"Join")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := stream.SendMsg(&pb.JoinRequest{NodeId: *node, Codec: "json"}); err != nil {
+		log.Fatal(err)
+	}
+	stream.CloseSend()
+	for joined := false; ; {
+		var notice pb.Notice
+		if err := stream.RecvMsg(&notice); err != nil {
+			log.Fatal(err)
+		}
+		switch {
+		case notice.GetMarker() != nil:
+			t.record(notice.GetMarker().SnapshotId)
+		case notice.GetLeft() != nil:
+			log.Fatal(notice.GetLeft().Reason)
+		case !joined:
+			joined = true
+			fmt.Println("joined", notice.GetJoined().Process)
+			go func() {
+				for number := 0; ; number++ {
+					t.send(number)
+					time.Sleep(2 * time.Millisecond)
+				}
+			}()
+		}
+	}
+}

@@ -1,0 +1,108 @@
+"""Look at the page in a real Chromium: `.venv/web/bin/python tests/e2e/look_at_page.py URL FOLDER`.
+
+Runs in an environment of its own (`make .venv/web/.ready`). Prints one JSON object: what was seen, what axe found, who
+was asked, and what the console said. Screenshots lie in FOLDER.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, sync_playwright
+
+#: Debian's; Playwright's own is fetched from elsewhere.
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+PATIENCE_MS = 90_000
+
+
+def violations(page: Page, theme: str) -> list[dict[str, Any]]:
+    """What axe finds, in short."""
+    found = Axe().run(page)
+    return [
+        {
+            "theme": theme,
+            "id": item["id"],
+            "impact": item["impact"],
+            "help": item["help"],
+            "nodes": [node["html"][:160] for node in item["nodes"][:3]],
+        }
+        for item in found.response["violations"]
+    ]
+
+
+def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
+    """Open the list, then each snapshot by the keyboard, in both themes."""
+    page.goto(url, timeout=PATIENCE_MS)
+    page.wait_for_selector("#snapshots tbody tr", timeout=PATIENCE_MS)
+    page.wait_for_function(
+        "document.querySelector('#live').textContent.startsWith('live')", timeout=PATIENCE_MS
+    )
+    seen: dict[str, Any] = {
+        "columns": page.locator("#snapshots thead th").all_inner_texts(),
+        "rows": [row.locator("td").all_inner_texts() for row in page.locator("#snapshots tbody tr").all()],
+        "details": {},
+        "violations": violations(page, "light"),
+    }
+    page.screenshot(path=folder / "list.png", full_page=True)
+    for number, name in enumerate(page.locator("#snapshots tbody td:nth-child(2) a").all_inner_texts()):
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        page.wait_for_function(
+            "name => document.querySelector('#detail h2')?.textContent.startsWith(name)",
+            arg=name,
+            timeout=PATIENCE_MS,
+        )
+        page.wait_for_selector("#detail .diagram svg", timeout=PATIENCE_MS)
+        page.screenshot(path=folder / f"{name}.png", full_page=True)
+        seen["details"][name] = {
+            "headings": page.locator("#detail h3").all_inner_texts(),
+            "width": page.locator("#detail .diagram svg").bounding_box(),
+            "overflow": page.evaluate("document.documentElement.scrollWidth - innerWidth"),
+            "points": page.locator("#detail svg .point").count(),
+        }
+        if number == 0:
+            seen["violations"] += violations(page, "light, open")
+            page.keyboard.press("d")
+            seen["violations"] += violations(page, "dark, open")
+            page.screenshot(path=folder / f"{name}-dark.png", full_page=True)
+            page.keyboard.press("d")
+        page.keyboard.press("Escape")
+        if number:
+            continue
+    page.fill("#filter-id", "no-such-snapshot")
+    page.wait_for_function(
+        "document.querySelectorAll('#snapshots tbody tr').length === 0", timeout=PATIENCE_MS
+    )
+    return seen
+
+
+def main() -> None:
+    url, folder = sys.argv[1], Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    said: list[str] = []
+    asked: set[str] = set()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS
+        )
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.on("request", lambda request: asked.add(request.url))
+        seen = look(page, url, folder)
+        browser.close()
+    origin = url.rstrip("/")
+    seen |= {
+        "console": said,
+        "others": sorted(u for u in asked if not u.startswith((origin, "data:", "blob:"))),
+    }
+    sys.stdout.write(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()

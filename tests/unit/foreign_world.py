@@ -1,0 +1,118 @@
+"""A foreign process beside a worker, on a cluster in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from snapkafka.drivers.foreign.participant import Participant
+from snapkafka.drivers.foreign.settings import Bounds, Marker
+from snapkafka.kafka.writer import UnsettledError
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers
+from tests.fakes import FakeAdmin, FakeCluster, FakeTopic
+
+__all__ = ["STATE", "FakeWriter", "ForeignAdmin", "marker_of", "participant", "until", "view"]
+
+#: Where the state of the process `till` lies.
+STATE = TopicPartition("_snapkafka-state.ns.till", 0)
+
+
+class ForeignAdmin(FakeAdmin):
+    """Topics that are created exist."""
+
+    async def create_topic(self, topic: str, **options: Any) -> bool:
+        self.topics.setdefault(topic, FakeTopic(1))
+        self.ends.setdefault(TopicPartition(topic, 0), 0)
+        return True
+
+
+class FakeWriter:
+    """A log in memory: of each partition (key, value, stamp). `unsettled`: how many results are still to get lost;
+    `gate`: acknowledgements wait for it."""
+
+    def __init__(self, admin: FakeAdmin) -> None:
+        self.admin = admin
+        self.log: dict[TopicPartition, list[tuple[bytes | None, bytes | None, headers.Stamp]]] = {}
+        self.unsettled = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def partition_of(self, topic: str, key: bytes | None) -> int:
+        return 0
+
+    async def append(
+        self, tp: TopicPartition, key: bytes | None, value: bytes | None, header: bytes
+    ) -> Awaitable[int]:
+        stamp = headers.read(header, 0, headers.tp_check(*tp))
+        assert stamp is not None
+        log = self.log.setdefault(tp, [])
+        log.append((key, value, stamp))
+        offset = len(log) - 1
+        self.admin.ends[tp] = len(log)
+        lost = self.unsettled > 0
+        self.unsettled -= lost
+
+        async def settled() -> int:
+            await self.gate.wait()
+            if lost:
+                raise UnsettledError("a time-out")
+            return offset
+
+        return settled()
+
+    async def standing_keys(self, tp: TopicPartition) -> set[bytes]:
+        return {key for key, value in self.folded(tp).items() if value is not None}
+
+    def folded(self, tp: TopicPartition, before: int | None = None) -> dict[bytes, bytes | None]:
+        """The last value of each key; `before`: of what is white for that epoch alone."""
+        return {
+            key: value
+            for key, value, stamp in self.log.get(tp, ())
+            if key is not None and (before is None or stamp.epoch < before)
+        }
+
+    def state(self, epoch: int) -> dict[bytes, bytes]:
+        """The state that a snapshot holds."""
+        return {key: value for key, value in self.folded(STATE, epoch).items() if value is not None}
+
+
+def participant(
+    cluster: FakeCluster, writer: FakeWriter, *, node: str = "till", bounds: Bounds | None = None
+) -> Participant:
+    return Participant(
+        namespace="ns",
+        node=node,
+        ledger=cluster.the_ledger,
+        admin=writer.admin,
+        writer=writer,
+        codec="json",
+        host="box",
+        bounds=bounds,
+    )
+
+
+async def marker_of(process: Participant, seconds: float = 60.0) -> Marker:
+    """The next notice, which is a marker."""
+    notice = await asyncio.wait_for(process.notices.get(), seconds)
+    assert isinstance(notice, Marker), notice
+    return notice
+
+
+def view(cluster: FakeCluster) -> LedgerState:
+    """The fold of the ledger as it is."""
+    state = LedgerState()
+    for entry in cluster.the_ledger.entries:
+        state.apply(entry.offset, entry.record)
+    return state
+
+
+async def until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    """Wait for a condition."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not holds():
+        assert loop.time() < deadline, f"waited {seconds} s for {what}"
+        await asyncio.sleep(0.002)
