@@ -13,7 +13,19 @@ from snapkafka import __version__, ops
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.listing import wall_ms
 
-from . import doctoring, forking, freshness, keep, querying, restoring, serving, storing, switching, watching
+from . import (
+    doctoring,
+    forking,
+    freshness,
+    keep,
+    querying,
+    restoring,
+    serving,
+    storing,
+    switching,
+    tracing,
+    watching,
+)
 from .helps import COMMANDS, SNAPKAFKA
 from .options import (
     AsJson,
@@ -329,6 +341,7 @@ _command("metrics")(freshness.metrics)
 _command("query")(querying.query)
 _command("diff")(querying.diff)
 _command("draw")(querying.draw)
+_command("trace")(tracing.trace)
 
 
 def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:

@@ -28,6 +28,7 @@ COMMANDS: Final = {
         "Print what changed from one assembled snapshot to another: keys, what was in flight, how far everybody read."
     ),
     "draw": "Draw the cut of an assembled snapshot as a space-time diagram (SVG).",
+    "trace": "Follow the causes of a message: which event sent it, what that came from, and so on.",
     "doctor": "Report what in this cluster would spoil a snapshot. Changes nothing, unless --fix is given.",
     "pause": "No snapshots until `resume`: every service obeys, none restarts.",
     "resume": "Snapshots again, after `pause`.",

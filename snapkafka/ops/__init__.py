@@ -46,12 +46,14 @@ from .rights import Right, Rights, rights
 from .standing import Standing, Viewed
 from .stored import Stored, stored
 from .switching import Switched, pause, resume, retire
+from .tracing import STEPS_MAX, Step, Trace, trace
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
 from .watching import Answer, Round, watch
 
 __all__ = [
     "MESSAGES_SHOWN",
+    "STEPS_MAX",
     "Advice",
     "Answer",
     "Assembled",
@@ -88,9 +90,11 @@ __all__ = [
     "Round",
     "Schedule",
     "Standing",
+    "Step",
     "Stored",
     "Summary",
     "Switched",
+    "Trace",
     "Verified",
     "Viewed",
     "abort",
@@ -130,6 +134,7 @@ __all__ = [
     "rights",
     "show",
     "stored",
+    "trace",
     "trigger",
     "verdicts",
     "verify",

@@ -156,7 +156,7 @@ async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
     )
 
 
-class _Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+class _Admission(grpc.aio.ServerInterceptor):
     """Lets through whose token has the role: as for triggers over REST."""
 
     def __init__(self, settings: Settings) -> None:

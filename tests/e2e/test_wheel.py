@@ -42,6 +42,7 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("query", "SELECT 1", "--storage", "tables"), "query", UNKNOWN),
     (("diff", "one", "two", "--storage", "tables"), "query", UNKNOWN),
     (("draw", "one", "--storage", "tables"), "", UNKNOWN),
+    (("trace", "orders", "0", "1", *NO_BROKER), "", AWAY),
     (("doctor", *NO_BROKER), "", AWAY),
     (("doctor", "--acls", "--namespace", "ns"), "", EXIT_OK),
     (("doctor", "--offline", "nothing:app"), "faust", BadInputError.exit_status),

@@ -392,9 +392,10 @@ class Participant:
             due.timer.cancel()
         self._due = None
         self._task.go_on()
-        for epoch in sorted(self._expired if self._due is None else ()):
-            self._expired.discard(epoch)
-            self._expire(epoch)
+        if self.due is None:
+            expired, self._expired = self._expired, set()
+            for epoch in sorted(expired):
+                self._expire(epoch)
 
     def _expire_due(self, due: _Due, what: str) -> None:
         if self._due is due:

@@ -1,0 +1,148 @@
+"""`trace`: follow the causes of a message through the log, from header to header.
+
+Each record of an instrumented process names the event that it comes from (topic, partition, offset), so the chain of
+causes of one message can be read back as far as the log holds it, one record at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import Opened, opened
+from snapkafka.ports import Cluster
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers
+
+__all__ = ["STEPS_MAX", "Step", "Trace", "trace"]
+
+#: A chain is as long as its messages went through services; longer ones are loops.
+STEPS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A record of the chain. `process`, `app`: its sender; -1 and empty for an external one. `epoch`: the colour of its
+    event; `after`: the id of the snapshot of that epoch, empty before the first."""
+
+    topic: str
+    partition: int
+    offset: int
+    process: int = -1
+    app: str = ""
+    seq: int = -1
+    epoch: int = 0
+    after: str = ""
+    marker: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """The chain, from the message back to its first cause that is known. `end`: why it ends there, a sentence."""
+
+    steps: tuple[Step, ...]
+    end: str
+
+
+async def trace(
+    where: Connection | Cluster,
+    namespace: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    most: int = STEPS_MAX,
+) -> Trace:
+    """Follow the causes of the record at `offset` of `topic`[`partition`].
+
+    Args:
+        most: steps at most.
+
+    Raises:
+        BadInputError: there is no such topic or partition, or a number is out of range.
+        LedgerUnusableError, BrokerUnavailableError: the cluster cannot be read.
+    """
+    if partition < 0 or offset < 0 or most < 1:
+        raise BadInputError(
+            f"partition and offset must be 0 or more, --steps 1 or more: got {partition}, {offset}, {most}"
+        )
+    async with opened(where, namespace) as work:
+        described = await work.admin.describe_topics()
+        if topic not in described or partition >= described[topic].partitions:
+            raise BadInputError(f"there is no partition {partition} of topic {topic}", hint="check the name")
+        found = await work.admin.describe_topics([work.ledger.topic])
+        tracer = _Tracer(
+            work,
+            headers.ledger_id(bytes.fromhex(found[work.ledger.topic].topic_id)),
+            headers.topics_by_check(described),
+        )
+        return await tracer.follow(TopicPartition(topic, partition), offset, most)
+
+
+class _Tracer:
+    """Reads one record after the other."""
+
+    def __init__(self, work: Opened, ledger: int, topics: dict[int, str]) -> None:
+        self._work, self._ledger, self._topics = work, ledger, topics
+
+    async def follow(self, tp: TopicPartition, offset: int, most: int) -> Trace:
+        steps: list[Step] = []
+        while True:
+            stamp, why = await self._stamp(tp, offset)
+            if why and not steps:
+                return Trace(steps=(), end=why)
+            if why:
+                return Trace(steps=tuple(steps), end=f"its cause is known by place alone: {why}")
+            steps.append(self._step(tp, offset, stamp))
+            if stamp is None:
+                return Trace(steps=tuple(steps), end="the last one is external: its sender stamps no headers")
+            if stamp.marker:
+                return Trace(steps=tuple(steps), end="the last one is a marker: it comes from no event")
+            if stamp.cause is None:
+                return Trace(
+                    steps=tuple(steps), end="the last one was sent outside any event, or without causes"
+                )
+            check, partition, cause = stamp.cause
+            if check not in self._topics:
+                return Trace(
+                    steps=tuple(steps), end="the topic of its cause is unknown: deleted, or one of two"
+                )
+            if len(steps) >= most:
+                return Trace(steps=tuple(steps), end=f"it goes on: --steps {most} is reached")
+            tp, offset = TopicPartition(self._topics[check], partition), cause
+
+    async def _stamp(self, tp: TopicPartition, offset: int) -> tuple[headers.Stamp | None, str]:
+        """The stamp of a record, None where it is external; and why there is no record, empty where there is one."""
+        admin = self._work.admin
+        start, end = (await admin.log_starts([tp])).get(tp, 0), (await admin.log_ends([tp])).get(tp, 0)
+        if offset < start:
+            return None, f"offset {offset} of {tp} was deleted: the log begins at {start}"
+        if offset >= end:
+            return None, f"{tp} ends at {end}: there is no offset {offset}"
+        pairs = (await admin.record_headers({tp: offset})).get(tp)
+        if pairs is None:
+            return (
+                None,
+                f"there is no record at offset {offset} of {tp}: compacted, or the end of a transaction",
+            )
+        header = headers.find(list(pairs))
+        return None if header is None else headers.read(header, self._ledger, headers.tp_check(*tp)), ""
+
+    def _step(self, tp: TopicPartition, offset: int, stamp: headers.Stamp | None) -> Step:
+        if stamp is None:
+            return Step(topic=tp.topic, partition=tp.partition, offset=offset)
+        state = self._work.reading.state
+        view, snapshot = state.processes.get(stamp.process), state.snapshots.get(stamp.epoch)
+        return Step(
+            topic=tp.topic,
+            partition=tp.partition,
+            offset=offset,
+            process=stamp.process,
+            app="" if view is None else view.hello.app,
+            seq=stamp.seq,
+            epoch=stamp.epoch,
+            after="" if snapshot is None else snapshot.trigger.id,
+            marker=stamp.marker,
+        )
