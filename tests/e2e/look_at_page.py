@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 #: Debian's; Playwright's own is fetched from elsewhere.
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -39,9 +40,7 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
     """Open the list, then each snapshot by the keyboard, in both themes."""
     page.goto(url, timeout=PATIENCE_MS)
     page.wait_for_selector("#snapshots tbody tr", timeout=PATIENCE_MS)
-    page.wait_for_function(
-        "document.querySelector('#live').textContent.startsWith('live')", timeout=PATIENCE_MS
-    )
+    expect(page.locator("#live")).to_have_text(re.compile("^live"), timeout=PATIENCE_MS)
     seen: dict[str, Any] = {
         "columns": page.locator("#snapshots thead th").all_inner_texts(),
         "rows": [row.locator("td").all_inner_texts() for row in page.locator("#snapshots tbody tr").all()],
@@ -52,11 +51,7 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
     for number, name in enumerate(page.locator("#snapshots tbody td:nth-child(2) a").all_inner_texts()):
         page.keyboard.press("j")
         page.keyboard.press("Enter")
-        page.wait_for_function(
-            "name => document.querySelector('#detail h2')?.textContent.startsWith(name)",
-            arg=name,
-            timeout=PATIENCE_MS,
-        )
+        expect(page.locator("#detail h2")).to_have_text(re.compile(f"^{name}"), timeout=PATIENCE_MS)
         page.wait_for_selector("#detail .diagram svg", timeout=PATIENCE_MS)
         page.screenshot(path=folder / f"{name}.png", full_page=True)
         seen["details"][name] = {
@@ -72,12 +67,8 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
             page.screenshot(path=folder / f"{name}-dark.png", full_page=True)
             page.keyboard.press("d")
         page.keyboard.press("Escape")
-        if number:
-            continue
     page.fill("#filter-id", "no-such-snapshot")
-    page.wait_for_function(
-        "document.querySelectorAll('#snapshots tbody tr').length === 0", timeout=PATIENCE_MS
-    )
+    expect(page.locator("#snapshots tbody tr")).to_have_count(0, timeout=PATIENCE_MS)
     return seen
 
 

@@ -196,6 +196,9 @@ async def test_where_it_has_left_its_last_state_is_in_no_snapshot(
     assert [cut.app for cut in view(cluster).captured(second).changelogs] == []
     with pytest.raises(TriggerRefusedError, match="takes part no more"):
         await till.send("deposits", b"a", b"1")
+    Worker(cluster.the_ledger, "slow", "deposits", closes=False)
+    third = trigger(cluster, "three")
+    assert view(cluster).stopped_apps(third) == []  # nobody cuts it where its last state ended (R10)
 
 
 async def test_one_that_leaves_before_it_gave_its_state_fails_the_snapshot(
