@@ -58,7 +58,7 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
             "headings": page.locator("#detail h3").all_inner_texts(),
             "width": page.locator("#detail .diagram svg").bounding_box(),
             "overflow": page.evaluate("document.documentElement.scrollWidth - innerWidth"),
-            "points": page.locator("#detail svg .point").count(),
+            "points": page.locator("#detail svg .cut-point").count(),
         }
         if number == 0:
             seen["violations"] += violations(page, "light, open")
