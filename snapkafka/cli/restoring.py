@@ -36,7 +36,17 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Restore a snapshot that is not VERIFIED; its values may be wrong."),
+        typer.Option(
+            "--force",
+            help="Restore a snapshot that is not VERIFIED, or into code that reads it otherwise; values may be wrong.",
+        ),
+    ] = False,
+    drop_missing: Annotated[
+        bool,
+        typer.Option(
+            "--drop-missing",
+            help="Leave out tables, agents and inputs that the code no longer has, and name them.",
+        ),
     ] = False,
     wait: Annotated[
         float,
@@ -70,7 +80,14 @@ def restore(
     planned = None
     if dry_run or not yes:
         planned = run(
-            lambda: ops.plan_restore(connect(bootstrap), namespace, snapshot, storage=storage, force=force),
+            lambda: ops.plan_restore(
+                connect(bootstrap),
+                namespace,
+                snapshot,
+                storage=storage,
+                force=force,
+                drop_missing=drop_missing,
+            ),
             as_json=as_json,
         )
         if not as_json:
@@ -93,6 +110,7 @@ def restore(
             snapshot,
             storage=storage,
             force=force,
+            drop_missing=drop_missing,
             wait_s=wait,
             safety=safety,
             who=who(),
@@ -143,6 +161,8 @@ def _print_plan(plan: ops.RestorePlan) -> None:
         console.print(work)
     if plan.open:
         console.print(f"unproven paths lead through {escape(', '.join(plan.open))}", soft_wrap=True)
+    for note in plan.notes:
+        console.print(f"[yellow]note[/]: {escape(note)}", soft_wrap=True)
     _print_irrevocable(plan.irrevocable)
     for refusal in plan.refusals:
         console.print(f"[red]refused[/] ({refusal.code}): {escape(refusal.what)}", soft_wrap=True)
@@ -168,6 +188,8 @@ def _print_done(done: ops.Restored) -> None:
     )
     if done.messages >= 0:
         console.print(f"appended: {done.messages:,} messages, {done.state:,} records of state")
+    for note in done.notes:
+        console.print(f"[yellow]note[/]: {escape(note)}", soft_wrap=True)
     if done.undo:
         console.print(f"undo: snapkafka assemble {done.undo}; snapkafka restore {done.undo}", soft_wrap=True)
     _print_irrevocable(done.irrevocable)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from .records import (
     NOBODY,
+    Agent,
     Heard,
     Hello,
     InputTopic,
@@ -20,6 +21,7 @@ from .records import (
     Retention,
     Running,
     SeqRange,
+    Table,
     TopicPartition,
     TornEvent,
 )
@@ -34,6 +36,7 @@ __all__ = [
     "BaseCut",
     "Captured",
     "ChangelogCut",
+    "Code",
     "InputCut",
     "ProcessCut",
     "Recorded",
@@ -159,6 +162,16 @@ class Uncaptured:
 
 
 @value
+class Code:
+    """The fingerprint of an app's code: its agents and tables, and what they read with, as its latest process of the
+    snapshot said `Hello`. A restore compares it with the code that would run."""
+
+    app: str
+    agents: tuple[Agent, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@value
 class BaseCut:
     """Where the time after the latest restore before the snapshot starts in a partition: at `end`, for processes of
     `apps` from `author` on. Records of earlier ones at or above it are void (see `restoring`)."""
@@ -177,7 +190,7 @@ class Captured:
     `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last. `unread`:
     topics that apps in scope subscribe to and no process had: what waits in them is in no channel. `sources`: topics
     whose external records are no effects of its apps, as these declare. `uncaptured`: what of its apps it does not
-    hold. `bases`: of the restores before it."""
+    hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this."""
 
     id: str
     attempt: int
@@ -196,6 +209,7 @@ class Captured:
     sources: tuple[str, ...] = ()
     uncaptured: tuple[Uncaptured, ...] = ()
     bases: tuple[BaseCut, ...] = ()
+    code: tuple[Code, ...] = ()
 
     @property
     def replays(self) -> int:
@@ -256,6 +270,11 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             )
         ),
         bases=tuple(_bases(state, epoch)),
+        code=tuple(
+            Code(app=app, agents=hello.agents, tables=hello.tables)
+            for app, hello in sorted({hello.app: hello for hello in _hellos(state, snapshot)}.items())
+            if hello.agents
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from .value import value
 
 __all__ = [
     "NOBODY",
+    "Agent",
     "AgentPosition",
     "ChangelogEnd",
     "ChannelRange",
@@ -75,7 +76,8 @@ class Table:
     every record of the changelog counts, not only the last of a key. `windowed`: its keys are pairs of a key and a
     window. `copartitioned`: a change goes to the partition of the event that makes it, so the changelog has to have as
     many as the input; False also where that is unknown. `is_global`: every worker has all of it, whichever
-    partitions it was given.
+    partitions it was given. `kind`: Faust's class. `key_type`, `value_type`: the models or types that keys and values
+    are read as, with their fields; empty: none is declared, or an earlier release wrote this.
     """
 
     name: str
@@ -89,6 +91,24 @@ class Table:
     windowed: bool = False
     copartitioned: bool = False
     is_global: bool = False
+    kind: str = ""
+    key_type: str = ""
+    value_type: str = ""
+
+
+@value
+class Agent:
+    """An agent of an app and what it reads `topics` with; none: a channel in memory. Codecs: see `InputTopic`.
+
+    `key_type`, `value_type`: see `Table`.
+    """
+
+    name: str
+    topics: tuple[str, ...] = ()
+    key_codec: str = ""
+    value_codec: str = ""
+    key_type: str = ""
+    value_type: str = ""
 
 
 @value

@@ -14,6 +14,7 @@ from typing import Final
 
 from .fields import (
     NOBODY,
+    Agent,
     AgentPosition,
     ChangelogEnd,
     ChannelRange,
@@ -46,6 +47,7 @@ __all__ = [
     "RESTORING",
     "SENT_BARE",
     "Abort",
+    "Agent",
     "AgentPosition",
     "Assigned",
     "Bye",
@@ -116,6 +118,7 @@ class Hello:
     starts with an input of which nothing is committed, "earliest" or "latest" (empty: unknown). `missing`: topics that
     it subscribed to as inputs and that did not exist: it consumes none of them until it is assigned their partitions.
     `sources`: topics whose external records are declared to be no effects of what the apps of the namespace send.
+    `agents`: with `tables` the fingerprint of the code; none: an earlier release wrote this, or it runs none.
     """
 
     process: int = NOBODY
@@ -134,6 +137,7 @@ class Hello:
     reset: str = ""
     missing: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    agents: tuple[Agent, ...] = ()
 
 
 @value

@@ -20,8 +20,8 @@ from snapkafka.manifest import Manifest, SettledEntry, TopicEntry
 from snapkafka.ops.restore.appending import Author, NewRecord
 from snapkafka.ops.restore.planning import Appended, moved
 from snapkafka.ops.restore.state import Row, may_have_lost, records_of_state, touch
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import Hello, InputTopic, Position, Table, TopicPartition
+from snapkafka.protocol.captured import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
 from snapkafka.store import LocalStore
 from snapkafka.wire import headers as wire
 from tests.fakes import FakeAdmin, FakeCluster, FakeTopic
@@ -34,6 +34,23 @@ EPOCH = 4
 SENDER = 1
 IN, OUT, LOG, SETS = (TopicPartition(name, 0) for name in ("in", "out", "app-t-changelog", "app-s-changelog"))
 RAW = TopicPartition("raw", 0)
+
+
+AGENTS = (
+    Agent(name="a", topics=("in",), key_codec="raw", value_codec="json", value_type="Order(id: str)"),
+    Agent(name="b", topics=("in",), key_codec="raw", value_codec="json"),
+    Agent(name="c", topics=("raw",), key_codec="raw", value_codec="json"),
+)
+HELLO = Hello(
+    n=1,
+    app="app",
+    inputs=(InputTopic(topic="in", partitions=1), InputTopic(topic="raw", partitions=1)),
+    tables=(
+        Table(name="t", changelog=LOG.topic, partitions=1, kind="Table", value_type="int"),
+        Table(name="s", changelog=SETS.topic, partitions=1, sets=True, kind="SetTable"),
+    ),
+    agents=AGENTS,
+)
 
 
 @dataclass
@@ -208,6 +225,7 @@ def captured() -> Captured:
         senders=(sender,),
         changelogs=(changelog, dataclasses.replace(changelog, table="s", topic=SETS.topic, sets=True)),
         recorded=(),
+        code=(Code(app="app", agents=HELLO.agents, tables=HELLO.tables),),
     )
 
 
@@ -238,17 +256,8 @@ def world(tmp_path: Path) -> World:
         log.put(LOG, key, of, by=SENDER)
     for key, value in ((b'[1,"k"]', b"1"), (b'[1,"k"]', b"2"), (b'[2,"k"]', b"2"), (b'[1,"k"]', b"3")):
         log.put(SETS, key, value, by=SENDER)
-    hello = Hello(
-        n=1,
-        app="app",
-        inputs=(InputTopic(topic="in", partitions=1), InputTopic(topic="raw", partitions=1)),
-        tables=(
-            Table(name="t", changelog=LOG.topic, partitions=1),
-            Table(name="s", changelog=SETS.topic, partitions=1, sets=True),
-        ),
-    )
     cluster.the_ledger.put(None)
-    assert cluster.the_ledger.put(hello) == SENDER
+    assert cluster.the_ledger.put(HELLO) == SENDER
     store = LocalStore(tmp_path)
     row = {"app": "app", "partition": 0}
     manifest = write_snapshot(
@@ -506,6 +515,15 @@ def _newer_app(world: World) -> None:
     world.cluster.the_ledger.put(Hello(n=2, app="app", inputs=(InputTopic(topic="in", partitions=1),)))
 
 
+def _code(**changes: Any) -> Callable[[World], None]:
+    """A release of the app that ran since, which differs by these fields of its `Hello`."""
+    return lambda world: world.cluster.the_ledger.put(dataclasses.replace(HELLO, n=2, **changes))
+
+
+def _table(**changes: Any) -> dict[str, Any]:
+    return {"tables": (dataclasses.replace(HELLO.tables[0], **changes), HELLO.tables[1])}
+
+
 def _set(topic: str, **settings: str) -> Callable[[World], None]:
     named = {name.replace("_", "."): value for name, value in settings.items()}
     return lambda world: world.admin.settings.__setitem__(topic, world.admin.settings[topic] | named)
@@ -567,6 +585,9 @@ REFUSALS: dict[str, Callable[[World], None]] = {
     "app-unknown": lambda world: world.cluster.the_ledger.entries.clear(),
     "table-missing": _newer_app,
     "input-missing": _newer_app,
+    "agent-missing": _code(agents=AGENTS[1:]),
+    "agent-changed": _code(agents=(dataclasses.replace(AGENTS[0], value_type="Order(key: str)"), *AGENTS[1:])),
+    "table-changed": _code(**_table(value_type="str")),
     "set-codec": _sets_by_pickle,
     "changelog-is-input": _changelog_as_input,
     "foreign-process": _foreign_state,
@@ -584,6 +605,55 @@ async def test_a_refusal_names_its_reason_and_changes_nothing(world: World, code
     with pytest.raises(RestoreRefusedError, match=f"nothing was changed: .*\\({code}\\)"):
         await world.restore()
     assert world.fingerprint() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        (_table(value_type="str"), "table t of app app .* its value type was int and is str"),
+        (_table(kind="GlobalTable"), "its kind of table was Table and is GlobalTable"),
+        (_table(key_codec="raw"), "its key codec was json and is raw"),
+        (_table(value_codec="pickle", value_type=""), "value codec was json and is pickle, its value type was int and is not declared"),
+        (_table(windowed=True), "its windows was false and is true"),
+        ({"agents": (*AGENTS[:2], dataclasses.replace(AGENTS[2], value_codec="raw"))}, "agent c of app app .* json and is raw"),
+        ({"agents": AGENTS[1:]}, "agent a of app app is no longer in the code"),
+    ],
+)
+async def test_code_that_reads_otherwise_is_named(world: World, changes: dict[str, Any], what: str) -> None:
+    _code(**changes)(world)
+    with pytest.raises(RestoreRefusedError, match=what):
+        await world.restore()
+
+
+async def test_code_that_only_has_more_is_no_reason(world: World) -> None:
+    more = Agent(name="new", topics=("in",))
+    _code(agents=(*AGENTS, more), tables=(*HELLO.tables, Table(name="n", changelog="app-n-changelog", partitions=1)))(world)
+    await world.restore()
+    holds_the_snapshot(world)
+
+
+async def test_a_release_that_announced_no_agents_is_compared_by_tables_and_inputs(world: World) -> None:
+    _code(agents=())(world)
+    await world.restore()
+    holds_the_snapshot(world)
+
+
+async def test_what_the_code_lacks_is_left_out_if_asked(world: World) -> None:
+    """Neither its state nor its position is restored; the rest is, and the result names what was left out."""
+    _code(agents=AGENTS[1:], tables=HELLO.tables[:1])(world)
+    members, before = world.members(), len(world.log.records[SETS])
+    planned = await world.plan(drop_missing=True)
+    assert planned.refusals == ()
+    done = await world.restore(drop_missing=True)
+    assert done.notes == planned.notes
+    assert [note.split(" is ")[0] for note in done.notes] == [
+        "agent a of app app",
+        "table s with changelog app-s-changelog of app app",
+    ]
+    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
+    assert (world.members(), len(world.log.records[SETS])) == (members, before), "its changelog is left alone"
+    assert set(world.state().restores.rules("app", IN)) == {"b"}
+    assert world.taken("b") == [b"three", b"five, external"]
 
 
 async def test_another_plan_that_is_open_is_a_reason_to_refuse(world: World) -> None:

@@ -53,6 +53,7 @@ from snapkafka.protocol.snapshots import Unread
 
 from .announcing import Announcing, internal_topics
 from .at_hand import keep_at_hand
+from .code import agents_of, type_name
 from .factories import wrap_factory
 from .incoming import Incoming
 from .looking import codec_name, codecs_of, copartitioned, expires_ms, is_global, of_sets, uncaptured
@@ -307,6 +308,7 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
         retention=await _retention(driver, sorted(changelogs & described.keys())),
         reset=app.conf.consumer_auto_offset_reset,
         missing=tuple(t for t in inputs if t not in described and not _declared_by_faust(app, t)),
+        agents=tuple(agents_of(app, driver.recorder.agent)),
     )
 
 
@@ -372,4 +374,7 @@ def _table(table: Any, described: Any) -> Table:
         windowed=table.window is not None,
         copartitioned=copartitioned(table),
         is_global=is_global(table),
+        kind=type(table).__name__,
+        key_type=type_name(table.key_type),
+        value_type=type_name(table.value_type),
     )

@@ -7,6 +7,7 @@ outputs that others have read cannot be taken back. See docs/guide/restore.md.
 |---|---|
 | `planning` | which positions, records and outputs are concerned; pure |
 | `refusing` | every reason not to do it, by a stable code; pure |
+| `code` | the code of the snapshot beside the code that would run; pure |
 | `looking` | the facts for both: cluster, ledger, files |
 | `appending` | records of the restore's own process, stamped, and compared with the log afterwards |
 | `channels`, `state` | what is appended to inputs and to changelogs |
@@ -21,14 +22,14 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from snapkafka.errors import BadInputError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import wall_ms
-from snapkafka.kafka.reading import Opened, opened
+from snapkafka.kafka.reading import Opened, latest_of_apps, opened
 from snapkafka.ops.finding import manifest_places
 from snapkafka.ops.querying import Placed
 from snapkafka.ops.triggering import trigger
@@ -40,6 +41,7 @@ from snapkafka.store import read_manifest
 from snapkafka.wire.headers import ledger_id
 
 from .channels import channels, holds_own
+from .code import Missing, missing_parts, without
 from .committing import RestoreBulk, Restoring, open_plan
 from .looking import Groups, Tables, carried_by, load, look, ranges_from
 from .planning import (
@@ -76,7 +78,7 @@ WAIT_POLL_S: Final = 0.5
 class Restored:
     """Hold what was done. `messages`, `state`: so many records were appended to inputs and changelogs; -1: by an
     earlier run of the same plan. `irrevocable`: outputs after the cut, which cannot be taken back. `undo`: the snapshot
-    that was taken before; empty: there is not one."""
+    that was taken before; empty: there is not one. `notes`: what to know besides, a sentence each."""
 
     plan: str
     snapshot: str
@@ -89,6 +91,7 @@ class Restored:
     irrevocable: tuple[Irrevocable, ...]
     seconds: float
     undo: str = ""
+    notes: tuple[str, ...] = ()
 
 
 async def plan_restore(
@@ -98,6 +101,7 @@ async def plan_restore(
     *,
     storage: str = "",
     force: bool = False,
+    drop_missing: bool = False,
     bulk: RestoreBulk | None = None,
 ) -> Plan:
     """Find out what a restore would do, and every reason to refuse it. Changes nothing.
@@ -106,6 +110,7 @@ async def plan_restore(
         name: id, epoch or `latest`, the last one that is good.
         storage: where its manifest lies; empty: its place in the ledger.
         force: leave out the reasons that `--force` overrides.
+        drop_missing: leave out tables, agents and inputs that the code lacks by now.
         bulk: for tests; None: by librdkafka.
 
     Raises:
@@ -113,6 +118,8 @@ async def plan_restore(
         DependencyMissingError: the extra `restore` is not installed.
     """
     async with _begun(where, namespace, name, storage, bulk) as it:
+        if drop_missing:
+            it.drop_missing()
         return await it.plan(force=force)
 
 
@@ -123,6 +130,7 @@ async def restore(
     *,
     storage: str = "",
     force: bool = False,
+    drop_missing: bool = False,
     wait_s: float = 0.0,
     safety: bool = True,
     who: str = "",
@@ -133,7 +141,7 @@ async def restore(
     """Restore the apps of a snapshot in place, or finish a restore that was interrupted.
 
     Args:
-        name, storage, force, bulk: as for `plan_restore`.
+        name, storage, force, drop_missing, bulk: as for `plan_restore`.
         wait_s: wait so long for the consumer groups to have no member.
         safety: where workers still run, take a snapshot before they are waited for: the way back.
         who: asks for it.
@@ -148,6 +156,8 @@ async def restore(
     async with _begun(where, namespace, name, storage, bulk) as it:
         undo = await _safety_snapshot(where, it, who, say) if safety and wait_s else ""
         await it.await_no_members(wait_s, say)
+        if drop_missing:
+            it.drop_missing()
         plan = await it.plan(force=force)
         raise_refused(plan.refusals)
         facts, lasting = it.facts, it.work.reading.state.restores.open
@@ -178,6 +188,7 @@ async def restore(
         state=steps.appended.get("state", -1),
         irrevocable=plan.irrevocable,
         undo=undo,
+        notes=plan.notes,
         seconds=round(time.monotonic() - started, 3),
     )
 
@@ -240,6 +251,15 @@ class _Look:
     tables: Tables
     topic_id: str
     known: Facts | None = None
+    dropped: tuple[Missing, ...] = ()
+
+    def drop_missing(self) -> None:
+        """Leave out what the code that ran last lacks; the plan names it."""
+        captured = self.placed.manifest.captured
+        hellos = {view.hello.app: view.hello for view in latest_of_apps(self.work.reading.state)}
+        self.dropped = missing_parts(captured, hellos)
+        left = replace(self.placed.manifest, captured=without(captured, self.dropped))
+        self.placed = self.placed._replace(manifest=left)
 
     @property
     def facts(self) -> Facts:
@@ -305,6 +325,7 @@ class _Look:
         ] + [
             TopicWork(topic=topic, kind="changelog", records=rows, bytes=size)
             for topic, (rows, size, _) in sorted(self.tables.state.items())
+            if topic in {cut.topic for cut in captured.changelogs}
         ]
         return Plan(
             snapshot=manifest.id,
@@ -321,6 +342,7 @@ class _Look:
             resumes=lasting.plan if lasting is not None and same else "",
             stage=lasting.stage if lasting is not None and same else "",
             open=open_readers(manifest) if manifest.verdict == "VERIFIED_OPEN" else (),
+            notes=tuple(f"{item} is no longer in the code, and left out" for item in self.dropped),
         )
 
     async def _moves(self, appends: dict[TopicPartition, int]) -> tuple[PartitionMove, ...]:

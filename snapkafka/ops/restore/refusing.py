@@ -14,6 +14,8 @@ from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.records import FOREIGN_STATE, Hello, TopicPartition
 
+from .code import changed_parts, missing_parts
+
 __all__ = ["Carried", "Facts", "Refusal", "TopicFacts", "parts_of", "raise_refused", "refusals"]
 
 #: Our header on a record that is appended again, with its name and lengths.
@@ -251,31 +253,27 @@ def _foreign(captured: Captured) -> Iterator[Refusal]:
 
 
 def _code(captured: Captured, facts: Facts) -> Iterator[Refusal]:
-    """The code that would run has to know what is restored: its latest `Hello` names tables and inputs."""
+    """The code that would run has to have what is restored, and to read it as it was written."""
     for app in sorted({part.app for part in parts_of(captured)}):
-        hello = facts.hellos.get(app)
-        if hello is None:
+        if app not in facts.hellos:
             yield Refusal(
                 code="app-unknown",
                 what=f"no process of app {app} is in the ledger",
                 hint="start the app once, so that it announces its tables, and stop it",
             )
-            continue
-        tables = {table.changelog: table for table in hello.tables}
-        for cut in sorted({(c.topic, c.table) for c in captured.changelogs if c.app == app}):
-            if cut[0] not in tables:
-                yield Refusal(
-                    code="table-missing",
-                    what=f"app {app} has no table {cut[1]} with changelog {cut[0]} any more",
-                    hint=f"start a release of {app} that has it once, then stop it; or choose a later snapshot",
-                )
-        inputs = {*(source.topic for source in hello.inputs), *hello.missing}
-        for topic in sorted({cut.topic for cut in captured.inputs if cut.app == app} - inputs):
-            yield Refusal(
-                code="input-missing",
-                what=f"app {app} does not read {topic} any more",
-                hint=f"start a release of {app} that reads it once, then stop it; or choose a later snapshot",
-            )
+    for missing in missing_parts(captured, facts.hellos):
+        yield Refusal(
+            code=f"{missing.kind}-missing",
+            what=f"{missing} is no longer in the code",
+            hint=f"start a release of {missing.app} that has it once, then stop it; or leave it out: --drop-missing",
+        )
+    for kind, name, what in changed_parts(captured, facts.hellos):
+        yield Refusal(
+            code=f"{kind}-changed",
+            what=f"{name} reads otherwise than in the snapshot: {what}",
+            hint="run the release that the snapshot was taken of; --force restores the bytes as they were",
+            forceable=True,
+        )
     for cut_ in {(c.topic, c.key_codec, c.value_codec) for c in captured.changelogs if c.sets}:
         if cut_[1:] != ("json", "json"):
             yield Refusal(
