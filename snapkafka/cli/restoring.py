@@ -12,6 +12,7 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.lasting import said_bytes
+from snapkafka.ops import RestoreSelection
 
 from .options import AsJson, Bootstrap, Namespace
 from .running import connect, console, notices, print_json, run, who
@@ -41,6 +42,20 @@ def restore(
             help="Restore a snapshot that is not VERIFIED, or into code that reads it otherwise; values may be wrong.",
         ),
     ] = False,
+    app: Annotated[
+        list[str] | None,
+        typer.Option("--app", help="Restore this app alone: no consistent cut; repeatable."),
+    ] = None,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--table", help="Restore the state of this table alone: no consistent cut; repeatable."),
+    ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keys", metavar="KEY", help="Restore this key of the table alone, as JSON or text; repeatable."
+        ),
+    ] = None,
     drop_missing: Annotated[
         bool,
         typer.Option(
@@ -78,6 +93,7 @@ def restore(
             console.print(f"plan {plan} is aborted: workers start as if it had never begun")
         return
     planned = None
+    selection = RestoreSelection(apps=tuple(app or ()), tables=tuple(tables or ()), keys=tuple(keys or ()))
     if dry_run or not yes:
         planned = run(
             lambda: ops.plan_restore(
@@ -87,6 +103,7 @@ def restore(
                 storage=storage,
                 force=force,
                 drop_missing=drop_missing,
+                selection=selection,
             ),
             as_json=as_json,
         )
@@ -111,6 +128,7 @@ def restore(
             storage=storage,
             force=force,
             drop_missing=drop_missing,
+            selection=selection,
             wait_s=wait,
             safety=safety,
             who=who(),

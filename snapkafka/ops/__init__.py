@@ -42,6 +42,7 @@ from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Bounds, Queried, query
 from .restore import Irrevocable, Restored, abort_restore, plan_restore, restore
 from .restore import Plan as RestorePlan
+from .restore import Selection as RestoreSelection
 from .rights import Right, Rights, rights
 from .standing import Standing, Viewed
 from .stored import Stored, stored
@@ -84,6 +85,7 @@ __all__ = [
     "Quiet",
     "Reading",
     "RestorePlan",
+    "RestoreSelection",
     "Restored",
     "Right",
     "Rights",

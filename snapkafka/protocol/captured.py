@@ -164,7 +164,7 @@ class Uncaptured:
 @value
 class Code:
     """The fingerprint of an app's code: its agents and tables, and what they read with, as its latest process of the
-    snapshot said `Hello`. A restore compares it with the code that would run."""
+    snapshot announced them. A restore compares it with the code that would run."""
 
     app: str
     agents: tuple[Agent, ...] = ()

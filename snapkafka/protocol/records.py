@@ -302,7 +302,8 @@ class Restore:
     latest `begun` can make the plan `ready`: that is the commit point. `ready` carries the rest, in `parts` chunks
     numbered from 0. `ends`: of every input and changelog partition of these apps, taken before anything was appended:
     what lies below is of the time before. `positions`: per agent and input. `phase`, `records`, `total`: progress of a
-    plan, for readers. `reason`: why it was aborted.
+    plan, for readers. `reason`: why it was aborted. `only`: the part of the snapshot that is restored, as JSON (empty:
+    all of it), which is not a consistent cut.
     """
 
     process: int = NOBODY
@@ -323,6 +324,7 @@ class Restore:
     records: int = 0
     total: int = 0
     reason: str = ""
+    only: str = ""
 
 
 @value

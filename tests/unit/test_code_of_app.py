@@ -53,7 +53,9 @@ def test_a_model_that_holds_itself_ends() -> None:
 
 
 def test_a_long_type_ends_in_a_checksum_of_all_of_it() -> None:
-    other: Any = type("Wide", (faust.Record,), {"__annotations__": {**Wide.__annotations__, "field_199": int}})
+    other: Any = type(
+        "Wide", (faust.Record,), {"__annotations__": {**Wide.__annotations__, "field_199": int}}
+    )
     assert len(type_name(Wide)) == TYPE_CHARS_MAX
     assert type_name(Wide) != type_name(other)
 
@@ -72,10 +74,12 @@ def test_agents_are_announced_with_what_they_read() -> None:
     orders = app.topic("orders", value_type=Order, key_type=str, key_serializer="raw")
 
     async def take(stream: Any) -> None:
-        async for _ in stream: ...
+        async for _ in stream:
+            ...
 
     async def local(stream: Any) -> None:
-        async for _ in stream: ...
+        async for _ in stream:
+            ...
 
     app.agent(orders, name="take")(take)
     app.agent(app.channel(), name="local")(local)

@@ -517,7 +517,11 @@ def _newer_app(world: World) -> None:
 
 def _code(**changes: Any) -> Callable[[World], None]:
     """A release of the app that ran since, which differs by these fields of its `Hello`."""
-    return lambda world: world.cluster.the_ledger.put(dataclasses.replace(HELLO, n=2, **changes))
+
+    def run(world: World) -> None:
+        world.cluster.the_ledger.put(dataclasses.replace(HELLO, n=2, **changes))
+
+    return run
 
 
 def _table(**changes: Any) -> dict[str, Any]:
@@ -586,7 +590,9 @@ REFUSALS: dict[str, Callable[[World], None]] = {
     "table-missing": _newer_app,
     "input-missing": _newer_app,
     "agent-missing": _code(agents=AGENTS[1:]),
-    "agent-changed": _code(agents=(dataclasses.replace(AGENTS[0], value_type="Order(key: str)"), *AGENTS[1:])),
+    "agent-changed": _code(
+        agents=(dataclasses.replace(AGENTS[0], value_type="Order(key: str)"), *AGENTS[1:])
+    ),
     "table-changed": _code(**_table(value_type="str")),
     "set-codec": _sets_by_pickle,
     "changelog-is-input": _changelog_as_input,
@@ -613,9 +619,15 @@ async def test_a_refusal_names_its_reason_and_changes_nothing(world: World, code
         (_table(value_type="str"), "table t of app app .* its value type was int and is str"),
         (_table(kind="GlobalTable"), "its kind of table was Table and is GlobalTable"),
         (_table(key_codec="raw"), "its key codec was json and is raw"),
-        (_table(value_codec="pickle", value_type=""), "value codec was json and is pickle, its value type was int and is not declared"),
+        (
+            _table(value_codec="pickle", value_type=""),
+            "value codec was json and is pickle, its value type was int and is not declared",
+        ),
         (_table(windowed=True), "its windows was false and is true"),
-        ({"agents": (*AGENTS[:2], dataclasses.replace(AGENTS[2], value_codec="raw"))}, "agent c of app app .* json and is raw"),
+        (
+            {"agents": (*AGENTS[:2], dataclasses.replace(AGENTS[2], value_codec="raw"))},
+            "agent c of app app .* json and is raw",
+        ),
         ({"agents": AGENTS[1:]}, "agent a of app app is no longer in the code"),
     ],
 )
@@ -627,7 +639,10 @@ async def test_code_that_reads_otherwise_is_named(world: World, changes: dict[st
 
 async def test_code_that_only_has_more_is_no_reason(world: World) -> None:
     more = Agent(name="new", topics=("in",))
-    _code(agents=(*AGENTS, more), tables=(*HELLO.tables, Table(name="n", changelog="app-n-changelog", partitions=1)))(world)
+    _code(
+        agents=(*AGENTS, more),
+        tables=(*HELLO.tables, Table(name="n", changelog="app-n-changelog", partitions=1)),
+    )(world)
     await world.restore()
     holds_the_snapshot(world)
 

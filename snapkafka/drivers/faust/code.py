@@ -1,4 +1,4 @@
-"""Describe the code of an app, so that a restore can tell whether other code would read what a snapshot holds.
+"""Describe the code of an app, so that a restore can find out whether other code would read what a snapshot holds.
 
 Positions go by the names of agents, and state by tables; both are bytes that codecs and models give a meaning. A model
 is described by its name and fields, without its module: code that has merely moved reads the same.
@@ -23,7 +23,7 @@ TYPE_CHARS_MAX: Final = 300
 
 
 def agents_of(app: Any, ours: Any = None) -> Iterator[Agent]:
-    """Describe the agents of an app, by name; `ours`: the recording agent, which is no part of it."""
+    """Describe the agents of an app, by name; `ours`: the recording agent, which is left out."""
     for _, agent in sorted(app.agents.items()):
         if agent is not ours:
             yield _agent(app, agent)
@@ -33,7 +33,7 @@ def _agent(app: Any, agent: Any) -> Agent:
     from faust import Schema
 
     channel = agent.channel
-    schema = getattr(channel, "schema", None)
+    schema: Any = getattr(channel, "schema", None)
     plain = type(schema) is Schema
     return Agent(
         name=agent.name,

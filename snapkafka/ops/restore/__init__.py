@@ -7,6 +7,7 @@ outputs that others have read cannot be taken back. See docs/guide/restore.md.
 |---|---|
 | `planning` | which positions, records and outputs are concerned; pure |
 | `refusing` | every reason not to do it, by a stable code; pure |
+| `selecting` | a part of a snapshot, and what speaks against it; pure |
 | `code` | the code of the snapshot beside the code that would run; pure |
 | `looking` | the facts for both: cluster, ledger, files |
 | `appending` | records of the restore's own process, stamped, and compared with the log afterwards |
@@ -34,6 +35,7 @@ from snapkafka.ops.finding import manifest_places
 from snapkafka.ops.querying import Placed
 from snapkafka.ops.triggering import trigger
 from snapkafka.ports import Cluster
+from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import Restore, TopicPartition
 from snapkafka.protocol.restoring import RestoreView
 from snapkafka.runtime.extras import require_extra
@@ -57,6 +59,7 @@ from .planning import (
     open_readers,
 )
 from .refusing import Facts, Refusal, raise_refused, refusals
+from .selecting import ALL, Selection, refused_parts, select, sent_by
 
 __all__ = [
     "Irrevocable",
@@ -64,6 +67,7 @@ __all__ = [
     "Plan",
     "Refusal",
     "Restored",
+    "Selection",
     "TopicWork",
     "abort_restore",
     "plan_restore",
@@ -78,7 +82,8 @@ WAIT_POLL_S: Final = 0.5
 class Restored:
     """Hold what was done. `messages`, `state`: so many records were appended to inputs and changelogs; -1: by an
     earlier run of the same plan. `irrevocable`: outputs after the cut, which cannot be taken back. `undo`: the snapshot
-    that was taken before; empty: there is not one. `notes`: what to know besides, a sentence each."""
+    that was taken before; empty: there is not one. `notes`: what to know besides, a sentence each.
+    `consistent`: see `Plan`."""
 
     plan: str
     snapshot: str
@@ -92,6 +97,7 @@ class Restored:
     seconds: float
     undo: str = ""
     notes: tuple[str, ...] = ()
+    consistent: bool = True
 
 
 async def plan_restore(
@@ -102,6 +108,7 @@ async def plan_restore(
     storage: str = "",
     force: bool = False,
     drop_missing: bool = False,
+    selection: Selection = ALL,
     bulk: RestoreBulk | None = None,
 ) -> Plan:
     """Find out what a restore would do, and every reason to refuse it. Changes nothing.
@@ -111,13 +118,15 @@ async def plan_restore(
         storage: where its manifest lies; empty: its place in the ledger.
         force: leave out the reasons that `--force` overrides.
         drop_missing: leave out tables, agents and inputs that the code lacks by now.
+        selection: restore this part alone; the result is not a consistent cut.
         bulk: for tests; None: by librdkafka.
 
     Raises:
+        BadInputError: the snapshot has not what is selected.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """
-    async with _begun(where, namespace, name, storage, bulk) as it:
+    async with _begun(where, namespace, name, storage, bulk, selection) as it:
         if drop_missing:
             it.drop_missing()
         return await it.plan(force=force)
@@ -131,6 +140,7 @@ async def restore(
     storage: str = "",
     force: bool = False,
     drop_missing: bool = False,
+    selection: Selection = ALL,
     wait_s: float = 0.0,
     safety: bool = True,
     who: str = "",
@@ -141,7 +151,7 @@ async def restore(
     """Restore the apps of a snapshot in place, or finish a restore that was interrupted.
 
     Args:
-        name, storage, force, drop_missing, bulk: as for `plan_restore`.
+        name, storage, force, drop_missing, selection, bulk: as for `plan_restore`.
         wait_s: wait so long for the consumer groups to have no member.
         safety: where workers still run, take a snapshot before they are waited for: the way back.
         who: asks for it.
@@ -153,7 +163,7 @@ async def restore(
         RestoreFailedError: it ended half-way; run again it continues.
     """
     started = time.monotonic()
-    async with _begun(where, namespace, name, storage, bulk) as it:
+    async with _begun(where, namespace, name, storage, bulk, selection) as it:
         undo = await _safety_snapshot(where, it, who, say) if safety and wait_s else ""
         await it.await_no_members(wait_s, say)
         if drop_missing:
@@ -173,6 +183,8 @@ async def restore(
             triggered_ms=it.placed.manifest.ledger.triggered_ms,
             now_ms=facts.now_ms,
             settings={topic: it.settings for topic, it in facts.topics.items()},
+            selection=it.selection,
+            sender=it.sender,
             say=say,
             crash=crash,
         )
@@ -189,6 +201,7 @@ async def restore(
         irrevocable=plan.irrevocable,
         undo=undo,
         notes=plan.notes,
+        consistent=plan.consistent,
         seconds=round(time.monotonic() - started, 3),
     )
 
@@ -250,8 +263,11 @@ class _Look:
     placed: Placed
     tables: Tables
     topic_id: str
+    whole: Captured
     known: Facts | None = None
     dropped: tuple[Missing, ...] = ()
+    selection: Selection = ALL
+    sender: Callable[[int], bool] | None = None
 
     def drop_missing(self) -> None:
         """Leave out what the code that ran last lacks; the plan names it."""
@@ -284,10 +300,13 @@ class _Look:
     async def plan(self, *, force: bool) -> Plan:
         manifest = self.placed.manifest
         captured, lasting = manifest.captured, open_plan(self.work)
-        same = lasting is not None and (lasting.begun.snapshot, lasting.begun.epoch) == (
-            manifest.id,
-            manifest.epoch,
+        wanted = (manifest.id, manifest.epoch, self.selection.text)
+        same = lasting is not None and wanted == (
+            lasting.begun.snapshot,
+            lasting.begun.epoch,
+            lasting.begun.only,
         )
+        self.sender = sent_by(self.selection, self.whole, captured, self.work.reading.state)
         lowest = lowest_positions(captured)
         described = await self.admin.describe_topics({tp.topic for tp in lowest})
         there = [
@@ -302,8 +321,9 @@ class _Look:
                     self.bulk,
                     ranges,
                     in_flight,
-                    holds_own(self.bulk, ranges, in_flight, self.ledger_id),
+                    holds_own(self.bulk, ranges, in_flight, self.ledger_id, self.sender),
                     self.ledger_id,
+                    self.sender,
                 )
             )
         )
@@ -336,14 +356,26 @@ class _Look:
             moves=await self._moves(appends),
             work=tuple(work),
             irrevocable=await self._irrevocable(),
-            refusals=()
-            if _committed(lasting, same=same)
-            else refusals(manifest, self.facts, lowest, force=force),
+            refusals=() if _committed(lasting, same=same) else self._refusals(lowest, appends, force=force),
             resumes=lasting.plan if lasting is not None and same else "",
             stage=lasting.stage if lasting is not None and same else "",
             open=open_readers(manifest) if manifest.verdict == "VERIFIED_OPEN" else (),
-            notes=tuple(f"{item} is no longer in the code, and left out" for item in self.dropped),
+            notes=(
+                *([self.selection.note] if self.selection else []),
+                *(f"{item} is no longer in the code, and left out" for item in self.dropped),
+            ),
+            consistent=not self.selection,
         )
+
+    def _refusals(
+        self, lowest: dict[TopicPartition, int], appends: dict[TopicPartition, int], *, force: bool
+    ) -> tuple[Refusal, ...]:
+        manifest, facts = self.placed.manifest, self.facts
+        of_part = refused_parts(
+            self.selection, self.whole, manifest.captured, self.work.reading.state, facts.hellos, appends
+        )
+        found = refusals(manifest, facts, lowest, force=force, part=bool(self.selection))
+        return (*found, *(item for item in of_part if not (force and item.forceable)))
 
     async def _moves(self, appends: dict[TopicPartition, int]) -> tuple[PartitionMove, ...]:
         captured = self.placed.manifest.captured
@@ -377,7 +409,12 @@ def _committed(view: RestoreView | None, *, same: bool) -> bool:
 
 @asynccontextmanager
 async def _begun(
-    where: Connection | Cluster, namespace: str, name: str, storage: str, bulk: RestoreBulk | None
+    where: Connection | Cluster,
+    namespace: str,
+    name: str,
+    storage: str,
+    bulk: RestoreBulk | None,
+    selection: Selection,
 ) -> AsyncIterator[_Look]:
     if bulk is None:
         require_extra("restore", "a restore")
@@ -385,7 +422,10 @@ async def _begun(
             raise BadInputError("a restore needs a connection to Kafka", hint="give --bootstrap")
         bulk = cast(RestoreBulk, KafkaBulk(where, os.environ))
     (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
-    placed = Placed(*read_manifest(place))
+    store, manifest = read_manifest(place)
+    whole, part = manifest.captured, select(manifest.captured, selection)
+    tables = await load(Placed(store, manifest), apps_of(part) if selection else ())
+    placed = Placed(store, replace(manifest, captured=part))
     async with opened(where, namespace or placed.manifest.namespace) as work:
         try:
             yield _Look(
@@ -393,7 +433,9 @@ async def _begun(
                 admin=cast(Groups, work.admin),
                 bulk=bulk,
                 placed=placed,
-                tables=await load(placed),
+                tables=tables,
+                whole=whole,
+                selection=selection,
                 topic_id=getattr(work.ledger, "topic_id", placed.manifest.ledger.topic_id),
             )
         finally:

@@ -8,8 +8,8 @@ range are appended, by their old offsets. No marker, and nothing that was sent a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from snapkafka.checks import ReadRange
 from snapkafka.protocol.records import TopicPartition
@@ -20,6 +20,9 @@ from .planning import Appended
 
 __all__ = ["Channel", "append_channels", "channels", "holds_own", "is_external"]
 
+#: What the keys of markers begin with.
+MARKER_KEY: Final = wire.HEADER.encode() + b":"
+
 
 class Channel(NamedTuple):
     """Hold what is appended to a partition: its records in their old order."""
@@ -28,11 +31,21 @@ class Channel(NamedTuple):
     records: tuple[LogRecord, ...]
 
 
-def is_external(record: LogRecord, ledger_id: int) -> bool:
-    """Is it a record without a stamp of this ledger, or with one that belongs elsewhere?"""
+def is_external(record: LogRecord, ledger_id: int, own: Callable[[int], bool] | None = None) -> bool:
+    """Is it a record without a stamp of this ledger, or with one that belongs elsewhere?
+
+    Args:
+        own: is the sender of a stamp (a process) one of those that are restored? Where only some apps are, what others
+            have sent is as good as external. None: all are.
+    """
     header = wire.find(record.headers)
     check = wire.tp_check(record.topic, record.partition)
-    return header is None or wire.read(header, ledger_id, check) is None
+    stamp = None if header is None else wire.read(header, ledger_id, check)
+    return stamp is None or (own is not None and not own(stamp.process))
+
+
+def _is_marker(record: LogRecord) -> bool:
+    return (record.key or b"").startswith(MARKER_KEY) and wire.find(record.headers) is not None
 
 
 def holds_own(
@@ -40,19 +53,21 @@ def holds_own(
     ranges: Sequence[ReadRange],
     in_flight: Iterable[TopicPartition],
     ledger_id: int,
+    sender: Callable[[int], bool] | None = None,
 ) -> frozenset[TopicPartition]:
     """Find the partitions in which a record of the apps lies; each is read up to its first one.
 
     Args:
         ranges: from the lowest position to the end.
         in_flight: partitions with records in the table `messages`.
+        sender: `own` of `is_external`.
     """
     own = set(in_flight)
     for item in ranges:
         tp = TopicPartition(item.topic, item.partition)
         if tp in own or item.start >= item.end:
             continue
-        if any(not is_external(record, ledger_id) for record in bulk.read([item])):
+        if any(not is_external(record, ledger_id, sender) for record in bulk.read([item])):
             own.add(tp)
     return frozenset(own)
 
@@ -63,6 +78,7 @@ def channels(
     in_flight: Mapping[TopicPartition, Sequence[LogRecord]],
     own: frozenset[TopicPartition],
     ledger_id: int,
+    sender: Callable[[int], bool] | None = None,
 ) -> Iterator[Channel]:
     """Collect what is appended to each partition that holds records of the apps, in the order of partitions.
 
@@ -70,6 +86,7 @@ def channels(
         ranges: from the lowest position to the end, of every input.
         in_flight: the table `messages`; a record that several apps had still to start is there once.
         own: see `holds_own`.
+        sender: `own` of `is_external`.
     """
     for item in ranges:
         tp = TopicPartition(item.topic, item.partition)
@@ -78,7 +95,7 @@ def channels(
         records = {record.offset: record for record in in_flight.get(tp, ())}
         if item.start < item.end:
             for record in bulk.read([item]):
-                if is_external(record, ledger_id):
+                if is_external(record, ledger_id, sender) and not (sender and _is_marker(record)):
                     records.setdefault(record.offset, record)
         yield Channel(tp, tuple(record for _, record in sorted(records.items())))
 

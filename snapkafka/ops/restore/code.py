@@ -28,7 +28,7 @@ READS: Final = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """What the code of `app` lacks. `kind`: "table", "agent" or "input"; `topic`: changelog or input."""
+    """A part that the code of `app` lacks. `kind`: "table", "agent" or "input"; `topic`: changelog or input."""
 
     app: str
     kind: str
@@ -76,15 +76,15 @@ def changed_parts(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[t
         tables_now = {table.changelog: table for table in hello.tables}
         for table in code.tables:
             now = tables_now.get(table.changelog)
-            if now is not None and (code.app, table.changelog) in changelogs:
-                if what := _differences(table, now):
-                    yield "table", f"table {table.name} of app {code.app}", what
+            concerned = (code.app, table.changelog) in changelogs
+            if now is not None and concerned and (what := _differences(table, now)):
+                yield "table", f"table {table.name} of app {code.app}", what
         agents_now = {agent.name: agent for agent in hello.agents}
         for agent in code.agents:
             there = agents_now.get(agent.name)
-            if there is not None and (code.app, agent.name) in agents:
-                if what := _differences(agent, there):
-                    yield "agent", f"agent {agent.name} of app {code.app}", what
+            concerned = (code.app, agent.name) in agents
+            if there is not None and concerned and (what := _differences(agent, there)):
+                yield "agent", f"agent {agent.name} of app {code.app}", what
 
 
 def _differences(before: Table | Agent, now: Table | Agent) -> str:

@@ -55,6 +55,7 @@ from .planning import (
     new_positions,
     ready_records,
 )
+from .selecting import ALL, Keys, Selection
 from .state import Row, may_have_lost, records_of_state, touch
 
 __all__ = ["NOTE", "RestoreBulk", "Restoring", "open_plan"]
@@ -89,6 +90,7 @@ class Restoring:
     Args:
         say: hears each phase as it begins.
         settings: all that hold for each topic; empty where they may not be read.
+        selection, sender: the part that is restored (`placed` holds no other), and whose records are its own.
         crash: for tests: is called with the name of each step before it is done.
     """
 
@@ -103,6 +105,8 @@ class Restoring:
     triggered_ms: int
     now_ms: int
     settings: Mapping[str, Mapping[str, str]]
+    selection: Selection = ALL
+    sender: Callable[[int], bool] | None = None
     say: Callable[[str], None] = lambda text: None
     crash: Callable[[str], None] = lambda step: None
     appended: dict[str, int] = field(default_factory=dict)
@@ -214,8 +218,8 @@ class Restoring:
         in_flight = self.tables.in_flight
 
         def work() -> dict[TopicPartition, tuple[Appended, ...]]:
-            own = holds_own(self.bulk, ranges, in_flight, self.ledger_id)
-            found = channels(self.bulk, ranges, in_flight, own, self.ledger_id)
+            own = holds_own(self.bulk, ranges, in_flight, self.ledger_id, self.sender)
+            found = channels(self.bulk, ranges, in_flight, own, self.ledger_id, self.sender)
             return dict(append_channels(self.bulk, author, found))
 
         appended = await self._in_thread(work)
@@ -231,13 +235,20 @@ class Restoring:
 
     def _state(self, author: Author, ranges: list[ReadRange]) -> None:
         cuts = changelogs_of(self.captured)
-        touched = touch(self.bulk.read([item for item in ranges if item.start < item.end]), cuts)
+        keys = Keys(self.selection.keys) if self.selection.keys else None
+        changes = self.bulk.read([item for item in ranges if item.start < item.end])
+        touched = touch((it for it in changes if keys is None or keys.takes(cuts[it.tp], it.key)), cuts)
         whole = {tp for tp in cuts if self._may_have_lost(tp.topic)}
         count = 0
 
         def stamped() -> Iterator[NewRecord]:
             nonlocal count
-            for record in records_of_state(self._rows(), touched, cuts, whole):
+            rows = (
+                row
+                for row in self._rows()
+                if keys is None or (row.tp in cuts and keys.takes(cuts[row.tp], row.key))
+            )
+            for record in records_of_state(rows, touched, cuts, whole):
                 count += 1
                 yield author.stamped(record)
 
@@ -293,6 +304,7 @@ class Restoring:
             author=author,
             who=self.who,
             phase=phase,
+            only=self.selection.text,
         )
 
     def _view(self) -> RestoreView:

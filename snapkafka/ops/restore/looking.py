@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -55,8 +55,12 @@ def topics_of(placed: Placed) -> list[str]:
     return sorted({part.topic for part in parts_of(placed.manifest.captured)})
 
 
-async def load(placed: Placed) -> Tables:
-    """Read the tables, after their files were compared with the manifest."""
+async def load(placed: Placed, apps: Collection[str] = ()) -> Tables:
+    """Read the tables, after their files were compared with the manifest.
+
+    Args:
+        apps: those whose messages are in flight; none: all.
+    """
     try:
         await trusted(None, [placed], unchecked=False)
     except SnapkafkaError as error:
@@ -66,14 +70,16 @@ async def load(placed: Placed) -> Tables:
         return Tables(
             in_flight={}, state={}, damage="its tables are those of an earlier release, without all headers"
         )
-    return await asyncio.to_thread(_load, placed)
+    return await asyncio.to_thread(_load, placed, apps)
 
 
-def _load(placed: Placed) -> Tables:
+def _load(placed: Placed, apps: Collection[str]) -> Tables:
     with engine({"main": placed}) as database:
         found = database.execute(
             'SELECT DISTINCT ON (topic, "partition", "offset") topic, "partition", "offset", key_raw, value_raw,'
             " headers, timestamp_ms FROM messages"
+            + (" WHERE list_contains($apps, receiver_app)" if apps else ""),
+            {"apps": list(apps)} if apps else None,
         ).fetchall()
         sizes = database.execute(
             "SELECT changelog_topic, count(*), sum(size), max(size) FROM (SELECT changelog_topic,"

@@ -90,7 +90,8 @@ class Plan:
     """Hold what a restore would do, and why it would not.
 
     `open`: names the readers that leave the snapshot open. `resumes`: the restore that this one continues; empty: it
-    is a new one. `notes`: what to know besides, a sentence each.
+    is a new one. `notes`: what to know besides, a sentence each. `consistent`: the result is the whole cut; False: only
+    a part of it was selected.
     """
 
     snapshot: str
@@ -106,6 +107,7 @@ class Plan:
     stage: str = ""
     open: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default_factory=tuple)
+    consistent: bool = True
 
     @property
     def refused(self) -> bool:

@@ -91,19 +91,25 @@ def parts_of(captured: Captured) -> list[InputCut | ChangelogCut]:
 
 
 def refusals(
-    manifest: Manifest, facts: Facts, lowest: Mapping[TopicPartition, int], *, force: bool
+    manifest: Manifest,
+    facts: Facts,
+    lowest: Mapping[TopicPartition, int],
+    *,
+    force: bool,
+    part: bool = False,
 ) -> tuple[Refusal, ...]:
     """Find every reason to refuse, the most informative first.
 
     Args:
         lowest: the lowest position of each input partition.
         force: leave out what it overrides.
+        part: only some apps are restored: what others have sent is to be read again, like external records.
     """
     captured = manifest.captured
     found = [
         *_snapshot(manifest, facts),
         *_topics(captured, facts),
-        *_logs(manifest, facts, lowest),
+        *_logs(manifest, facts, lowest, part=part),
         *_records(facts),
         *_foreign(captured),
         *_code(captured, facts),
@@ -182,11 +188,13 @@ def _topics(captured: Captured, facts: Facts) -> Iterator[Refusal]:
             )
 
 
-def _logs(manifest: Manifest, facts: Facts, lowest: Mapping[TopicPartition, int]) -> Iterator[Refusal]:
+def _logs(
+    manifest: Manifest, facts: Facts, lowest: Mapping[TopicPartition, int], *, part: bool
+) -> Iterator[Refusal]:
     external = {entry.topic for entry in manifest.external}
     for tp, position in sorted(lowest.items()):
         start = facts.starts.get(tp, 0)
-        if start > position and (tp.topic in external or not manifest.topics):
+        if start > position and (tp.topic in external or not manifest.topics or part):
             yield Refusal(
                 code="offsets-gone",
                 what=f"{tp} begins at offset {start}, and external records from {position} on are to be read again",
