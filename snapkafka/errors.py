@@ -13,8 +13,10 @@ from typing import ClassVar, Final
 __all__ = [
     "EXIT_NOT_GOOD",
     "EXIT_OK",
+    "AuthenticationError",
     "BadInputError",
     "BrokerUnavailableError",
+    "CertificateError",
     "DependencyMissingError",
     "ForkFailedError",
     "ForkIsolationError",
@@ -22,6 +24,7 @@ __all__ = [
     "InstallError",
     "InternalError",
     "LedgerUnusableError",
+    "MechanismError",
     "OffsetsGoneError",
     "OutputError",
     "RestoreFailedError",
@@ -189,6 +192,30 @@ class ForkIsolationError(SnapkafkaError):
     )
 
 
+# Who cannot log in finds no broker, for everything but the message, the code and the exit status.
+class AuthenticationError(BrokerUnavailableError):
+    meaning = "The broker, or the identity provider, refuses these credentials."
+    code = "authentication-failed"
+    exit_status = 19
+    hint = "check the user name and the password (or the token, or the ticket): see docs/guide/security.md"
+
+
+class MechanismError(BrokerUnavailableError):
+    meaning = "The SASL mechanism is not one of snapkafka's, or not enabled at the broker."
+    code = "wrong-mechanism"
+    exit_status = 20
+    hint = "set sasl.mechanism to one that the broker has enabled: see docs/guide/security.md"
+
+
+class CertificateError(BrokerUnavailableError):
+    meaning = "A certificate or key is missing, cannot be read, or is not trusted by the other side."
+    code = "certificate"
+    exit_status = 21
+    hint = "check ssl.ca.location, ssl.certificate.location and ssl.key.location: see docs/guide/security.md"
+
+
 def all_errors() -> list[type[SnapkafkaError]]:
     """Every error class, by exit status: the one table that the command, REST and docs are made from."""
-    return sorted(SnapkafkaError.__subclasses__(), key=lambda cls: cls.exit_status)
+    first = SnapkafkaError.__subclasses__()
+    found = first + [cls for base in first for cls in base.__subclasses__() if "exit_status" in cls.__dict__]
+    return sorted(found, key=lambda cls: cls.exit_status)

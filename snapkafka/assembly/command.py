@@ -35,6 +35,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import LedgerReading, read_ledger
+from snapkafka.kafka.security import Security
 from snapkafka.kafka.strangers import still_open
 from snapkafka.kafka.verdicts import not_compared
 from snapkafka.manifest import LedgerEntry, Manifest
@@ -391,7 +392,7 @@ def _spared(spark: Any, options: argparse.Namespace) -> Iterator[dict[str, str]]
         return
     from .quota import limited
 
-    user = os.environ.get("SNAPKAFKA_SASL_USERNAME", "")
+    user = Security.from_environment(os.environ).username
     with limited(spark, options.bootstrap, kafka_options(os.environ), options.max_mb_s, user=user) as found:
         yield found
 

@@ -17,6 +17,7 @@ from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection, hear_of, translated
 from snapkafka.kafka.lasting import log_bounds, wall_ms
+from snapkafka.kafka.security import Security
 from snapkafka.kafka.strangers import strangers
 from snapkafka.manifest import OpenEntry, TopicEntry
 from snapkafka.protocol.captured import Captured
@@ -165,7 +166,7 @@ async def _stable_ends(
         group_id=None, isolation_level="read_committed", **connection.client_settings()
     )
     deadline = asyncio.get_running_loop().time() + STABLE_TIMEOUT_S
-    with translated(connection, "read the last stable offsets"):
+    async with translated(connection, "read the last stable offsets"):
         try:
             await consumer.start()
             hear_of(consumer, (tp.topic for tp in needed))
@@ -187,25 +188,5 @@ async def _stable_ends(
 
 
 def kafka_options(environ: Mapping[str, str]) -> dict[str, str]:
-    """The credentials of the environment (`Connection.from_environment`) as options of Spark's Kafka source."""
-    options: dict[str, str] = {}
-    protocol, mechanism = environ.get("SNAPKAFKA_SECURITY_PROTOCOL"), environ.get("SNAPKAFKA_SASL_MECHANISM")
-    user, password = environ.get("SNAPKAFKA_SASL_USERNAME"), environ.get("SNAPKAFKA_SASL_PASSWORD")
-    if protocol:
-        options["kafka.security.protocol"] = protocol
-    if mechanism:
-        options["kafka.sasl.mechanism"] = mechanism
-    if user and password:
-        module = "scram.ScramLoginModule" if "SCRAM" in (mechanism or "") else "plain.PlainLoginModule"
-        options["kafka.sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.{module} required "
-            f"username={_quoted(user)} password={_quoted(password)};"
-        )
-    if cafile := environ.get("SNAPKAFKA_SSL_CAFILE"):
-        options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": cafile}
-    return options
-
-
-def _quoted(text: str) -> str:
-    escaped = "".join("\\" + letter if letter in '"\\' else letter for letter in text)
-    return f'"{escaped}"'
+    """The settings of the environment (`Connection.from_environment`) as options of Spark's Kafka source."""
+    return {f"kafka.{name}": value for name, value in Security.from_environment(environ).for_java().items()}

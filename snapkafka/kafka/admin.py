@@ -339,7 +339,7 @@ class KafkaTopicAdmin:
     async def _connected(self) -> Any:
         async with self._lock:
             if self._admin is None:
-                with translated(self.connection, "connect"):
+                async with translated(self.connection, "connect"):
                     admin = AIOKafkaAdminClient(**self.connection.client_settings())
                     try:
                         await admin.start()
@@ -352,7 +352,7 @@ class KafkaTopicAdmin:
     async def _reader(self) -> Any:
         async with self._lock:
             if self._consumer is None:
-                with translated(self.connection, "connect"):
+                async with translated(self.connection, "connect"):
                     consumer = AIOKafkaConsumer(group_id=None, **self.connection.client_settings())
                     try:
                         await consumer.start()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, TimedOutError
@@ -52,21 +52,10 @@ class LogRecord(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-def client_settings(connection: Connection, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Translate a connection to librdkafka's settings; the certificates come from `SNAPKAFKA_SSL_CAFILE`."""
-    names = {
-        "security_protocol": "security.protocol",
-        "sasl_mechanism": "sasl.mechanism",
-        "sasl_plain_username": "sasl.username",
-        "sasl_plain_password": "sasl.password",
-    }
-    found: dict[str, Any] = {"bootstrap.servers": ",".join(connection.hosts), "log_level": 0}
-    found |= {
-        theirs: connection.security[ours] for ours, theirs in names.items() if ours in connection.security
-    }
-    if cafile := environ.get("SNAPKAFKA_SSL_CAFILE"):
-        found["ssl.ca.location"] = cafile
-    return found
+def client_settings(connection: Connection) -> dict[str, Any]:
+    """Translate a connection to librdkafka's settings."""
+    found = {"bootstrap.servers": ",".join(connection.hosts), "log_level": 0}
+    return found | connection.settings.for_librdkafka()
 
 
 class KafkaBulk:
@@ -74,14 +63,13 @@ class KafkaBulk:
 
     Args:
         connection: the cluster.
-        environ: of the process, for certificates.
     """
 
-    def __init__(self, connection: Connection, environ: Mapping[str, str]) -> None:
+    def __init__(self, connection: Connection) -> None:
         require_extra("restore", "a restore")
         self.connection = connection
         self.stop = threading.Event()
-        self._settings = client_settings(connection, environ)
+        self._settings = client_settings(connection)
 
     def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
         """Read committed records of `(topic, partition, start, end)`, in the order of each partition.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,20 +11,13 @@ from aiokafka import errors
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 
+from .diagnosis import diagnose, refusal
+from .security import Security
+
 __all__ = ["Connection", "hear_of", "translated"]
 
 #: A broker that says nothing for this long is taken for absent: a person waits about ten seconds, not forty.
 REQUEST_TIMEOUT_MS: Final = 8_000
-
-#: Environment variable -> aiokafka setting. Certificates are an ssl context, see `from_environment`.
-ENVIRONMENT: Final = {
-    "SNAPKAFKA_SECURITY_PROTOCOL": "security_protocol",
-    "SNAPKAFKA_SASL_MECHANISM": "sasl_mechanism",
-    "SNAPKAFKA_SASL_USERNAME": "sasl_plain_username",
-    "SNAPKAFKA_SASL_PASSWORD": "sasl_plain_password",
-}
-#: Those that take a name and a password. (GSSAPI and OAUTHBEARER take more than the environment says.)
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +25,8 @@ class Connection:
     """A Kafka cluster as a client sees it.
 
     `bootstrap`: `host:port`, several separated by commas. `security`: what aiokafka's clients take beyond that
-    (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...), as it is.
+    (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...), as it is. `settings`: what it was made from, for the
+    clients of other libraries.
 
     Raises:
         BadInputError: `bootstrap` is not a list of addresses.
@@ -42,6 +35,7 @@ class Connection:
     bootstrap: str
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    settings: Security = field(default_factory=Security, repr=False)
 
     def __post_init__(self) -> None:
         for address in self.hosts:
@@ -66,31 +60,17 @@ class Connection:
 
     @classmethod
     def from_environment(cls, bootstrap: str, environ: Mapping[str, str]) -> Connection:
-        """With the credentials that the command takes from `SNAPKAFKA_SECURITY_PROTOCOL`, `SNAPKAFKA_SASL_MECHANISM`,
-        `SNAPKAFKA_SASL_USERNAME`, `SNAPKAFKA_SASL_PASSWORD` and `SNAPKAFKA_SSL_CAFILE`.
+        """With the settings of `SNAPKAFKA_KAFKA_CONFIG` and `SNAPKAFKA_KAFKA_*`: see `Security`.
 
         Raises:
-            BadInputError: one of them makes no sense.
+            BadInputError, MechanismError, CertificateError: one of them makes no sense.
         """
-        security: dict[str, Any] = {
-            setting: environ[name] for name, setting in ENVIRONMENT.items() if environ.get(name)
-        }
-        mechanism = security.get("sasl_mechanism", MECHANISMS[0])
-        if mechanism not in MECHANISMS:
-            raise BadInputError(
-                f"SNAPKAFKA_SASL_MECHANISM is {mechanism}, which is not supported",
-                hint=f"it can be {' or '.join(MECHANISMS)}",
-            )
-        if security.get("security_protocol", "").endswith("SSL"):
-            from aiokafka.helpers import create_ssl_context
+        return cls.secured(bootstrap, Security.from_environment(environ))
 
-            try:
-                security["ssl_context"] = create_ssl_context(
-                    cafile=environ.get("SNAPKAFKA_SSL_CAFILE") or None
-                )
-            except OSError as error:
-                raise BadInputError(f"SNAPKAFKA_SSL_CAFILE cannot be used: {error}") from error
-        return cls(bootstrap=bootstrap, security=security)
+    @classmethod
+    def secured(cls, bootstrap: str, settings: Security) -> Connection:
+        """With settings that each client library gets in its own form."""
+        return cls(bootstrap=bootstrap, security=settings.for_aiokafka(), settings=settings)
 
 
 #: The cluster cannot be reached, or does not answer.
@@ -108,50 +88,71 @@ _FORBIDDEN: Final = (
     errors.GroupAuthorizationFailedError,
     errors.ClusterAuthorizationFailedError,
 )
-_UNKNOWN_TO_US: Final = (errors.AuthenticationFailedError, errors.AuthenticationMethodNotSupported)
 
 
-@contextlib.contextmanager
-def translated(connection: Connection, what: str) -> Iterator[None]:
-    """Give the failures of the client library our names.
+class translated:  # noqa: N801 -- it is used as a function
+    """Give the failures of the client library our names; `async with` asks the broker why it lets nobody in.
+
+    aiokafka shows no difference between a broker that is away, wrong credentials and an untrusted certificate. Where a
+    client connects, `async with` tries one connection by itself to learn the reason (at most `diagnosis.ANSWER_S`).
 
     Args:
         what: what is being done, as in "could not {what}".
 
     Raises:
-        BrokerUnavailableError: nobody answers, or not for us.
+        BrokerUnavailableError: nobody answers. Of these, where the broker does not let us in:
+            AuthenticationError, MechanismError, CertificateError.
         LedgerUnusableError: a right is missing, or the broker refuses for another reason.
     """
-    try:
-        yield
-    except SnapkafkaError:
-        raise
-    except _FORBIDDEN as error:
-        raise LedgerUnusableError(
+
+    def __init__(self, connection: Connection, what: str) -> None:
+        self._connection = connection
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, Exception) and (ours := _named(self._connection, self._what, error)):
+            raise ours from error
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if not isinstance(error, Exception) or not (ours := _named(self._connection, self._what, error)):
+            return
+        if type(ours) is BrokerUnavailableError:
+            ours = await diagnose(self._connection) or ours
+        raise ours from error
+
+
+def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaError | None:
+    """Return the failure by our name; None where it keeps its own."""
+    if isinstance(error, SnapkafkaError):
+        return None
+    if isinstance(error, _FORBIDDEN):
+        return LedgerUnusableError(
             f"not allowed to {what} ({type(error).__name__})",
             hint="see docs/reference/ledger.md for the rights that it takes",
-        ) from error
-    except _UNKNOWN_TO_US as error:
-        raise BrokerUnavailableError(
-            f"the broker at {connection.bootstrap} refuses these credentials ({type(error).__name__})",
-            hint="check SNAPKAFKA_SECURITY_PROTOCOL and SNAPKAFKA_SASL_*",
-        ) from error
-    except _ABSENT as error:
+        )
+    if refused := refusal(connection.bootstrap, error):
+        return refused
+    if isinstance(error, _ABSENT):
         # The client library does not say why it could not: wrong credentials look like a broker that is away.
-        raise BrokerUnavailableError(
+        return BrokerUnavailableError(
             f"no Kafka broker answers at {connection.bootstrap}"
             f"{', or not for these credentials' if connection.security else ''}: could not {what}",
-            hint=f"{BrokerUnavailableError.hint}; or SNAPKAFKA_SECURITY_PROTOCOL and SNAPKAFKA_SASL_*"
+            hint=f"{BrokerUnavailableError.hint}; or the SNAPKAFKA_KAFKA_* settings"
             if connection.security
             else None,
-        ) from error
-    except errors.KafkaError as error:
-        raise LedgerUnusableError(
-            f"could not {what}: {_one_line(error)}", hint="see the broker's log"
-        ) from error
-    except ValueError as error:
+        )
+    if isinstance(error, errors.KafkaError):
+        return LedgerUnusableError(f"could not {what}: {_one_line(error)}", hint="see the broker's log")
+    if isinstance(error, ValueError):
         # The client library's word on settings that do not go together.
-        raise BadInputError(f"could not {what}: {error}", hint="check the security settings") from error
+        return BadInputError(f"could not {what}: {error}", hint="check the security settings")
+    return None
 
 
 def hear_of(consumer: Any, topics: Iterable[str]) -> None:

@@ -241,7 +241,7 @@ class KafkaLedger:
             if self.keys and not seen_end:
                 seen_end = await self.end()
             signed = self.keys.sign(self._place, seen_end, value)
-            with translated(self.connection, f"append to ledger {self.topic}"):
+            async with translated(self.connection, f"append to ledger {self.topic}"):
                 try:
                     async with asyncio.timeout(APPEND_TIMEOUT_S):
                         offset = await self._send(type(record).__name__.encode(), value, signed)

@@ -159,7 +159,7 @@ class _Reader:
             fetch_max_wait_ms=FETCH_WAIT_MS,
             **self._connection.client_settings(),
         )
-        with translated(self._connection, "read the ledger"):
+        async with translated(self._connection, "read the ledger"):
             await self._consumer.start()
         self._consumer.assign([self._tp])
         self._consumer.seek(self._tp, self.next)

@@ -56,7 +56,7 @@ async def _first_records(
         group_id=None, max_partition_fetch_bytes=FETCH_BYTES_MAX, **connection.client_settings()
     )
     topics = ", ".join(sorted({tp.topic for tp in positions}))
-    with translated(connection, f"{what} {topics}"):
+    async with translated(connection, f"{what} {topics}"):
         try:
             await consumer.start()
             open_ones = {KafkaPartition(*tp) for tp in positions}

@@ -40,7 +40,7 @@ class Launch:
 
     Args:
         python: of another environment, with snapkafka[spark]; empty: this one.
-        environ: variables that the job gets on top of those of this process, such as `SNAPKAFKA_SASL_PASSWORD`.
+        environ: variables that the job gets on top of those of this process, such as `SNAPKAFKA_KAFKA_SASL_PASSWORD`.
     """
 
     python: str = ""

@@ -33,6 +33,9 @@ HTTP_STATUS: Final[Mapping[str, int]] = {
     "fork-refused": 409,
     "fork-failed": 500,
     "fork-isolation": 500,
+    "authentication-failed": 503,
+    "wrong-mechanism": 503,
+    "certificate": 503,
     "internal": 500,
 }
 #: What only a server refuses: code -> HTTP status.

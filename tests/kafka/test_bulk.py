@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from confluent_kafka import Producer
 
@@ -29,7 +27,7 @@ def test_records_come_back_byte_by_byte_and_in_order(kafka: Broker, topic_prefix
         NewRecord(topic, 0, b"\xff\x00", b"v" * 100_000, (("ä", b"1"),), 1),
     ]
     many = [NewRecord(topic, n % 2, b"%d" % n, b"x", (), NOW_MS) for n in range(2_000)]
-    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap), os.environ)
+    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
     acknowledged: dict[int, int] = {}
     bulk.append([*odd, *many], acknowledged.__setitem__)
     assert len(acknowledged) == 2_003
@@ -57,7 +55,7 @@ def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
         producer.produce(topic, value, partition=0)
         producer.flush(30)
         (producer.commit_transaction if commit else producer.abort_transaction)(30)
-    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap), os.environ)
+    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
     assert [record.value for record in bulk.read([(topic, 0, 0, 4)])] == [b"kept"]
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
@@ -70,7 +68,7 @@ def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
 def test_a_record_that_is_refused_and_a_stop_end_it(kafka: Broker, topic_prefix: str) -> None:
     topic = f"{topic_prefix}small"
     create_topics(kafka.bootstrap, topic, partitions=1, config={"max.message.bytes": "1000"})
-    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap), os.environ)
+    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
     with pytest.raises(LedgerUnusableError, match=f"could not append to {topic}"):
         bulk.append([NewRecord(topic, 0, None, b"v" * 2_000)], lambda number, offset: None)
     bulk.stop.set()

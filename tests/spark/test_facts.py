@@ -126,19 +126,16 @@ def test_read_committed_ends_where_an_open_transaction_begins(
         ({}, {}),
         (
             {
-                "SNAPKAFKA_SECURITY_PROTOCOL": "SASL_SSL",
-                "SNAPKAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
-                "SNAPKAFKA_SASL_USERNAME": "me",
-                "SNAPKAFKA_SASL_PASSWORD": 'a"b\\c',
-                "SNAPKAFKA_SSL_CAFILE": "/ca.pem",
+                "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+                "SNAPKAFKA_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
+                "SNAPKAFKA_KAFKA_SASL_USERNAME": "me",
+                "SNAPKAFKA_KAFKA_SASL_PASSWORD": 'a"b\\c',
             },
             {
-                "kafka.security.protocol": "SASL_SSL",
+                "kafka.security.protocol": "SASL_PLAINTEXT",
                 "kafka.sasl.mechanism": "SCRAM-SHA-512",
                 "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
                 'username="me" password="a\\"b\\\\c";',
-                "kafka.ssl.truststore.type": "PEM",
-                "kafka.ssl.truststore.location": "/ca.pem",
             },
         ),
     ],

@@ -42,10 +42,10 @@ def test_the_rights_that_are_printed_are_enough_and_one_less_is_named(tmp_path: 
                 timeout=240,
                 env=os.environ
                 | {
-                    "SNAPKAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
-                    "SNAPKAFKA_SASL_MECHANISM": "PLAIN",
-                    "SNAPKAFKA_SASL_USERNAME": ROLE,
-                    "SNAPKAFKA_SASL_PASSWORD": PASSWORD,
+                    "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+                    "SNAPKAFKA_KAFKA_SASL_MECHANISM": "PLAIN",
+                    "SNAPKAFKA_KAFKA_SASL_USERNAME": ROLE,
+                    "SNAPKAFKA_KAFKA_SASL_PASSWORD": PASSWORD,
                 },
             )
 

@@ -24,7 +24,7 @@ COMMAND: Any = typer.main.get_command(app)
 CRONJOB: dict[str, Any] = yaml.safe_load((DOCKER / "k8s/cronjob.yaml").read_text())
 (CONTAINER,) = CRONJOB["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
 #: Variables that code reads under a name that it puts together.
-MADE_UP = {"SNAPKAFKA_SASL_USERNAME", "SNAPKAFKA_SASL_PASSWORD"}
+MADE_UP = {"SNAPKAFKA_KAFKA_SASL_USERNAME", "SNAPKAFKA_KAFKA_SASL_PASSWORD"}
 
 
 def compose(name: str) -> dict[str, Any]:

@@ -345,7 +345,11 @@ def test_the_demo_forgets_what_is_meant_for_other_systems() -> None:
         "SNAPKAFKA_TEST_KAFKA": "embedded",
         "SNAPKAFKA_DEMO_SESSION_S": "9",
     }
-    other = {"SNAPKAFKA": "off", "SNAPKAFKA_SECURITY_PROTOCOL": "SASL_SSL", "SNAPKAFKA_NAMESPACE": "shop"}
+    other = {
+        "SNAPKAFKA": "off",
+        "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+        "SNAPKAFKA_NAMESPACE": "shop",
+    }
     environ = {**kept, **other, "F_DATADIR": "/var/faust", "SNAPKAFKA_SCHEMA_REGISTRY": "http://registry"}
     forget_other_systems(environ)
     assert environ == kept

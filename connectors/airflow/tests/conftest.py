@@ -17,7 +17,8 @@ os.environ |= {
     "AIRFLOW_CONN_SNAPKAFKA_DEFAULT": (
         '{"conn_type": "snapkafka", "host": "127.0.0.1", "port": 9,'
         ' "login": "ann", "password": "secret",'
-        ' "extra": {"namespace": "ns", "storage": "/snaps", "python": "/opt/spark/bin/python"}}'
+        ' "extra": {"security_protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",'
+        ' "namespace": "ns", "storage": "/snaps", "python": "/opt/spark/bin/python"}}'
     ),
 }
 

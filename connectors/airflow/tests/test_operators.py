@@ -114,7 +114,8 @@ def test_assembly_runs_in_the_python_of_the_connection_with_its_credentials(
     assert (job.options["storage"], job.options["invariants"]) == ("/snaps", ["one_token"])
     assert job.options["launch"].python == "/opt/spark/bin/python"
     assert job.options["launch"].environ == {
-        "SNAPKAFKA_SASL_USERNAME": "ann", "SNAPKAFKA_SASL_PASSWORD": "secret",
+        "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SNAPKAFKA_KAFKA_SASL_MECHANISM": "PLAIN",
+        "SNAPKAFKA_KAFKA_SASL_USERNAME": "ann", "SNAPKAFKA_KAFKA_SASL_PASSWORD": "secret",
     }  # fmt: skip
     assert "secret" not in repr(job.options["launch"])
     assert context["ti"].pushed == {"manifest": "/snaps/s.json"}

@@ -132,7 +132,10 @@ def test_the_asset_of_a_namespace() -> None:
 def test_a_connection_of_airflow_is_one_of_snapkafka() -> None:
     hook = SnapkafkaHook()
     assert (hook.bootstrap, hook.namespace, hook.storage) == ("127.0.0.1:9", "ns", "/snaps")
-    assert hook.get_conn().security == {"sasl_plain_username": "ann", "sasl_plain_password": "secret"}
+    assert hook.get_conn().security == {
+        "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_username": "ann",
+        "sasl_plain_password": "secret",
+    }  # fmt: skip
     assert SnapkafkaHook(namespace="other", storage="/else").namespace == "other"
 
 

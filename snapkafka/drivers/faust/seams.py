@@ -47,6 +47,7 @@ from snapkafka.errors import InstallError, SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.security import Security
 from snapkafka.protocol.events import InputsTaken
 from snapkafka.protocol.records import Hello, InputTopic, Retention, Table
 from snapkafka.protocol.snapshots import Unread
@@ -162,12 +163,15 @@ def _refuse(driver: FaustDriver) -> None:
 
 
 def connection_of(app: Any) -> Connection:
-    """The broker of the app, with its credentials, for clients of our own."""
+    """The broker of the app, for clients of our own: with `SNAPKAFKA_KAFKA_*` if set, else with its credentials."""
     from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 
     conf = app.conf
+    bootstrap = ",".join(server_list(conf.broker, 9092))
+    if settings := Security.from_environment(os.environ):
+        return Connection.secured(bootstrap, settings)
     return Connection(
-        bootstrap=",".join(server_list(conf.broker, 9092)),
+        bootstrap=bootstrap,
         security=dict(credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context)),
     )
 

@@ -18,7 +18,6 @@ outputs that others have read cannot be taken back. See docs/guide/restore.md.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -420,7 +419,7 @@ async def _begun(
         require_extra("restore", "a restore")
         if not isinstance(where, Connection):
             raise BadInputError("a restore needs a connection to Kafka", hint="give --bootstrap")
-        bulk = cast(RestoreBulk, KafkaBulk(where, os.environ))
+        bulk = cast(RestoreBulk, KafkaBulk(where))
     (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
     store, manifest = read_manifest(place)
     whole, part = manifest.captured, select(manifest.captured, selection)

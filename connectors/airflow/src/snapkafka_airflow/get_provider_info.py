@@ -70,9 +70,13 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "sasl_mechanism": {
                         "label": "SASL mechanism",
-                        "schema": text | {"enum": ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]},
+                        "schema": text
+                        | {"enum": ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]},
                     },
-                    "ssl_cafile": {"label": "CA file", "schema": text},
+                    "ssl_ca_location": {"label": "CA file", "schema": text},
+                    "ssl_certificate_location": {"label": "Client certificate file", "schema": text},
+                    "ssl_key_location": {"label": "Client key file", "schema": text},
+                    "kafka_config": {"label": "Properties file of Kafka's clients", "schema": text},
                     "python": {
                         "label": "Python of the Spark job",
                         "description": "Of an environment with snapkafka[spark]; empty means the one of Airflow",

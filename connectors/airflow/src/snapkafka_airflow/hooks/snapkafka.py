@@ -7,17 +7,14 @@ from typing import Any, Final
 
 from snapkafka.config import namespace_problem
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.security import CONFIG_VARIABLE, variable
 from snapkafka.ops import Launch
 from snapkafka_airflow.version_compat import AirflowException, BaseHook
 
 __all__ = ["SnapkafkaHook"]
 
-#: Field of the connection's extra -> the variable by which the command and the job take it.
-VARIABLES: Final = {
-    "security_protocol": "SNAPKAFKA_SECURITY_PROTOCOL",
-    "sasl_mechanism": "SNAPKAFKA_SASL_MECHANISM",
-    "ssl_cafile": "SNAPKAFKA_SSL_CAFILE",
-}
+#: Fields of the connection's extra that are settings of Kafka's clients, as `sasl.mechanism` or as `sasl_mechanism`.
+SETTINGS: Final = ("security.", "security_", "sasl.", "sasl_", "ssl.", "ssl_")
 
 
 class SnapkafkaHook(BaseHook):
@@ -84,9 +81,10 @@ class SnapkafkaHook(BaseHook):
     def environ(self) -> dict[str, str]:
         """The credentials as variables of the environment, by the names that the command has for them."""
         found = {
-            "SNAPKAFKA_SASL_USERNAME": self._connection.login,
-            "SNAPKAFKA_SASL_PASSWORD": self._connection.password,
-            **{name: self._extra.get(field) for field, name in VARIABLES.items()},
+            CONFIG_VARIABLE: self._extra.get("kafka_config"),
+            variable("sasl.username"): self._connection.login,
+            variable("sasl.password"): self._connection.password,
+            **{variable(name): value for name, value in self._extra.items() if name.startswith(SETTINGS)},
         }
         return {name: str(value) for name, value in found.items() if value}
 

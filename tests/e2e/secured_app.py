@@ -1,0 +1,41 @@
+"""A Faust app that logs in by the settings that snapkafka reads; its only table counts by key."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import faust
+
+import snapkafka
+from snapkafka.kafka.security import Security
+
+SETTINGS = Security.from_environment(os.environ)
+CONTEXT = SETTINGS.ssl_context()
+if SETTINGS.sasl:
+    credentials: Any = faust.SASLCredentials(
+        username=SETTINGS.username,
+        password=SETTINGS.password,
+        mechanism=SETTINGS.mechanism,
+        ssl_context=CONTEXT,
+    )
+else:
+    credentials = faust.SSLCredentials(CONTEXT)
+
+app = faust.App(
+    os.environ["SECURED_ID"],
+    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
+    broker_credentials=credentials,
+    topic_partitions=2,
+    topic_disable_leader=True,
+    store="memory://",
+    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
+)
+snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+counts = app.Table("counts", default=int)
+
+
+@app.agent(app.topic(f"{os.environ['SECURED_ID']}-in", key_type=str, value_type=int))
+async def count(stream: Any) -> None:
+    async for key, value in stream.items():
+        counts[key] += value

@@ -1,0 +1,69 @@
+"""One set of settings from a worker through the command to the Spark job, on listeners that let nobody else in."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from snapkafka.demo.observer import observing
+from snapkafka.demo.system import System
+from snapkafka.errors import AuthenticationError, CertificateError, MechanismError
+from snapkafka.testing import create_topics
+from tests.kafka.secured import secured_broker
+
+pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+def command(environ: Mapping[str, str], *arguments: str) -> tuple[int, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "snapkafka", *arguments, "--json"],
+        capture_output=True, text=True, timeout=300, env={**os.environ, **environ},
+    )  # fmt: skip
+    print(done.stderr[-2000:])
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("door", ["mutual", "sasl"])
+def test_from_worker_to_spark(door: str, tmp_path: Path) -> None:
+    with secured_broker(tmp_path) as secured:
+        address = getattr(secured, door)
+        app = f"secured-{door}"
+        environ = secured.by_certificate() if door == "mutual" else secured.by_password("PLAIN")
+        environ |= {"SNAPKAFKA_BOOTSTRAP": address, "SNAPKAFKA_NAMESPACE": app, "SECURED_ID": app}
+        create_topics(secured.broker.bootstrap, f"{app}-in", partitions=2)
+        system = System(address, app, Path(tempfile.mkdtemp(prefix="snapkafka-secured-")))
+        try:
+            system.start_worker(app, environ, module="tests.e2e.secured_app")
+            with observing(secured.broker.bootstrap, app) as observer:
+                observer.wait_for_workers(system)
+            producer = Producer({"bootstrap.servers": secured.broker.bootstrap})
+            for number in range(30):
+                producer.produce(f"{app}-in", b"1", key=b"k%d" % (number % 3))
+            producer.flush(30)
+            status, told = command(environ, "trigger", "--id", "s", "--wait", "--ttl", "20s")
+            assert status == 0, told
+            status, told = command(environ, "assemble", "s", "--storage", str(tmp_path / "tables"))
+            assert status == 0, told
+            assert json.loads((tmp_path / "tables" / "s.json").read_text())["verdict"].startswith("VERIFIED")
+        finally:
+            system.stop()
+            shutil.rmtree(system.folder, ignore_errors=True)
+
+        wrong = {
+            CertificateError: {"SNAPKAFKA_KAFKA_SSL_CA_LOCATION": str(tmp_path / "none.pem")},
+            MechanismError: {"SNAPKAFKA_KAFKA_SASL_MECHANISM": "SCRAM-SHA-256"},
+            AuthenticationError: {"SNAPKAFKA_KAFKA_SASL_PASSWORD": "wrong"},
+        }
+        for kind, change in wrong.items() if door == "sasl" else ():
+            status, told = command({**environ, **change}, "list")
+            assert (status, told["error"]["code"]) == (kind.exit_status, kind.code), told

@@ -1,0 +1,134 @@
+"""A broker with three doors: an open one, SASL_SSL, and one for clients with a certificate; and the certificates."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from snapkafka.testing import EmbeddedKafka
+from snapkafka.testing.embedded import HOST, free_ports
+
+__all__ = ["PASSWORD", "USER", "Certificates", "Secured", "make_certificates", "secured_broker", "token"]
+
+USER, PASSWORD = "ann", 'se"cr\\et'
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Paths of PEM files. `client`: signed by the CA that the broker trusts; `stranger`: by another CA."""
+
+    folder: Path
+
+    def __getattr__(self, name: str) -> str:
+        return str(self.folder / f"{name}.pem")
+
+
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """A running broker, and its doors as `host:port`."""
+
+    broker: EmbeddedKafka
+    sasl: str
+    mutual: str
+    certificates: Certificates
+
+    def by_password(self, mechanism: str = "PLAIN", **more: str) -> dict[str, str]:
+        """Variables of the environment for the SASL_SSL door."""
+        return {
+            "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+            "SNAPKAFKA_KAFKA_SASL_MECHANISM": mechanism,
+            "SNAPKAFKA_KAFKA_SASL_USERNAME": USER,
+            "SNAPKAFKA_KAFKA_SASL_PASSWORD": PASSWORD,
+            "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": self.certificates.ca,
+            **{f"SNAPKAFKA_KAFKA_{name}": value for name, value in more.items()},
+        }
+
+    def by_certificate(self, name: str = "client") -> dict[str, str]:
+        """Variables of the environment for the door that asks for a certificate."""
+        return {
+            "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SSL",
+            "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": self.certificates.ca,
+            "SNAPKAFKA_KAFKA_SSL_CERTIFICATE_LOCATION": getattr(self.certificates, name),
+            "SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": getattr(self.certificates, f"{name}_key"),
+        }
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """Two CAs; a broker and a client of the first, a client of the second; keys in PKCS#8."""
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=folder)
+
+    for ca in ("ca", "other"):
+        openssl(*f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={ca}".split(),
+                "-keyout", f"{ca}_key.pem", "-out", f"{ca}.pem")  # fmt: skip
+    (folder / "names").write_text(f"subjectAltName=IP:{HOST},DNS:localhost")
+    for name, ca in (("server", "ca"), ("client", "ca"), ("stranger", "other")):
+        openssl(*f"req -newkey rsa:2048 -nodes -subj /CN={name}".split(),
+                "-keyout", f"{name}_key.pem", "-out", f"{name}.csr")  # fmt: skip
+        openssl(*f"x509 -req -days 2 -CAcreateserial -CA {ca}.pem -CAkey {ca}_key.pem".split(),
+                "-extfile", "names", "-in", f"{name}.csr", "-out", f"{name}.pem")  # fmt: skip
+    (folder / "server_store.pem").write_text(
+        (folder / "server_key.pem").read_text() + (folder / "server.pem").read_text()
+    )
+    return Certificates(folder)
+
+
+def token(subject: str, *, holds_s: float = 600) -> str:
+    """An unsecured JWT, such as a broker without an identity provider accepts."""
+
+    def part(claims: dict[str, object]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+
+    now = time.time()
+    return f"{part({'alg': 'none'})}.{part({'sub': subject, 'iat': now, 'exp': now + holds_s})}."
+
+
+@contextlib.contextmanager
+def secured_broker(folder: Path) -> Iterator[Secured]:
+    """PLAIN, SCRAM-SHA-512 and OAUTHBEARER (unsecured tokens) over TLS by one door, certificates by another."""
+    certificates = make_certificates(folder)
+    sasl, mutual = free_ports(2)
+    modules = "org.apache.kafka.common.security"
+    password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+    door = "listener.name.sasl."
+    properties = {
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL,MUTUAL:SSL",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+        # In a properties file a backslash is written twice.
+        f"{door}plain.sasl.jaas.config": f"{modules}.plain.PlainLoginModule required "
+        + f'user_{USER}="{password}";'.replace("\\", "\\\\"),
+        f"{door}scram-sha-512.sasl.jaas.config": f"{modules}.scram.ScramLoginModule required;",
+        f"{door}oauthbearer.sasl.jaas.config": f"{modules}.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="broker";',
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": certificates.server_store,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": certificates.ca,
+        "listener.name.mutual.ssl.client.auth": "required",
+    }
+    broker = EmbeddedKafka(properties=properties)
+    open_doors = f"CLIENT://{broker.bootstrap},SASL://{HOST}:{sasl},MUTUAL://{HOST}:{mutual}"
+    broker._overrides |= {
+        "listeners": f"{open_doors},CONTROLLER://{HOST}:{broker._controller_port}",
+        "advertised.listeners": open_doors,
+    }
+    with broker:
+        scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        wanted = UserScramCredentialUpsertion(USER, scram, PASSWORD.encode())
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.alter_user_scram_credentials([wanted])[USER].result(30)
+        yield Secured(broker, f"{HOST}:{sasl}", f"{HOST}:{mutual}", certificates)

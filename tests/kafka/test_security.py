@@ -1,0 +1,182 @@
+"""One set of settings logs every client in, and each reason why a broker refuses has its own name and exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from snapkafka.errors import (
+    AuthenticationError,
+    BrokerUnavailableError,
+    CertificateError,
+    MechanismError,
+    SnapkafkaError,
+)
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.bulk import client_settings
+from snapkafka.kafka.connection import Connection
+from snapkafka.testing import create_topics
+from tests.kafka.secured import Secured, secured_broker, token
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured_broker(tmp_path_factory.mktemp("certificates")) as found:
+        create_topics(found.broker.bootstrap, "seen", partitions=1)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def identity_provider() -> Iterator[str]:
+    """Gives tokens to the client `app` with the secret `s`; counts how often it was asked in `asked`."""
+
+    class Provider(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            known = self.headers["Authorization"] == "Basic YXBwOnM="
+            body = f'{{"access_token": "{token("app")}", "expires_in": 600}}'.encode() if known else b"{}"
+            self.send_response(200 if known else 401)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Provider)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/token"
+    server.shutdown()
+    server.server_close()
+
+
+def topics(bootstrap: str, environ: Mapping[str, str]) -> set[str]:
+    """As the command and the workers see them, by aiokafka."""
+
+    async def asked() -> set[str]:
+        admin = KafkaTopicAdmin(Connection.from_environment(bootstrap, environ))
+        try:
+            return set(await admin.describe_topics())
+        finally:
+            await admin.close()
+
+    return asyncio.run(asked())
+
+
+def topics_in_bulk(bootstrap: str, environ: Mapping[str, str]) -> set[str]:
+    """As a restore sees them, by librdkafka."""
+    settings = client_settings(Connection.from_environment(bootstrap, environ))
+    consumer = Consumer(settings | {"group.id": "t"})
+    try:
+        consumer.poll(0.1)  # a token is asked for by it
+        return set(consumer.list_topics(timeout=10).topics)
+    finally:
+        consumer.close()
+
+
+def refused(bootstrap: str, environ: Mapping[str, str]) -> SnapkafkaError:
+    with pytest.raises(SnapkafkaError) as told:
+        topics(bootstrap, environ)
+    return told.value
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_password_over_tls(secured: Secured, mechanism: str) -> None:
+    environ = secured.by_password(mechanism)
+    assert "seen" in topics(secured.sasl, environ)
+    assert "seen" in topics_in_bulk(secured.sasl, environ)
+
+
+def test_a_certificate(secured: Secured, tmp_path: Path) -> None:
+    environ = secured.by_certificate()
+    assert "seen" in topics(secured.mutual, environ)
+    assert "seen" in topics_in_bulk(secured.mutual, environ)
+    # as Java's clients have it: certificate and key in one file, named in a properties file
+    both = tmp_path / "both.pem"
+    both.write_text(
+        Path(secured.certificates.client_key).read_text() + Path(secured.certificates.client).read_text()
+    )
+    config = tmp_path / "client.properties"
+    config.write_text(
+        f"bootstrap.servers=elsewhere:9092\nsecurity.protocol=SSL\nssl.keystore.type=PEM\n"
+        f"ssl.keystore.location={both}\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={secured.certificates.ca}\n"
+    )
+    assert "seen" in topics(secured.mutual, {"SNAPKAFKA_KAFKA_CONFIG": str(config)})
+
+
+def test_tokens_of_an_identity_provider_and_of_a_file(
+    secured: Secured, identity_provider: str, tmp_path: Path
+) -> None:
+    environ = secured.by_password(
+        "OAUTHBEARER",
+        SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL=identity_provider,
+        SASL_OAUTHBEARER_CLIENT_ID="app",
+        SASL_OAUTHBEARER_CLIENT_SECRET="s",
+    )
+    assert "seen" in topics(secured.sasl, environ)
+    assert "seen" in topics_in_bulk(secured.sasl, environ)
+    (tmp_path / "token").write_text(token("app") + "\n")
+    from_file = secured.by_password(
+        "OAUTHBEARER", SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL=f"file:{tmp_path}/token"
+    )
+    assert "seen" in topics(secured.sasl, from_file)
+    told = refused(secured.sasl, environ | {"SNAPKAFKA_KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": "wrong"})
+    assert type(told) is AuthenticationError
+    assert told.message == f"the identity provider at {identity_provider} refuses client app: HTTP 401"
+    (tmp_path / "token").write_text(token("app", holds_s=-5))
+    assert type(refused(secured.sasl, from_file)) is AuthenticationError
+
+
+def test_a_wrong_password(secured: Secured) -> None:
+    for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+        told = refused(secured.sasl, secured.by_password(mechanism, SASL_PASSWORD="wrong"))
+        assert type(told) is AuthenticationError
+        assert told.message.startswith(
+            f"the broker at {secured.sasl} refuses these credentials: Authentication failed"
+        )
+
+
+def test_a_mechanism_that_the_broker_does_not_have(secured: Secured) -> None:
+    told = refused(secured.sasl, secured.by_password("SCRAM-SHA-256"))
+    assert type(told) is MechanismError
+    assert told.message.startswith(f"the broker at {secured.sasl} does not accept this sasl.mechanism")
+
+
+def test_certificates_that_one_side_does_not_trust(secured: Secured) -> None:
+    other = {"SNAPKAFKA_KAFKA_SSL_CA_LOCATION": secured.certificates.other}
+    told = refused(secured.sasl, secured.by_password() | other)
+    assert type(told) is CertificateError
+    assert told.message.startswith(f"the certificate of the broker at {secured.sasl} is not trusted: ")
+
+    nothing = {
+        name: value
+        for name, value in secured.by_certificate().items()
+        if "CERTIFICATE" not in name and "KEY" not in name
+    }
+    for environ in (nothing, secured.by_certificate("stranger")):
+        told = refused(secured.mutual, environ)
+        assert type(told) is CertificateError
+        assert "certificate" in told.message
+
+
+def test_a_wrong_protocol(secured: Secured) -> None:
+    for bootstrap, environ in (
+        (secured.sasl, {}),
+        (secured.sasl, secured.by_certificate()),
+        (secured.broker.bootstrap, secured.by_password()),
+    ):
+        told = refused(bootstrap, environ)
+        assert type(told) is BrokerUnavailableError
+        assert f"the broker at {bootstrap}" in told.message
+        assert "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL" in told.advice

@@ -1,0 +1,211 @@
+"""How to log in to Kafka is read from a properties file and the environment, and given to each client library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from snapkafka.errors import (
+    BadInputError,
+    CertificateError,
+    DependencyMissingError,
+    MechanismError,
+    SnapkafkaError,
+    all_errors,
+)
+from snapkafka.kafka import oauth
+from snapkafka.kafka.bulk import client_settings
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.security import Security, variable
+from tests.kafka.secured import Certificates, make_certificates, token
+
+PLAIN = {
+    "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+    "SNAPKAFKA_KAFKA_SASL_MECHANISM": "PLAIN",
+    "SNAPKAFKA_KAFKA_SASL_USERNAME": "ann",
+    "SNAPKAFKA_KAFKA_SASL_PASSWORD": "secret",
+}
+TLS = {"SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SSL"}
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("pem"))
+
+
+def read(environ: dict[str, str]) -> Security:
+    return Security.from_environment(environ)
+
+
+def test_nothing_set_is_no_security() -> None:
+    found = Connection.from_environment("broker:9092", {"SNAPKAFKA_BOOTSTRAP": "x:1"})
+    assert not found.settings
+    assert found.security == {} == found.settings.for_java()
+    assert client_settings(found) == {"bootstrap.servers": "broker:9092", "log_level": 0}
+
+
+def test_a_password_in_the_form_of_each_client_is_shown_nowhere() -> None:
+    found = Connection.from_environment("broker:9092", PLAIN)
+    assert found.security == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "ann",
+        "sasl_plain_password": "secret",
+    }
+    assert found.settings.for_java() == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="ann" password="secret";',
+    }
+    bulk = client_settings(found)
+    assert (bulk["sasl.username"], bulk["sasl.password"]) == ("ann", "secret")
+    assert "secret" not in repr(found) + repr(found.settings)
+
+
+def test_a_properties_file_of_java_is_the_same_as_one_of_librdkafka(tmp_path: Path) -> None:
+    java, librdkafka = tmp_path / "java.properties", tmp_path / "librdkafka.properties"
+    java.write_text(
+        "# of the command-line tools\nbootstrap.servers = elsewhere:9092\nsecurity.protocol=SASL_PLAINTEXT\n"
+        "sasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        '    username="ann" \\\n    password="a\\\\"b";\n'
+    )
+    librdkafka.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanisms=SCRAM-SHA-512\n"
+        'sasl.username=ann\nsasl.password=a"b\ngroup.id=g\n'
+    )
+    found = read({"SNAPKAFKA_KAFKA_CONFIG": str(java)})
+    assert (found.mechanism, found.username, found.password) == ("SCRAM-SHA-512", "ann", 'a"b')
+    assert found == read({"SNAPKAFKA_KAFKA_CONFIG": str(librdkafka)})
+    other = read({"SNAPKAFKA_KAFKA_CONFIG": str(java), "SNAPKAFKA_KAFKA_SASL_PASSWORD": "other"})
+    assert other.password == "other", "the environment takes precedence"
+
+
+@pytest.mark.parametrize(
+    ("environ", "kind", "said"),
+    [
+        ({"SNAPKAFKA_KAFKA_SASL_USERNAME": "ann"}, BadInputError, "needs security.protocol"),
+        ({"SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "TLS"}, BadInputError, "PROTOCOL is TLS, which is not a security"),
+        ({**PLAIN, "SNAPKAFKA_KAFKA_SASL_MECHANISM": "plain"}, MechanismError, "MECHANISM is plain, which is not"),
+        ({**PLAIN, "SNAPKAFKA_KAFKA_SASL_MECHANISM": ""}, MechanismError, "sasl.mechanism .* is not set"),
+        ({**PLAIN, "SNAPKAFKA_KAFKA_SASL_PASSWORD": ""}, BadInputError, "PLAIN needs sasl.password"),
+        ({**PLAIN, "SNAPKAFKA_KAFKA_SASL_PASSWROD": "x"}, BadInputError, "PASSWROD is not a setting"),
+        ({**PLAIN, "SNAPKAFKA_KAFKA_SASL_MECHANISM": "OAUTHBEARER"}, BadInputError, "token.endpoint.url"),
+        ({**TLS, "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": "/no/ca.pem"}, CertificateError, "/no/ca.pem, .* No such file"),
+        ({**TLS, "SNAPKAFKA_KAFKA_SSL_CERTIFICATE_LOCATION": "/no/c.pem"}, CertificateError, "LOCATION is /no/c"),
+        ({**TLS, "SNAPKAFKA_KAFKA_SSL_TRUSTSTORE_TYPE": "JKS"}, BadInputError, "TYPE is JKS, which cannot be read"),
+        ({"SNAPKAFKA_KAFKA_CONFIG": "/no/client.properties"}, BadInputError, "SNAPKAFKA_KAFKA_CONFIG is /no"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_setting(
+    environ: dict[str, str], kind: type[SnapkafkaError], said: str
+) -> None:
+    with pytest.raises(SnapkafkaError, match=said) as told:
+        read(environ)
+    assert type(told.value) is kind
+    assert told.value.advice
+
+
+def test_a_setting_of_the_file_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("security.protocol=SSL\nssl.enabled.protocols=TLSv1.3\n")
+    with pytest.raises(BadInputError, match=r"client.properties has ssl.enabled.protocols"):
+        read({"SNAPKAFKA_KAFKA_CONFIG": str(config)})
+
+
+def test_each_reason_has_an_exit_status_of_its_own() -> None:
+    statuses = [cls.exit_status for cls in all_errors()]
+    assert len(set(statuses)) == len(statuses)
+    found = {cls.code: cls.exit_status for cls in all_errors()}
+    assert (found["authentication-failed"], found["wrong-mechanism"], found["certificate"]) == (19, 20, 21)
+
+
+def test_certificates_in_the_form_of_each_client(pem: Certificates) -> None:
+    environ = {
+        **TLS,
+        "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": pem.ca,
+        "SNAPKAFKA_KAFKA_SSL_CERTIFICATE_LOCATION": pem.client,
+        "SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": pem.client_key,
+    }
+    found = read(environ)
+    assert found.for_aiokafka()["ssl_context"].check_hostname
+    java = found.for_java()
+    assert java["ssl.keystore.certificate.chain"] == Path(pem.client).read_text().strip()
+    assert java["ssl.keystore.key"] == Path(pem.client_key).read_text().strip()
+    assert java["ssl.truststore.certificates"] == Path(pem.ca).read_text()
+    assert java["ssl.endpoint.identification.algorithm"] == "https"
+    assert found.for_librdkafka()["ssl.key.location"] == pem.client_key
+
+    lax = read(environ | {variable("ssl.endpoint.identification.algorithm"): ""})
+    assert not lax.for_aiokafka()["ssl_context"].check_hostname
+    assert lax.for_java()["ssl.endpoint.identification.algorithm"] == ""
+    assert lax.for_librdkafka()["ssl.endpoint.identification.algorithm"] == "none"
+
+    with pytest.raises(CertificateError, match=r"cannot be used as certificate and key: KEY_VALUES_MISMATCH"):
+        read(environ | {"SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": pem.stranger_key})
+    with pytest.raises(CertificateError, match=r"needs ssl\.certificate\.location"):
+        read({**TLS, "SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": pem.client_key})
+    with pytest.raises(CertificateError, match="holds no certificates in PEM"):
+        read({**TLS, "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": str(pem.folder / "names")})
+
+
+def test_a_key_that_java_cannot_read_is_named_with_the_way_to_convert_it(pem: Certificates) -> None:
+    old = pem.folder / "old.pem"
+    convert = ["openssl", "rsa", "-traditional", "-in", pem.client_key, "-out", str(old)]
+    subprocess.run(convert, check=True, capture_output=True)
+    found = read(
+        {
+            **TLS,
+            "SNAPKAFKA_KAFKA_SSL_CERTIFICATE_LOCATION": pem.client,
+            "SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": str(old),
+        }
+    )
+    with pytest.raises(CertificateError, match="no key in PKCS#8") as told:
+        found.for_java()
+    assert "openssl pkcs8 -topk8" in told.value.advice
+
+
+def test_kerberos_as_far_as_it_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {
+        "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI",
+        "SNAPKAFKA_KAFKA_SASL_KERBEROS_PRINCIPAL": "snap@SHOP",
+        "SNAPKAFKA_KAFKA_SASL_KERBEROS_KEYTAB": "/etc/snap.keytab",
+    }
+    found = read(environ)
+    assert found.for_java()["sasl.jaas.config"] == (
+        "com.sun.security.auth.module.Krb5LoginModule required "
+        'principal="snap@SHOP" keyTab="/etc/snap.keytab" useKeyTab=true storeKey=true;'
+    )
+    assert found.for_librdkafka()["sasl.kerberos.keytab"] == "/etc/snap.keytab"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DependencyMissingError, match="gssapi"):
+        found.for_aiokafka()
+
+
+def test_a_token_is_fetched_again_before_it_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [time.time()]
+    monkeypatch.setattr(oauth.time, "time", lambda: now[0])
+    file = tmp_path / "token"
+    provider = oauth.TokenProvider(
+        Security(protocol="SASL_SSL", mechanism="OAUTHBEARER", token_url=f"file:{file}")
+    )
+    first, second = token("one", holds_s=100), token("two", holds_s=200)
+    file.write_text(first)
+    held, expires = provider.token_and_expiry()
+    assert held == first
+    assert expires == pytest.approx(now[0] + 100, abs=1)
+    file.write_text(second)
+    now[0] += 79
+    assert provider.token_and_expiry()[0] == first
+    now[0] += 2
+    assert provider.token_and_expiry()[0] == second
+    opaque = tmp_path / "opaque"
+    opaque.write_text(json.dumps("no JWT"))
+    other = oauth.TokenProvider(Security(token_url=f"file:{opaque}"))
+    assert other.token_and_expiry()[1] == pytest.approx(now[0] + oauth.ASSUMED_S)
