@@ -18,6 +18,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.protocol import LedgerState
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
+from snapkafka.testing.systems import settled
 
 __all__ = ["Observer", "observing"]
 
@@ -95,24 +96,10 @@ class Observer:
         """Until every worker has sent `Hello` and every input of every app has an owner among the latest of them."""
         wait_until(
             f"the {len(system.workers)} workers to join and to have their partitions",
-            lambda: self._settled(len(system.workers)),
+            lambda: settled(self.state, len(system.workers)),
             timeout_s=START_TIMEOUT_S,
             system=system,
         )
-
-    def _settled(self, workers: int) -> bool:
-        living = list(self.state.living())
-        if len(living) < workers or any(view.assigned < 0 for view in living):
-            return False
-        inputs = {
-            (view.hello.app, TopicPartition(source.topic, partition))
-            for view in living
-            for source in view.hello.inputs
-            for partition in range(source.partitions)
-        }
-        owned = {(view.hello.app, tp) for view in living for tp in view.inputs}
-        once = sum(len(view.inputs) for view in living) == len(owned)
-        return inputs == owned and once
 
     def open_accounts(self, load: Load, system: System) -> None:
         """Put the opening balances on the accounts, and wait until the tables have them all.

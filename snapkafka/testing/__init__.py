@@ -5,7 +5,10 @@
     with snapkafka.testing.kafka() as broker:
         print(broker.bootstrap)
 
-pytest gets the same as fixtures `kafka` and `namespace` (see `snapkafka.testing.pytest_plugin`). Names are resolved
+    with snapkafka.testing.system(orders.app, payments.app) as s:
+        s.snapshot().assert_consistent()
+
+pytest gets the same as fixtures `kafka`, `namespace` and `snapkafka_system` (see `pytest_plugin`). Names are resolved
 on first use: the plugin is loaded by every pytest of an environment that has snapkafka, and must cost nothing.
 """
 
@@ -17,14 +20,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from snapkafka.testing.broker import Broker, create_topics, kafka
     from snapkafka.testing.embedded import EmbeddedKafka
+    from snapkafka.testing.systems import RunningSystem, Taken, system
 
-__all__ = ["Broker", "EmbeddedKafka", "create_topics", "kafka"]
+__all__ = ["Broker", "EmbeddedKafka", "RunningSystem", "Taken", "create_topics", "kafka", "system"]
 
 _WHERE = {
     "Broker": "snapkafka.testing.broker",
     "EmbeddedKafka": "snapkafka.testing.embedded",
+    "RunningSystem": "snapkafka.testing.systems",
+    "Taken": "snapkafka.testing.systems",
     "create_topics": "snapkafka.testing.broker",
     "kafka": "snapkafka.testing.broker",
+    "system": "snapkafka.testing.systems",
 }
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from snapkafka.testing.broker import Broker
+    from snapkafka.testing.systems import RunningSystem
 
-__all__ = ["kafka", "namespace", "topic_prefix"]
+__all__ = ["kafka", "namespace", "snapkafka_system", "topic_prefix"]
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +39,14 @@ def namespace() -> str:
 def topic_prefix(namespace: str) -> str:
     """Return what the names of a test's topics, groups and apps begin with: the namespace and a dash."""
     return f"{namespace}-"
+
+
+@pytest.fixture
+def snapkafka_system() -> Iterator[Callable[..., RunningSystem]]:
+    """Start systems that end with the test: `snapkafka_system(orders.app, payments.app)`, as `testing.system`."""
+    from contextlib import ExitStack
+
+    from snapkafka.testing.systems import system
+
+    with ExitStack() as stack:
+        yield lambda *apps, **options: stack.enter_context(system(*apps, **options))

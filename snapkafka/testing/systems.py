@@ -1,0 +1,368 @@
+"""Run services of yours on a Kafka of their own, and take snapshots of them that must be consistent.
+
+::
+
+    with snapkafka.testing.system(orders.app, payments.app) as s:
+        s.send("orders", {"id": 1, "amount": 5}, key="1")
+        s.snapshot().assert_consistent()
+
+Each app runs in a worker process of its own, as it does in production, against a broker that this machine (or Docker)
+starts; the app's own broker is replaced before it starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from snapkafka import ops
+from snapkafka.errors import BadInputError, LedgerUnusableError, SnapkafkaError, TimedOutError
+from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import watchdog
+from snapkafka.testing.broker import create_topics, kafka
+
+if TYPE_CHECKING:
+    from snapkafka.manifest import CheckEntry
+    from snapkafka.protocol.completion import LedgerState
+
+__all__ = ["RunningSystem", "Taken", "settled", "system"]
+
+T = TypeVar("T")
+
+#: A Faust worker starts in 3-8 s alone; several at once on a busy machine take far longer.
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 20.0
+SEND_TIMEOUT_S: Final = 30.0
+POLL_S: Final = 0.2
+#: Faust serves after its log's first lines; these are shown of one that does not.
+LINES_SHOWN: Final = 15
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    app: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    watchdog: subprocess.Popen[bytes]
+
+    def last_lines(self) -> str:
+        return "\n".join(self.log.read_text("utf-8", errors="replace").splitlines()[-LINES_SHOWN:])
+
+
+@dataclass
+class Taken:
+    """A snapshot of a system under test: captured already; assembled and verified when that is first asked for."""
+
+    system: RunningSystem
+    id: str
+    epoch: int
+
+    @cached_property
+    def assembled(self) -> ops.Assembled:
+        """What the Spark job found: verdict, checks, tables. Takes 15-30 s the first time."""
+        where, namespace = self.system.connection, self.system.namespace
+        storage = str(self.system.storage)
+        (found,) = _call(ops.assemble(where, namespace, [self.id], storage=storage))
+        return found
+
+    def assert_consistent(self) -> ops.Assembled:
+        """Fail unless the snapshot is good; the message has the verdict and the records that accuse it.
+
+        Raises:
+            AssertionError: INCONSISTENT or UNVERIFIABLE.
+        """
+        if not self.assembled.good:
+            lines = [f"snapshot {self.id} is {self.assembled.verdict}"]
+            lines += [line for check in self.assembled.checks for line in _accusations(check)]
+            raise AssertionError("\n".join(lines))
+        return self.assembled
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """Rows of a SELECT on the snapshot's tables (`state`, `messages`, ...), by column."""
+        manifest = self.assembled.manifest
+        found = _call(ops.query(None, self.system.namespace, sql, manifest=manifest))
+        return [dict(row) for row in found.rows]
+
+
+@dataclass
+class RunningSystem:
+    """Workers of the apps under test, and their broker. `storage`: where tables lie; removed at the end."""
+
+    bootstrap: str
+    namespace: str
+    folder: Path
+    workers: list[_Worker] = field(default_factory=list)
+    _taken: int = 0
+
+    @property
+    def connection(self) -> Connection:
+        return Connection(bootstrap=self.bootstrap)
+
+    @property
+    def storage(self) -> Path:
+        return self.folder / "snapshots"
+
+    def send(self, topic: str, *values: Any, key: str | bytes | None = None) -> None:
+        """Send records and wait until the broker has them. Bytes go as they are, all else as JSON.
+
+        Raises:
+            TimedOutError: the broker does not acknowledge them.
+        """
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        for value in values:
+            raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+            producer.produce(topic, raw, key=key.encode() if isinstance(key, str) else key)
+        if left := producer.flush(SEND_TIMEOUT_S):
+            raise TimedOutError(f"{left} records were not acknowledged in {SEND_TIMEOUT_S:.0f} s")
+
+    def snapshot(self, *, ttl_ms: int = 20_000) -> Taken:
+        """Take a snapshot of what runs now, and wait until it is captured.
+
+        Raises:
+            SnapshotFailedError: it was not captured; the message names the cause.
+        """
+        self.check_alive()
+        self._taken += 1
+        name = f"test-{self._taken}"
+        taken = ops.trigger(
+            self.connection,
+            self.namespace,
+            snapshot_id=name,
+            ttl_ms=ttl_ms,
+            who="snapkafka.testing",
+            wait=True,
+        )
+        return Taken(self, name, _call(taken).epoch)
+
+    def wait_until(self, what: str, condition: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
+        """Wait for a condition.
+
+        Raises:
+            TimedOutError: with what was awaited.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            self.check_alive()
+            if time.monotonic() > deadline:
+                raise TimedOutError(f"waited {timeout_s:.0f} s for {what}")
+            time.sleep(POLL_S)
+
+    def check_alive(self) -> None:
+        """Raise if a worker has ended by itself, with its last lines."""
+        for worker in self.workers:
+            if (status := worker.process.poll()) is not None:
+                raise TimedOutError(
+                    f"the worker of {worker.app} ended with status {status}; its last lines:\n{worker.last_lines()}",
+                    hint="the lines above give the reason",
+                )
+
+    # -- life of the workers --------------------------------------------------------------------------------------
+
+    def _start(self, target: str, number: int, env: Mapping[str, str]) -> None:
+        name = f"{target.replace(':', '-')}-{number}"
+        log = self.folder / f"{name}.txt"
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "snapkafka.testing.worker",
+                    target,
+                    self.bootstrap,
+                    str(self.folder / name),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,  # Ctrl-C is for the test, which stops them
+                env=os.environ
+                | {
+                    "SNAPKAFKA_NAMESPACE": self.namespace,
+                    "PYTHONPATH": os.pathsep.join(p or "." for p in sys.path),
+                }
+                | dict(env),
+            )
+        guard = subprocess.Popen(
+            [sys.executable, "-I", watchdog.__file__, str(os.getpid()), str(process.pid)],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.workers.append(_Worker(target, process, log, guard))
+
+    def _await_workers(self) -> None:
+        def ready() -> bool:
+            try:
+                reading = _call(ops.read_ledger(self.connection, self.namespace))
+            except LedgerUnusableError:  # the first worker makes it
+                return False
+            return settled(reading.state, len(self.workers))
+
+        try:
+            self.wait_until(f"{len(self.workers)} workers to join", ready, timeout_s=START_TIMEOUT_S)
+        except SnapkafkaError as error:
+            logs = "\n".join(f"{worker.app}:\n{worker.last_lines()}" for worker in self.workers)
+            raise TimedOutError(f"{error.message}\n{logs}", hint=error.advice) from error
+
+    def _stop(self) -> None:
+        for worker in self.workers:
+            with contextlib.suppress(ProcessLookupError):
+                worker.process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for worker in self.workers:
+            try:
+                worker.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
+            worker.watchdog.kill()
+            worker.watchdog.wait()
+        self.workers.clear()
+
+
+@contextlib.contextmanager
+def system(
+    *apps: Any,
+    workers: int = 1,
+    bootstrap: str = "",
+    namespace: str = "",
+    topics: Mapping[str, int] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[RunningSystem]:
+    """Run apps for the length of the block: a broker, their topics, worker processes that have all their inputs.
+
+    Args:
+        apps: `faust.App`s that are attributes of modules, or `module:attribute`; all with snapkafka installed.
+        workers: of each app.
+        bootstrap: a broker that runs; empty: one is started (`snapkafka.testing.kafka`). On a shared one the apps meet
+            what earlier tests have left there.
+        namespace: of the snapshots; empty: that of the apps.
+        topics: further topics to create, with their partition counts, or other counts for the apps' own.
+        env: variables of the environment of the workers.
+
+    Raises:
+        BadInputError: an app cannot be imported by a worker, or has no snapkafka.
+        TimedOutError: a worker ended, or did not get its inputs; with its last lines.
+    """
+    if not apps:
+        raise BadInputError(
+            "system() needs an app", hint="snapkafka.testing.system(orders.app, payments.app)"
+        )
+    targets = [_target(app) for app in apps]
+    found = [_import(target) for target in targets]
+    namespace = namespace or _namespace(targets, found)
+    wanted = {name: count for app in found for name, count in _topics_of(app).items()} | dict(topics or {})
+    folder = Path(tempfile.mkdtemp(prefix="snapkafka-system-"))
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        where = bootstrap or stack.enter_context(kafka()).bootstrap
+        for count in sorted(set(wanted.values())):
+            create_topics(
+                where, *(name for name in sorted(wanted) if wanted[name] == count), partitions=count
+            )
+        running = RunningSystem(where, namespace, folder)
+        stack.callback(running._stop)
+        for number in range(workers):
+            for target in targets:
+                running._start(target, number, env or {})
+        running._await_workers()
+        yield running
+
+
+def settled(state: LedgerState, workers: int) -> bool:
+    """Have so many workers joined, and has every input exactly one owner among them?"""
+    living = list(state.living())
+    if len(living) < workers or any(view.assigned < 0 and view.hello.inputs for view in living):
+        return False
+    inputs = {
+        (view.hello.app, TopicPartition(source.topic, partition))
+        for view in living
+        for source in view.hello.inputs
+        for partition in range(source.partitions)
+    }
+    owned = {(view.hello.app, tp) for view in living for tp in view.inputs}
+    once = sum(len(view.inputs) for view in living) == len(owned)
+    return inputs == owned and once
+
+
+def _call(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, also where a test's own event loop runs."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+def _target(app: Any) -> str:
+    """Return `module:attribute`, by which a worker imports an app."""
+    if isinstance(app, str):
+        return app if ":" in app else f"{app}:app"
+    for name, module in list(sys.modules.items()):
+        for attribute, value in list(vars(module).items()) if name != "__main__" and module else ():
+            if value is app:
+                return f"{name}:{attribute}"
+    raise BadInputError(
+        f"{app!r} is no attribute of a module, so no worker process can import it",
+        hint="define it in a module, or name it as 'module:attribute'",
+    )
+
+
+def _import(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise BadInputError(
+            f"the app {target} cannot be imported: {error}", hint="write it as 'module:attribute'"
+        ) from error
+
+
+def _namespace(targets: Sequence[str], apps: Sequence[Any]) -> str:
+    namespaces: dict[str, str] = {}
+    for target, app in zip(targets, apps, strict=True):
+        driver = getattr(app, "snapkafka", None)
+        if driver is None:
+            raise BadInputError(
+                f"the app {target} has no snapkafka",
+                hint='snapkafka.install(app, namespace="...") in its module',
+            )
+        namespaces[target] = driver.config.namespace
+    if len(set(namespaces.values())) > 1:
+        each = ", ".join(f"{target}: {namespace}" for target, namespace in namespaces.items())
+        raise BadInputError(f"the apps are in different namespaces ({each})", hint="one snapshot is of one")
+    return next(iter(namespaces.values()))
+
+
+def _topics_of(app: Any) -> dict[str, int]:
+    """Topics that the app's agents read, with the partitions that Faust would give them."""
+    channels = [agent.channel for agent in app.agents.values()]
+    return {
+        str(name): channel.partitions or app.conf.topic_partitions
+        for channel in channels
+        for name in getattr(channel, "topics", None) or ()
+    }
+
+
+def _accusations(check: CheckEntry) -> Iterator[str]:
+    if check.found:
+        yield f"{check.name}: {check.found}"
+    for witness in check.witnesses:
+        where = (
+            f"{witness.topic}[{witness.partition}] offset {witness.offset}: " if witness.offset >= 0 else ""
+        )
+        yield f"  {where}{witness.what}"

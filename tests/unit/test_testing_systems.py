@@ -1,0 +1,100 @@
+"""What `snapkafka.testing.system` refuses, and what an inconsistent snapshot shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import faust
+import pytest
+
+import snapkafka
+from snapkafka.errors import BadInputError, TimedOutError
+from snapkafka.manifest import CheckEntry, WitnessEntry
+from snapkafka.ops import Assembled
+from snapkafka.testing import RunningSystem, Taken, system
+from snapkafka.testing.systems import _topics_of
+from snapkafka.testing.worker import redirect
+
+APP = faust.App("systems-unit", broker="kafka://production.invalid:9092", topic_partitions=3)
+BARE = faust.App("systems-bare", broker="kafka://production.invalid:9092")
+OTHER = faust.App("systems-other", broker="kafka://production.invalid:9092")
+READ = APP.topic("systems-read", "systems-too", value_type=int)
+snapkafka.install(APP, namespace="shop")
+snapkafka.install(OTHER, namespace="bank")
+
+
+@APP.agent(READ)
+async def read(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+def taken(verdict: str, good: bool, *checks: CheckEntry) -> Taken:
+    found = Taken(RunningSystem("127.0.0.1:1", "shop", Path("/nowhere")), "test-1", 7)
+    found.__dict__["assembled"] = Assembled(
+        id="test-1", epoch=7, verdict=verdict, good=good, manifest="", checks=checks
+    )
+    return found
+
+
+def test_an_inconsistent_snapshot_fails_the_test_with_its_records() -> None:
+    witness = WitnessEntry(topic="orders", partition=1, offset=42, what="it is red")
+    check = CheckEntry(name="V5 causes", run=True, status="fail", found=1, witnesses=(witness,))
+    with pytest.raises(AssertionError) as told:
+        taken("INCONSISTENT", False, check).assert_consistent()
+    assert str(told.value).splitlines() == [
+        "snapshot test-1 is INCONSISTENT",
+        "V5 causes: 1",
+        "  orders[1] offset 42: it is red",
+    ]
+    assert taken("VERIFIED", True).assert_consistent().verdict == "VERIFIED"
+
+
+@pytest.mark.parametrize(
+    ("apps", "said"),
+    [
+        ((), r"system\(\) needs an app"),
+        ((faust.App("systems-nowhere"),), "is no attribute of a module"),
+        (("no.such.module:app",), "cannot be imported"),
+        ((BARE,), "has no snapkafka"),
+        ((APP, OTHER), "in different namespaces"),
+    ],
+)
+def test_apps_that_cannot_run_are_refused_before_a_broker_starts(apps: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(BadInputError, match=said), system(*apps):
+        pass
+
+
+def test_topics_are_those_of_the_agents() -> None:
+    assert _topics_of(APP) == {"systems-read": 3, "systems-too": 3}
+
+
+def test_a_worker_meets_no_broker_but_the_one_of_the_test(tmp_path: Path) -> None:
+    credentials = faust.SASLCredentials(username="a", password="b")
+    app = faust.App(
+        "systems-redirected", broker="kafka://production.invalid:9092", broker_credentials=credentials
+    )
+    app.topic("x")
+    assert "production" in str(app.transport.url)
+    redirect(app, "127.0.0.1:1", str(tmp_path))
+    urls = (app.conf.broker, app.conf.broker_consumer, app.conf.broker_producer)
+    assert {str(url) for found in urls for url in found} == {"kafka://127.0.0.1:1"}
+    assert {str(url) for t in (app.transport, app.producer_transport) for url in t.url} == {
+        "kafka://127.0.0.1:1"
+    }
+    assert app.conf.broker_credentials is None
+    assert str(app.conf.datadir) == str(tmp_path)
+
+
+def test_a_worker_that_ended_is_named_with_its_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("ImportError: no shop\n")
+    ended: Any = SimpleNamespace(process=SimpleNamespace(poll=lambda: 1), app="shop:app", log=log)
+    ended.last_lines = log.read_text
+    running = RunningSystem("127.0.0.1:1", "shop", tmp_path, [ended])
+    with pytest.raises(
+        TimedOutError, match=r"shop:app ended with status 1; its last lines:\nImportError: no shop"
+    ):
+        running.snapshot()
