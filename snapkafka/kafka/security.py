@@ -113,7 +113,7 @@ class Security:
 
         Raises:
             BadInputError: a setting is unknown, incomplete or has a form that cannot be read.
-            MechanismError: the SASL mechanism is none that snapkafka has.
+            MechanismError: snapkafka does not have the SASL mechanism.
             CertificateError: a file of certificates or keys is missing or cannot be read.
         """
         values: dict[str, str] = {}
@@ -211,7 +211,7 @@ class Security:
         """Certificates for Python's clients.
 
         Raises:
-            CertificateError: a file is none of PEM, or certificate and key do not belong together.
+            CertificateError: a file is not in PEM, or certificate and key do not belong together.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = bool(self.host_check)

@@ -28,6 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapkafka import ops
@@ -75,7 +76,7 @@ class Taken:
 
     @cached_property
     def assembled(self) -> ops.Assembled:
-        """What the Spark job found: verdict, checks, tables. Takes 15-30 s the first time."""
+        """The result of the Spark job: verdict, checks, tables. Takes 15-30 s the first time."""
         where, namespace = self.system.connection, self.system.namespace
         storage = str(self.system.storage)
         (found,) = _call(ops.assemble(where, namespace, [self.id], storage=storage))
@@ -313,11 +314,13 @@ def _target(app: Any) -> str:
     if isinstance(app, str):
         return app if ":" in app else f"{app}:app"
     for name, module in list(sys.modules.items()):
-        for attribute, value in list(vars(module).items()) if name != "__main__" and module else ():
+        if name == "__main__" or not isinstance(module, ModuleType):  # something else may stand there
+            continue
+        for attribute, value in list(vars(module).items()):
             if value is app:
                 return f"{name}:{attribute}"
     raise BadInputError(
-        f"{app!r} is no attribute of a module, so no worker process can import it",
+        f"{app!r} is not an attribute of a module, so worker processes cannot import it",
         hint="define it in a module, or name it as 'module:attribute'",
     )
 

@@ -56,7 +56,7 @@ def test_an_inconsistent_snapshot_fails_the_test_with_its_records() -> None:
     ("apps", "said"),
     [
         ((), r"system\(\) needs an app"),
-        ((faust.App("systems-nowhere"),), "is no attribute of a module"),
+        ((faust.App("systems-nowhere"),), "is not an attribute of a module"),
         (("no.such.module:app",), "cannot be imported"),
         ((BARE,), "has no snapkafka"),
         ((APP, OTHER), "in different namespaces"),
