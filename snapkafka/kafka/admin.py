@@ -70,7 +70,7 @@ class KafkaTopicAdmin:
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, TopicDescription]:
         """Those that exist, by name; all there are if none are named."""
-        with translated(self.connection, "read the list of topics"):
+        async with translated(self.connection, "read the list of topics"):
             response = await self._ask_any(MetadataRequestV12(None if topics is None else list(topics)))
         found, failed = descriptions(response)
         for topic, code in failed.items():

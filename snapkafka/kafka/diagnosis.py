@@ -92,12 +92,18 @@ async def _why(connection: Connection, host: str, port: int) -> SnapkafkaError |
     except (OSError, TimeoutError, errors.KafkaError) as error:
         return refusal(where, error)
     try:
-        await tried.send(MetadataRequestV12([]))  # refused where a login is missing
-    except errors.KafkaConnectionError:
-        return _of_protocol(where, protocol)
+        if (await tried.send(MetadataRequestV12([]))).brokers:
+            return None
+    except (errors.KafkaError, ValueError, struct.error):
+        pass
     finally:
         tried.close()
-    return None
+    if settings.get("sasl_mechanism") == "OAUTHBEARER":
+        # The broker answers a bad token in a way that the client library takes for a success.
+        return AuthenticationError(
+            f"the broker at {where} does not accept this token", hint="is it expired, or for somebody else?"
+        )
+    return _of_protocol(where, protocol)  # a login is missing
 
 
 async def _first_answer(host: str, port: int, context: ssl.SSLContext | None) -> None:
@@ -124,7 +130,7 @@ def _of_protocol(where: str, protocol: str) -> SnapkafkaError:
 
 def _of_tls(where: str, error: ssl.SSLError) -> SnapkafkaError:
     reason = (error.reason or str(error)).lower().replace("_", " ")
-    if "certificate required" in reason or "handshake failure" in reason or "bad certificate" in reason:
+    if "certificate" in reason or "handshake failure" in reason:
         return CertificateError(
             f"the broker at {where} refuses the certificate of this client: {reason}",
             hint="set ssl.certificate.location and ssl.key.location to a pair that its CA has signed",

@@ -135,7 +135,9 @@ def test_tokens_of_an_identity_provider_and_of_a_file(
     assert type(told) is AuthenticationError
     assert told.message == f"the identity provider at {identity_provider} refuses client app: HTTP 401"
     (tmp_path / "token").write_text(token("app", holds_s=-5))
-    assert type(refused(secured.sasl, from_file)) is AuthenticationError
+    told = refused(secured.sasl, from_file)
+    assert type(told) is AuthenticationError
+    assert told.message == f"the broker at {secured.sasl} does not accept this token"
 
 
 def test_a_wrong_password(secured: Secured) -> None:

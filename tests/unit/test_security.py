@@ -190,7 +190,7 @@ def test_kerberos_as_far_as_it_can_be_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_token_is_fetched_again_before_it_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [time.time()]
-    monkeypatch.setattr(oauth.time, "time", lambda: now[0])
+    monkeypatch.setattr(time, "time", lambda: now[0])
     file = tmp_path / "token"
     provider = oauth.TokenProvider(
         Security(protocol="SASL_SSL", mechanism="OAUTHBEARER", token_url=f"file:{file}")
