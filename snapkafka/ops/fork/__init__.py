@@ -13,7 +13,6 @@ The same code runs in it with `SNAPKAFKA_FORK=NAME`. See docs/guide/fork.md.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -300,7 +299,7 @@ async def _begun(
         require_extra("restore", "a fork")
         if not isinstance(where, Connection):
             raise BadInputError("a fork needs a connection to Kafka", hint="give --bootstrap")
-        bulk = cast(RestoreBulk, KafkaBulk(where, os.environ))
+        bulk = cast(RestoreBulk, KafkaBulk(where))
     (place,) = await manifest_places(where, namespace, [snapshot], storage=storage, good=True)
     placed = Placed(*read_manifest(place))
     admin = admin_of(where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -231,7 +230,7 @@ async def _remove_groups(
     if not apps:
         return []
     if groups is None and isinstance(where, Connection):
-        groups = cast(GroupRemoval, KafkaBulk(where, os.environ))
+        groups = cast(GroupRemoval, KafkaBulk(where))
     there = [app for app in apps if await admin.committed(app)]
     if groups is None:
         return []
