@@ -154,15 +154,21 @@ class KafkaBulk:
 
         Raises:
             LedgerUnusableError: one has members, or it may not be deleted.
+            BrokerUnavailableError: nobody answers.
         """
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AdminClient
 
         if not groups:
             return
-        for group, done in AdminClient(self._settings).delete_consumer_groups(list(groups)).items():
+        admin = AdminClient(self._settings)  # its futures are answered as long as it is referred to
+        for group, done in admin.delete_consumer_groups(list(groups)).items():
             try:
                 done.result(ASK_S)
+            except TimeoutError as failure:
+                raise BrokerUnavailableError(
+                    f"group {group} was not deleted within {ASK_S:g} s: no broker answered"
+                ) from failure
             except KafkaException as failure:
                 error = failure.args[0]
                 if error.code() != KafkaError.GROUP_ID_NOT_FOUND:

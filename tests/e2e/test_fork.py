@@ -1,0 +1,133 @@
+"""A fork of a running system ends like it, and leaves every record, end, commit and group of it as they were."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from snapkafka import ops
+from snapkafka.demo.observer import observing
+from snapkafka.demo.system import wait_until
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.forking import prefixed
+from snapkafka.testing import Broker
+from tests.features.harness import is_marker, read_topics
+
+from .test_restore import AT_CUT, END_S, ITEMS, Cycle
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+
+FORK = "night"
+
+
+def fingerprint(bootstrap: str, prefix: str) -> object:
+    """Every record with its offset and headers, every end, topic, group, member and commit of production."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = {
+        name: len(it.partitions)
+        for name, it in admin.list_topics(timeout=10).topics.items()
+        if not name.startswith(("fork.", "_snapkafka.fork."))
+    }
+
+    async def commits() -> object:
+        tools = KafkaTopicAdmin(Connection(bootstrap=bootstrap))
+        try:
+            groups = [it for it in await tools.groups() if not it.name.startswith("fork.")]
+            return {it.name: (len(it.members), await tools.committed(it.name)) for it in groups}
+        finally:
+            await tools.close()
+
+    return topics, asyncio.run(commits()), read_topics(bootstrap, prefix)
+
+
+def out_ids(bootstrap: str, prefix: str) -> Counter[int]:
+    records = read_topics(bootstrap, prefix).get("out", ())
+    return Counter(json.loads(it.value)["id"] for it in records if it.value is not None and not is_marker(it))
+
+
+def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_path: Path) -> None:
+    connection, namespace = Connection(bootstrap=kafka.bootstrap), f"e{uuid.uuid4().hex[:8]}"
+    storage = tmp_path / "storage"
+    storage.mkdir()
+    with observing(kafka.bootstrap, namespace) as observer:
+        cycle = Cycle(kafka.bootstrap, tmp_path, observer, 1962)
+        forked = Cycle.__new__(Cycle)
+        forked.__dict__ |= cycle.__dict__ | {"prefix": prefixed(FORK, cycle.prefix)}
+        try:
+            cycle.start()
+            observer.wait_for_workers(cycle.system)
+            cycle.feed()
+            wait_until("some outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system)
+            asyncio.run(
+                ops.trigger(
+                    connection, namespace, snapshot_id="cut", storage=str(storage), ttl_ms=30_000, wait=True
+                )
+            )
+            wait_until(
+                "production to be through",
+                lambda: cycle.tables() == cycle.expected(),
+                timeout_s=END_S,
+                period_s=2.0,
+                system=cycle.system,
+            )
+            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
+            assert assembled.verdict == "VERIFIED", assembled.checks
+            assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
+            before = [*_settled(kafka.bootstrap, cycle.prefix)]
+
+            done = asyncio.run(ops.create_fork(connection, namespace, FORK, with_inputs=True, expires_s=60))
+            assert done.messages > 0
+            assert done.inputs > 0
+            assert done.state > 0
+            assert forked.tables() != forked.expected()
+            for role in ("left", "right"):
+                env = {"CYCLE_ROLE": role, "CYCLE_PREFIX": cycle.prefix, "SNAPKAFKA_FORK": FORK}
+                cycle.system.start_worker(f"fork-{role}", env, module="tests.e2e.cycling")
+            wait_until(
+                "the fork to be through",
+                lambda: forked.tables() == forked.expected(),
+                timeout_s=END_S,
+                period_s=2.0,
+                system=cycle.system,
+            )
+            ids = out_ids(kafka.bootstrap, forked.prefix)
+            assert set(ids.values()) == {1}, "each once"
+            assert 0 < len(ids) <= ITEMS - AT_CUT, "only what had not come out at the cut"
+            for worker in [it for it in cycle.system.workers if it.app.startswith("fork-")]:
+                cycle.system.interrupt(worker)
+            wait_until(
+                "the groups of the fork to be empty",
+                lambda: not any(observer.call(observer.admin.members(app)) for app in done.apps),
+                timeout_s=60,
+            )
+            assert [fingerprint(kafka.bootstrap, cycle.prefix)] == before
+            dropped = asyncio.run(ops.drop_fork(connection, namespace, FORK))
+            assert set(done.topics) <= set(dropped.topics)
+            left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
+            assert not [name for name in left if name.startswith(("fork.", "_snapkafka.fork."))]
+            assert [fingerprint(kafka.bootstrap, cycle.prefix)] == before
+        except BaseException:
+            for worker in cycle.system.workers:
+                print(f"--- {worker.name}\n{worker.last_lines(30)}")
+            raise
+        finally:
+            cycle.system.stop()
+
+
+def _settled(bootstrap: str, prefix: str) -> list[object]:
+    """The fingerprint once the workers have committed all that they have read."""
+    found: list[object] = []
+
+    def same() -> bool:
+        found.append(fingerprint(bootstrap, prefix))
+        return len(found) > 1 and found[-1] == found[-2]
+
+    wait_until("production to be quiet", same, timeout_s=60, period_s=4.0)
+    return found[-1:]
