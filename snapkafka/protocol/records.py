@@ -41,6 +41,7 @@ __all__ = [
     "CONTAMINATING",
     "FOREIGN",
     "FOREIGN_STATE",
+    "MIXED",
     "NOBODY",
     "OUT_OF_ORDER",
     "RESTORE",
@@ -90,6 +91,8 @@ __all__ = [
 OUT_OF_ORDER: Final = "out-of-order"
 #: The code of an `Abort`: a record left without our header, because a limit had no room for it (R15).
 SENT_BARE: Final = "sent-bare"
+#: The code of an `Abort`: what no hook can colour came by on both sides of a cut: another app of the process, a thread.
+MIXED: Final = "mixed"
 #: The code of an `Abort`: an app ran without taking part, or is not known to be stopped (R10).
 APP_RUNS_WITHOUT: Final = "app-runs-without"
 #: The code of an `Abort`: the snapshot overlaps a restore of one of its apps.
@@ -103,7 +106,7 @@ FOREIGN: Final = "foreign"
 #: The topics with the state of such processes have names that begin so: no other one may.
 FOREIGN_STATE: Final = "_snapkafka-state."
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
-CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT})
+CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT, MIXED})
 
 
 @value

@@ -16,7 +16,7 @@ from .colours import Cause, Colours, Effect, Torn
 from .completion import LedgerState
 from .cut import Positions
 from .lives import EarlierLives
-from .records import OUT_OF_ORDER, SENT_BARE, TopicPartition
+from .records import MIXED, OUT_OF_ORDER, SENT_BARE, TopicPartition
 
 __all__ = ["Work"]
 
@@ -271,6 +271,11 @@ class Work(ABC):
         that may still be cut somewhere can vouch for it."""
         what = f"a record to {tp} left without our header, which would have made it larger than a limit"
         return self._abort_open(0, self.ledger.highest_epoch, SENT_BARE, what, str(tp))
+
+    def mixed(self, above: int, upto: int, what: str, culprit: str) -> Sequence[Action]:
+        """R15: something of colour `above` met something of colour `upto`, and neither can be torn: the other one
+        belongs to another app of this process, or is over."""
+        return self._abort_open(above, upto, MIXED, what, culprit, captured=True)
 
     def seqs_unused(self, tp: TopicPartition, first: int, last: int) -> None:
         """The records that were to have these seqs leave without them."""

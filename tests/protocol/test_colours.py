@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from snapkafka.checks import CutView, LogRecord
+from snapkafka.checks.log_checks import v1, v2, v4, v5
 from snapkafka.protocol.colours import Cause, Effect
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.events import RecordMet
@@ -253,6 +255,27 @@ def test_r6_what_is_done_outside_any_event_has_the_colour_of_the_process(
     p.do(p.machine.table_touched(None, "t", "k", write=True))
     p.do(p.machine.table_touched(white, "t", "k", write=False))
     assert not p.machine.colours.white_running(epoch)
+
+
+def test_r5_work_of_several_steps_outside_of_events_may_be_cut_between_two_of_them(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """A timer sends twice, and the process cuts between: the snapshot holds the first send only. It is consistent, no
+    check finds anything, and nothing shows that the two belong together."""
+    p, q = pair
+    first = p.send(B)
+    epoch = world.trigger()
+    settle(p, q)
+    second = p.send(B)
+    assert (first.epoch, second.epoch) == (0, epoch)
+    view = CutView(world.fold.captured(epoch))
+    log = [
+        LogRecord(*B, offset, sent.process, sent.epoch, sent.seq, sent.marker)
+        for offset, sent in enumerate(world.log(B))
+    ]
+    in_flight = [r.offset for r in log for source in view.inputs[B] if view.in_channel(r, source)]
+    assert in_flight == [world.log(B).index(first)]
+    assert [*v1(view, log), *v2(view, log), *v4(view, log), *v5(view, log)] == []
 
 
 def test_an_event_that_starts_or_ends_twice_counts_once(world: World, pair: tuple[Process, Process]) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from snapkafka.checks import CutView, LogRecord
+from snapkafka.checks.log_checks import v5
 from snapkafka.protocol.actions import AppendToLedger, AskStopped
 from snapkafka.protocol.checkpoint import take_checkpoint
 from snapkafka.protocol.completion import LedgerState, Status
@@ -205,3 +207,36 @@ def test_r15_who_left_in_order_does_not_go_on(world: World) -> None:
     p.feed(StopAsked())
     world.append(Bye(process=p.id, n=9_999, goes_on=True))
     assert not world.fold.goes_on_without(world.fold.processes[p.id])
+
+
+@pytest.mark.parametrize(("reset_to", "listed"), [(1, ["replayed", "replayed"]), (3, []), (9, [])])
+def test_r10_offsets_of_a_stopped_app_that_were_reset_by_hand_are_replays_and_no_accusation(
+    world: World, reset_to: int, listed: list[str]
+) -> None:
+    """App p ran offsets 0 to 2 of `a`, stopped, and somebody set its group to another offset: that is where it goes on.
+    What it did of events past that is listed; what is skipped was never run, and nobody is accused for it."""
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    for offset in range(3):
+        event = p.start(A, offset)
+        p.send(B, event)
+        p.end(event)
+    p.feed(StopAsked())
+    settle(p, q)
+    epoch = world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    position = Position(agent="*", topic="a", partition=0, offset=reset_to)
+    seen = StoppedSeen(
+        epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
+    )
+    for _ in range(2):
+        q.feed(seen)
+        settle(q)
+    assert world.snapshot(epoch).captured_at is not None
+    view = CutView(world.fold.captured(epoch))
+    source = next(source for source in view.captured.inputs if source.app == "p")
+    assert (source.position, source.earlier) == (reset_to, (p.id,))
+    log = [
+        LogRecord(*B, offset, p.id, 0, offset, cause=(A, offset)) for offset, _ in enumerate(world.log(B)[:3])
+    ]
+    assert [finding.kind for finding in v5(view, log)] == listed

@@ -17,8 +17,9 @@ from faust.types.tuples import TP
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.events import Reading
+from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import InputGiven, InputsGiven, Joined, LedgerRead
-from snapkafka.protocol.records import Hello, InputTopic, TopicPartition, Trigger
+from snapkafka.protocol.records import MIXED, Abort, Hello, InputTopic, TopicPartition, Trigger
 
 INPUT = TP("in", 0)
 WINDOW = (0.0, 9.9)
@@ -301,6 +302,57 @@ async def test_what_a_thread_writes_counts_in_the_loop(worker: Worker) -> None:
     await _in_executor(lambda: write_number(worker))
     assert worker.torn == [0]
     del held
+
+
+def aborted(worker: Worker) -> list[tuple[int, str, str]]:
+    """What the machine has aborted: epoch, code, culprit."""
+    records = [getattr(action, "record", None) for action in worker.actions]
+    return [(r.epoch, r.code, r.culprit) for r in records if isinstance(r, Abort)]
+
+
+def in_own_thread(work: Callable[[], Any]) -> None:
+    """A thread of the app's own, that is waited for without giving way to the loop."""
+    thread = threading.Thread(target=work, name="own")
+    thread.start()
+    thread.join()
+
+
+async def test_a_note_of_a_thread_that_comes_before_its_read_counts_for_the_read(worker: Worker) -> None:
+    """The loop hears of it, red writes, and only then the thread reads."""
+    worker.event(0)(
+        lambda: in_own_thread(lambda: worker.driver.looks.touched(worker.numbers, "a", write=False))
+    )
+    await asyncio.sleep(0)
+    worker.cut()
+    worker.event(2)(lambda: write_number(worker))
+    assert worker.torn == [0]
+    assert aborted(worker) == []
+
+
+@pytest.mark.parametrize("reads", [1, 2])
+async def test_an_event_that_is_over_before_the_note_of_its_thread_arrives_fails_the_snapshot(
+    worker: Worker, reads: int
+) -> None:
+    """The thread reads what red wrote, and the event uses it and ends; only then the loop hears of it. R6 cannot tear
+    it any more."""
+    white = worker.event(0)
+    worker.cut()
+    worker.event(2)(lambda: write_number(worker))
+    for _ in range(reads):
+        white(lambda: in_own_thread(lambda: worker.numbers["a"]))
+    worker.driver.do(worker.driver.machine.event_ended(Cause("a", INPUT, 0, 0)))
+    assert aborted(worker) == []
+    await asyncio.sleep(0)
+    assert aborted(worker) == [(worker.epoch, MIXED, "thread own")]
+
+
+async def test_an_event_that_is_over_before_the_note_of_its_thread_fails_nothing_without_a_cut(
+    worker: Worker,
+) -> None:
+    worker.event(0)(lambda: in_own_thread(lambda: worker.numbers["a"]))
+    worker.driver.do(worker.driver.machine.event_ended(Cause("a", INPUT, 0, 0)))
+    await asyncio.sleep(0)
+    assert aborted(worker) == []
 
 
 async def test_recovered_objects_count_like_those_that_were_set(worker: Worker) -> None:

@@ -57,7 +57,7 @@ class Driver:
         self.own_headers = OwnHeaders(self)  # type: ignore[arg-type]
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
-        self.events = SimpleNamespace(cause=lambda: None)
+        self.events = SimpleNamespace(cause_of_send=lambda: None)
         self.restored = Restored(self)  # type: ignore[arg-type]
         self.app = SimpleNamespace(
             _attachments=SimpleNamespace(put=None),

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Events", "Reading"]
 
-#: The event that runs here. Not Faust's `current_event()`: one `Event` object may run in several agents at once, and it
-#: is None inside `take`. Tasks that an event starts inherit it; once the event is over, the machine gives what they
-#: send the colour of the process (R5).
-_cause: ContextVar[Cause | None] = ContextVar("snapkafka_cause", default=None)
+#: Those of every app in this process that has a driver.
+_apps: WeakSet[Events] = WeakSet()
 
 #: Makes a `Cause` from its four fields; calling the class costs twice as much.
 _cause_of: Final = partial(tuple.__new__, Cause)
@@ -67,9 +65,18 @@ class Events:
         driver: its machine is informed.
     """
 
+    several = False  # have there been several apps in this process?
+
     def __init__(self, driver: FaustDriver) -> None:
         self._driver = driver
         self._machine = driver.machine
+        #: The event that runs here. Not Faust's `current_event()`: one `Event` object may run in several agents at
+        #: once, and it is None inside `take`. Tasks that an event starts inherit it; once the event is over, the
+        #: machine gives what they send the colour of the process (R5). Each app has its own: two may give their events
+        #: the same name.
+        self._cause: ContextVar[Cause | None] = ContextVar("snapkafka_cause", default=None)
+        _apps.add(self)
+        Events.several |= len(_apps) > 1
         self.parked: dict[Place, list[Cause]] = {}  # left by their agent, not yet acknowledged
         self._buffered: dict[Cause, Reading] = {}  # in some buffer
         self.streams: WeakSet[Any] = WeakSet()
@@ -82,15 +89,38 @@ class Events:
 
     def cause(self) -> Cause | None:
         """The event that whatever is done here and now comes from."""
-        cause = _cause.get()
+        cause = self._cause.get()
         if self._buffered and cause in self._buffered:
             self._start_waiting(self._buffered[cause], upto=cause)
         return cause
 
-    @staticmethod
-    def cause_in_thread() -> Cause | None:
+    def cause_of_send(self) -> Cause | None:
+        """The same of what is sent here and now."""
+        cause = self.cause()
+        if self.several and cause not in self._machine.colours.running:
+            self._sent_by_another_app()
+        return cause
+
+    def cause_in_thread(self) -> Cause | None:
         """The same in another thread, where one was reported it (`asyncio.to_thread`); nothing is started by that."""
-        return _cause.get()
+        return self._cause.get()
+
+    def _sent_by_another_app(self) -> None:
+        """A send here may come from an event of another app in this process. It has the colour of this process:
+        where that is another one than the event's, the snapshots between fail by name."""
+        epoch, namespace = self._machine.colours.epoch, self._driver.config.namespace
+        for other in list(_apps):
+            event = other._cause.get()
+            colour = other._machine.colours.running.get(event) if event is not None else None
+            if other is self or colour is None or colour == epoch:
+                continue
+            if other._driver.config.namespace != namespace:
+                continue
+            redder = self if colour < epoch else other
+            one, two = (events._driver.app.conf.id for events in (other, self))
+            what = f"an event of app {one} sends through app {two} in one process, across a cut"
+            mixed = redder._machine.mixed(min(colour, epoch), max(colour, epoch), what, f"app {one}")
+            redder._driver.do(mixed)
 
     # -- one by one ---------------------------------------------------------------------------------------------
 
@@ -101,7 +131,7 @@ class Events:
         cause = _cause_of((reading.name, tp, offset, 0))
         if cause in self._machine.colours.running:
             cause = self._run_again(cause)
-        _cause.set(cause)
+        self._cause.set(cause)
         if reading.taking:
             reading.waiting[tp, offset] = (cause, False)
             self._buffered[cause] = reading
@@ -187,7 +217,7 @@ class Events:
             batch.append(cause)
         self._start_before(reading, batch)
         self._driver.do(self._machine.batch_started(batch))
-        _cause.set(batch[0] if batch else None)
+        self._cause.set(batch[0] if batch else None)
 
     def batch_left(self, reading: Reading) -> None:
         """The agent has asked for the next batch, or was started again."""

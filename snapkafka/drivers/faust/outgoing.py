@@ -154,7 +154,7 @@ class Outgoing:
     def _entered(self) -> Effect | None:
         """Return what is sent here and now; None: it is no longer known (R15)."""
         try:
-            return self._machine.send_entered(self._driver.events.cause())
+            return self._machine.send_entered(self._driver.events.cause_of_send())
         except Exception as error:
             self._driver.stand_down("to note a send", error)
             return None
@@ -230,7 +230,7 @@ class Outgoing:
         machine, tp = self._machine, way.tp
         try:
             # First of all: it may start what has waited, and that ask for markers.
-            cause = self._driver.events.cause() if entered is None else None
+            cause = self._driver.events.cause_of_send() if entered is None else None
             if way.waiting or way.due or machine.classic or self.transactions or machine.process is None:
                 return None
             if self.bare.refused and self.bare.expected(tp.topic, key, value, others):
