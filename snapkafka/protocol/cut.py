@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -182,6 +182,7 @@ class OpenCut:
     ends: tuple[LogEnd, ...] | None = None  # of the inputs, once they are told
     unsettled: frozenset[TopicPartition] = frozenset()  # where sends have unknown results, and no marker goes
     landed: dict[TopicPartition, int] = field(default_factory=dict)  # the log ends of those
+    uncounted: frozenset[TopicPartition] = frozenset()  # changelogs that it wrote to before it had an id
     recorded: list[ChannelRange] = field(default_factory=list)
     torn: list[TornEvent] = field(default_factory=list)
     cut_us: int | None = None
@@ -191,8 +192,9 @@ class OpenCut:
         return self.previous < epoch <= self.epoch
 
     def asks(self, inputs: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """The partitions whose log ends this cut waits for: its inputs, and where results of sends are unknown."""
-        asked = exact(sorted({*inputs, *self.unsettled}))
+        """The partitions whose log ends this cut waits for: its inputs, where results of sends are unknown, and
+        changelogs that nobody has counted the writes to."""
+        asked = exact(sorted({*inputs, *self.unsettled, *self.uncounted}))
         if asked:
             self.ends = None
         return asked
@@ -202,6 +204,12 @@ class OpenCut:
         by_tp = {TopicPartition(end.topic, end.partition): end for end in ends}
         self.ends = exact(end for tp, end in by_tp.items() if tp in self.inputs)
         self.landed = {tp: end.end for tp, end in by_tp.items() if tp in self.unsettled}
+        if self.uncounted:
+            ends = {tp: by_tp[tp].end for tp in self.uncounted & by_tp.keys()}
+            self.changelogs = exact(
+                replace(end, end=max(end.end, ends.get(TopicPartition(end.topic, end.partition), 0)))
+                for end in self.changelogs
+            )
 
 
 def take_cut(

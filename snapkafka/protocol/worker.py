@@ -124,6 +124,7 @@ class WorkerProtocol(Work):
         self._strayed = False  # was it absent since the last of its records that it has read in the ledger?
         self._sent_by: dict[int, int] = {}  # n of such a record -> how much it had sent when it wrote that
         self._known_sent = 0  # of the last one that it has read
+        self._uncounted = False  # has it written to its tables before it had an id?
         self._own_triggers: set[int] = set()
         self._n = 0
 
@@ -270,6 +271,8 @@ class WorkerProtocol(Work):
         # A marker ends what counts of sends whose result is unknown; where none goes, the end of the log does.
         unsettled = (tp for tp in self.colours.ask_ends() if tp.topic not in cut.marker_topics)
         cut.unsettled = frozenset(unsettled)
+        if self._uncounted:
+            cut.uncounted = frozenset(TopicPartition(end.topic, end.partition) for end in cut.changelogs)
         tps = cut.asks(self.positions.inputs())
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
         return [turned, *closing.ask_markers(cut, self.colours), AppendToLedger(record=report), *asked]
@@ -447,7 +450,9 @@ class WorkerProtocol(Work):
         return [AppendToLedger(record=bye)]
 
     def _ran_without(self, since: int) -> list[Action]:
-        """R10: what was captured since, or is open, the app may have mixed before it joined."""
+        """R10: what was captured since, or is open, the app may have mixed before it joined. Its writes to tables until
+        then bear no header, and no cut knows where they end but from the log."""
+        self._uncounted = True
         if self.process is None:
             return []
         what = f"{self._name} of app {self.ledger.app_of(self._me)} ran before its Hello was in the ledger"

@@ -29,6 +29,7 @@ __all__ = [
     "closes_early",
     "colour_of_the_process",
     "counts_all_the_same",
+    "counts_nothing_before",
     "forget_the_left",
     "forget_the_unacknowledged",
     "goes_on_unnoticed",
@@ -290,6 +291,17 @@ def inputs_do_not_matter(complete: Any) -> Any:
     def lax(self: completion.LedgerState, offset: int, snapshot: Any) -> None:
         snapshot.expected &= snapshot.claims.keys()
         complete(self, offset, snapshot)
+
+    return lax
+
+
+def counts_nothing_before(ran: Any) -> Any:
+    """A worker that ran before its Hello counts as one that wrote nothing meanwhile."""
+
+    def lax(self: worker.WorkerProtocol, since: int) -> Any:
+        actions = ran(self, since)
+        self._uncounted = False
+        return actions
 
     return lax
 

@@ -19,6 +19,7 @@ __all__ = [
     "faults",
     "fenced",
     "in_transactions",
+    "late",
     "looks",
     "outgrown",
     "sober",
@@ -116,6 +117,13 @@ def without(plan: Plan) -> Plan:
         "expire": 0.02,
     }
     lonely = alone(apps=3, workers=1, slow=slow, **chances)(plan)
+    return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+
+
+def late(plan: Plan) -> Plan:
+    """Workers take their time to join, and work meanwhile; others look at their app as at a stopped one."""
+    slow = {"late": 0.02, "stopped": 0.05, "ends": 0.1}
+    lonely = alone(apps=3, workers=1, slow=slow, stop=0.04, restart=0.4, late_hello=0.8)(plan)
     return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
 
 

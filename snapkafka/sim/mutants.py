@@ -27,6 +27,7 @@ from .mutant_plans import (
     faults,
     fenced,
     in_transactions,
+    late,
     looks,
     outgrown,
     sober,
@@ -289,6 +290,12 @@ WITHOUT: Final[tuple[Mutant, ...]] = (
         patching(completion.LedgerState, "_bye", broken.goes_on_unnoticed),
         without,
     ),
+    Mutant(
+        "R10 uncounted",
+        "table writes from before a late Hello are not looked for",
+        patching(worker.WorkerProtocol, "_ran_without", broken.counts_nothing_before),
+        late,
+    ),
 )
 
 #: Of records without a header: removed on the way, or too large with it. Caught by the causal checker, too; the
@@ -401,6 +408,7 @@ SEEDS: Final = {
     "R10 uncut": 7,
     "R10 seen": 163,
     "R10 down": 146,
+    "R10 uncounted": 32,
     "R11 lost": 254,
     "R11 last": 0,
     "R11 born": 6,

@@ -13,10 +13,10 @@ from snapkafka.protocol.actions import AppendToLedger, AskStopped
 from snapkafka.protocol.checkpoint import take_checkpoint
 from snapkafka.protocol.completion import LedgerState, Status
 from snapkafka.protocol.events import RanWithout, StopAsked, StoppedSeen
-from snapkafka.protocol.records import APP_RUNS_WITHOUT, Bye, ChangelogEnd, Position
+from snapkafka.protocol.records import APP_RUNS_WITHOUT, Bye, ChangelogEnd, Position, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 
-from .world import A, B, Process, World, settle
+from .world import A, B, Process, Stored, World, settle
 
 
 def stopped_and_asked(world: World) -> tuple[Process, int, StoppedSeen]:
@@ -164,6 +164,29 @@ def test_r10_who_ran_before_its_hello_contaminates_what_was_captured_meanwhile(w
     assert "ran before its Hello" in world.snapshot(epoch).contaminated
     assert not world.snapshot(early).contaminated
     assert world.snapshot(under_way).failure.code == APP_RUNS_WITHOUT  # type: ignore[union-attr]
+
+
+def test_r10_what_was_written_to_tables_before_the_hello_is_in_the_state(world: World) -> None:
+    """R10: nobody has counted it, and it bears no header: the end of a table is asked for at each cut from then on."""
+    p = Process(world, "p", (A,))
+    changelog = TopicPartition("p-t-changelog", 0)
+    world.logs[changelog] = [Stored(-1, 0, -1)] * 4
+    p.feed(RanWithout(since=0))
+    for _ in range(2):
+        epoch = world.trigger(f"s{epoch_of(world)}")
+        settle(p)
+        (end,) = world.fold.captured(epoch).changelogs
+        assert end.end == 4
+    event = p.start(A, 0)
+    p.send(changelog, event)
+    p.end(event)
+    epoch = world.trigger("later")
+    settle(p)
+    assert [end.end for end in world.fold.captured(epoch).changelogs] == [5]
+
+
+def epoch_of(world: World) -> int:
+    return len(world.ledger)
 
 
 def test_a_checkpoint_keeps_who_goes_on_without(world: World) -> None:

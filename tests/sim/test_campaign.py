@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from snapkafka.protocol import colours
 from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
 from snapkafka.sim.campaign import RULES, campaign, caught_by
-from snapkafka.sim.mutant_plans import disordered, faults, stripped, unanswered, unsettled, without
+from snapkafka.sim.mutant_plans import disordered, faults, late, stripped, unanswered, unsettled, without
 from snapkafka.sim.mutants import EXPLORED, MUTANTS, SEEDS, STRIPPED, VERDICTS, WITHOUT, Mutant
 from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import run
@@ -129,6 +130,19 @@ def _without(seeds: range) -> None:
     for name in ("bare_sends", "bare_starts", "late_hellos", "stood_down", f"failed: {APP_RUNS_WITHOUT}"):
         assert counts[name] >= len(seeds) // 8, name
     assert counts["VERIFIED"] > len(seeds) // 2
+
+
+@pytest.mark.parametrize("seeds", [range(30, 36), pytest.param(range(400), marks=pytest.mark.long)], ids=len)
+def test_workers_that_join_late_are_in_no_wrong_snapshot(seeds: range) -> None:
+    """R10, R15: the ledger takes a `Hello` long after its worker has begun to work; all that it did until then bears no
+    header. What is open or was captured meanwhile fails or is unverifiable, and later snapshots hold all of it."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        outcome = run(seed, late(replace(make_plan(seed), retries=0)))
+        assert outcome.violations == [], (seed, outcome.violations)
+        counts += outcome.counts
+    assert counts["bare_sends"] > len(seeds)
+    assert counts["VERIFIED"] > len(seeds)
 
 
 @pytest.mark.parametrize("mutant", WITHOUT, ids=lambda mutant: mutant.name.replace(" ", "-"))
