@@ -205,9 +205,9 @@ class OpenCut:
         self.ends = exact(end for tp, end in by_tp.items() if tp in self.inputs)
         self.landed = {tp: end.end for tp, end in by_tp.items() if tp in self.unsettled}
         if self.uncounted:
-            ends = {tp: by_tp[tp].end for tp in self.uncounted & by_tp.keys()}
+            seen = {tp: by_tp[tp].end for tp in self.uncounted & by_tp.keys()}
             self.changelogs = exact(
-                replace(end, end=max(end.end, ends.get(TopicPartition(end.topic, end.partition), 0)))
+                replace(end, end=max(end.end, seen.get(TopicPartition(end.topic, end.partition), 0)))
                 for end in self.changelogs
             )
 
