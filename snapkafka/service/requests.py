@@ -145,6 +145,8 @@ def _typed(kind: type[T], given: Mapping[str, Any]) -> T:
         value = given[name]
         if hint == tuple[str, ...] and isinstance(value, list) and all(isinstance(one, str) for one in value):
             value = tuple(value)
+        elif hint is int and isinstance(value, float) and value.is_integer():
+            value = int(value)  # JSON has one kind of number: 1.0 is an integer there
         elif type(value) is not hint:
             wrong.append(f"{name} must be {NAMES[hint]}")
             continue

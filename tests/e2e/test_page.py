@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from snapkafka.errors import StorageError
 from snapkafka.manifest import AppendedEntry
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import Abort, CheckResult, Trigger, Verdict
@@ -36,13 +37,17 @@ SIZES = {"one": 1, "twenty": 20, "hundred": 100}
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
+async def nothing(*_: Any, **__: Any) -> Any:
+    raise StorageError("a test assembles nothing")
+
+
 @contextlib.contextmanager
 def serving(cluster: FakeCluster, *roots: str, **settings: Any) -> Iterator[str]:
     """The service in a thread of its own; its URL."""
     chosen = Settings(port=0, roots=roots, **settings)
     url: list[str] = []
     loop = asyncio.new_event_loop()
-    app = make_app(cluster, "shop", chosen)
+    app = make_app(cluster, "shop", chosen, assemble=nothing, verify=nothing)
     task: list[asyncio.Task[None]] = []
 
     async def run() -> None:
@@ -156,13 +161,16 @@ def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
 
 
 def test_the_openapi_document_against_the_service(tmp_path: Path) -> None:
-    """schemathesis: every answer is one of the document, and none is a 500."""
+    """schemathesis: every answer is one of the document, and none is a 500.
+
+    Not checked: that whatever fits the schemas is accepted. SQL that is no SELECT fits, and is refused by name.
+    """
     document = tmp_path / "openapi.yaml"
     document.write_bytes(openapi().read_bytes())
     cluster = system(tmp_path / "snaps")
     with serving(cluster, str(tmp_path / "snaps"), reads_per_s=100_000, triggers_per_s=100_000) as url:
         command = [str(WEB / "schemathesis"), "run", str(document), "--url", url.rstrip("/"), "--seed", "7"]
         command += ["--max-examples", "25", "--request-timeout", "20", "--exclude-path-regex", "/events$"]
-        command += ["--phases", "examples,coverage,fuzzing"]
+        command += ["--phases", "examples,coverage,fuzzing", "--exclude-checks", "positive_data_acceptance"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=800, cwd=tmp_path)
     assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]

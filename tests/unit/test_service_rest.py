@@ -142,6 +142,15 @@ def test_everything_that_is_wrong_with_a_body_is_named_at_once(client: TestClien
     assert "apps must be a list of texts" in answer.json()["detail"]
 
 
+def test_a_whole_number_is_an_integer_however_it_is_written(client: TestClient) -> None:
+    """JSON and its schemas have one kind of number."""
+    body = json.dumps(asked(ttl_ms=6_000.0)).encode()
+    assert b"6000.0" in body
+    answer = client.post("/v1/snapshots/trigger", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 202, answer.text
+    assert client.post("/v1/snapshots/trigger", json=asked(ttl_ms=6_000.5)).status_code == 400
+
+
 @pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b"\xff", b"[" * 60_000, b'{"ttl_ms": NaN}', b""])
 def test_what_is_no_json_is_a_problem(client: TestClient, body: bytes) -> None:
     answer = client.post("/v1/snapshots/trigger", content=body, headers={"content-type": "application/json"})
