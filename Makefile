@@ -68,7 +68,7 @@ packages: .venv/packages/.ready  ## build sdist and wheel of snapkafka and snapk
 	@.venv/packages/bin/twine check --strict dist/*
 	@.venv/packages/bin/check-wheel-contents dist/*.whl
 
-sbom: packages .venv/packages/.ready  ## write sbom/snapkafka.cdx.json: what the wheel with its extras `cli` and `query` brings (CycloneDX)
+sbom: .venv/packages/.ready  ## write sbom/snapkafka.cdx.json (CycloneDX): what the wheel of `make packages` brings with `cli` and `query`
 	@rm -rf sbom .venv/sbom && mkdir sbom
 	@$(PYTHON) -m venv --without-pip .venv/sbom
 	@.venv/packages/bin/pip --python .venv/sbom/bin/python install --quiet --disable-pip-version-check "$$(ls dist/snapkafka-*.whl)[cli,query]"

@@ -42,6 +42,9 @@ SERVICE: Final = "distributed.snapshot.SnapshotService"
 GRPC_STATUS: Final[Mapping[str, grpc.StatusCode]] = {
     "bad-input": grpc.StatusCode.INVALID_ARGUMENT,
     "broker-unavailable": grpc.StatusCode.UNAVAILABLE,
+    "authentication-failed": grpc.StatusCode.UNAVAILABLE,
+    "wrong-mechanism": grpc.StatusCode.UNAVAILABLE,
+    "certificate": grpc.StatusCode.UNAVAILABLE,
     "ledger-unusable": grpc.StatusCode.UNAVAILABLE,
     "unknown-snapshot": grpc.StatusCode.NOT_FOUND,
     "trigger-refused": grpc.StatusCode.FAILED_PRECONDITION,
