@@ -8,7 +8,7 @@ JOBS ?= 2
 unexport PYTHONSAFEPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format prove chaos bench oldest test-airflow test-docker packages sbom mutation clean
+.PHONY: help setup demo test lint format prove chaos bench oldest test-airflow test-docker packages mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,12 +68,6 @@ packages: .venv/packages/.ready  ## build sdist and wheel of snapkafka and snapk
 	@.venv/packages/bin/twine check --strict dist/*
 	@.venv/packages/bin/check-wheel-contents dist/*.whl
 
-sbom: .venv/packages/.ready  ## write sbom/snapkafka.cdx.json (CycloneDX): what the wheel of `make packages` brings with `cli` and `query`
-	@rm -rf sbom .venv/sbom && mkdir sbom
-	@$(PYTHON) -m venv --without-pip .venv/sbom
-	@.venv/packages/bin/pip --python .venv/sbom/bin/python install --quiet --disable-pip-version-check "$$(ls dist/snapkafka-*.whl)[cli,query]"
-	@.venv/packages/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible --of JSON -o sbom/snapkafka.cdx.json .venv/sbom/bin/python
-
 test-docker: $(READY)  ## build the images and run compose.minimal.yaml, where a Docker engine answers; says "not run" where none does
 	@$(VENV)/python -m tests.docker
 
@@ -82,7 +76,7 @@ mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousa
 	@.venv/mutation/bin/python tests/mutation_score.py
 
 clean:  ## remove what was made here; what was fetched stays in the cache, which all checkouts share
-	rm -rf .venv setup.log dist sbom build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
+	rm -rf .venv setup.log dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Set up once, and again whenever pyproject.toml changes.
@@ -98,7 +92,7 @@ $(READY): pyproject.toml
 
 .venv/packages/.ready: pyproject.toml
 	@$(PYTHON) -m venv --clear .venv/packages
-	@.venv/packages/bin/pip install --quiet --disable-pip-version-check 'build>=1.2,<2' 'twine>=7,<8' 'check-wheel-contents>=0.6,<1' 'cyclonedx-bom>=7,<8'
+	@.venv/packages/bin/pip install --quiet --disable-pip-version-check 'build>=1.2,<2' 'twine>=7,<8' 'check-wheel-contents>=0.6,<1'
 	@touch $@
 
 # Airflow needs a croniter that Faust does not allow: an environment of its own. uv where it is, else pip.
