@@ -8,7 +8,7 @@ JOBS ?= 2
 unexport PYTHONSAFEPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format prove chaos bench oldest test-airflow test-docker packages mutation clean
+.PHONY: help setup demo test lint docs format prove chaos bench oldest test-airflow test-docker packages mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ else
 	@$(PYTEST) -m alone
 endif
 
-lint: $(READY)  ## style, format, types, layers, that every claim has its test, every protocol rule its place, and that the words are those of the glossary
+lint: $(READY)  ## style, format, types, layers, that every claim has its test, every protocol rule its place, every link its page, that generated pages are up to date, and that the words are those of the glossary
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check .
 	@$(VENV)/mypy
@@ -38,6 +38,12 @@ lint: $(READY)  ## style, format, types, layers, that every claim has its test, 
 	@$(VENV)/python tests/check_claims.py
 	@$(VENV)/python tests/check_rules.py
 	@$(VENV)/python tests/check_words.py
+	@$(VENV)/python tests/check_links.py
+	@$(VENV)/python -m tests.reference
+
+docs: .venv/docs/.ready  ## build the pages of docs/ as a site, in build/docs; warnings are errors
+	@.venv/docs/bin/sphinx-build --builder html --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "build/docs/index.html"
 
 format: $(READY)  ## put the code into its form
 	@$(VENV)/ruff check --fix-only --quiet .
@@ -93,6 +99,12 @@ $(READY): pyproject.toml
 .venv/packages/.ready: pyproject.toml
 	@$(PYTHON) -m venv --clear .venv/packages
 	@.venv/packages/bin/pip install --quiet --disable-pip-version-check 'build>=1.2,<2' 'twine>=7,<8' 'check-wheel-contents>=0.6,<1'
+	@touch $@
+
+# No test and no lint needs these.
+.venv/docs/.ready: Makefile $(READY)
+	@$(VENV)/python -m venv --clear .venv/docs
+	@.venv/docs/bin/pip install --quiet --disable-pip-version-check 'sphinx>=9.0.4,<10' 'furo>=2025.12.19,<2027' 'myst-parser>=5.2,<6'
 	@touch $@
 
 # Airflow needs a croniter that Faust does not allow: an environment of its own. uv where it is, else pip.

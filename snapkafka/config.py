@@ -34,21 +34,22 @@ class Config:
     """How an app takes part.
 
     Args:
-        namespace: the systems that are snapshotted together share one; it names the ledger. No default.
-        enabled: False leaves the app as it is: nothing is installed.
-        mode: for a roll-out. "off": nothing; "observe": only report at the start what a snapshot would hold and what
-            not; "stamp": join and put headers on what is sent, but refuse snapshots; "on". The environment variable
-            SNAPKAFKA goes before it.
-        hear: by what it may learn of a snapshot, a part of "ledger", "markers", "headers". Less than all is for tests
-            and for proof.
-        classic: red sends wait until the markers are out, as in 1985: for logs that lose headers.
-        cause: stamp which event a record comes from (8 bytes more); V5 needs it.
-        ttl_ms: of snapshots that this app triggers: not captured in that time, they are aborted.
-        every: ask for a snapshot every so many seconds; None: only when asked. All workers may have it: there is one.
-        min_pause: so many seconds without a snapshot before the timer asks for the next.
-        tolerable_failures: after more of them in a row the timer slows down, up to 32 times.
-        sources: topics that are written from outside as well as by apps with snapkafka, and whose external records
-            are no effects of what these send: they leave no snapshot VERIFIED_OPEN. Nothing checks that.
+        namespace: names the ledger; systems that are snapshotted together share one. There is no default.
+        enabled: `False`: nothing is installed.
+        mode: how far the app is rolled out. `"off"`: not at all; `"observe"`: only report at the start what a snapshot
+            would hold and what not; `"stamp"`: join and put headers on what is sent, but refuse snapshots; `"on"`. The
+            environment variable `SNAPKAFKA` takes precedence.
+        hear: by what the app may learn of a snapshot; less than all is for tests and for proof.
+        classic: red sends wait until the markers are out, as in 1985: for links on which records lose their headers.
+        cause: stamp on each record which event it comes from (8 or 9 bytes more); V5 needs it.
+        ttl_ms: milliseconds until a snapshot that this app triggers is aborted, if it is not captured; 100 to
+            86,400,000.
+        every: seconds between snapshots, 1 or more; `None`: only on request. All workers may have the timer: there is
+            one snapshot each time.
+        min_pause: seconds without a snapshot before the timer asks for the next.
+        tolerable_failures: after more failures in a row the timer slows down, up to 32 times.
+        sources: topics written by apps with snapkafka and from outside, whose external records are no effects of what
+            these apps send: they leave no snapshot `VERIFIED_OPEN`. Nothing checks that.
         web: pages under `/snapkafka/` on the app's web server, where it has one: snapshots, a trigger, metrics.
     """
 

@@ -85,7 +85,7 @@ class BrokerUnavailableError(SnapkafkaError):
 
 
 class LedgerUnusableError(SnapkafkaError):
-    meaning = "The ledger topic is missing, has more than one partition, is compacted, or may not be read or written."
+    meaning = "The ledger is missing, has more than one partition, is compacted, or a right is missing."
     code = "ledger-unusable"
     exit_status = 4
     hint = "see docs/reference/ledger.md for how to create it"
@@ -99,9 +99,12 @@ class UnknownSnapshotError(SnapkafkaError):
 
 
 class TriggerRefusedError(SnapkafkaError):
-    meaning = "A snapshot cannot start at all (pre-flight)."
+    meaning = (
+        "A snapshot cannot start (pre-flight): no process runs, snapshots are paused, too many are open."
+    )
     code = "trigger-refused"
     exit_status = 6
+    hint = "`snapkafka doctor` lists what prevents snapshots"
 
 
 class SnapshotFailedError(SnapkafkaError):

@@ -118,7 +118,8 @@ class Registry:
     ) -> Registry:
         """With the credentials that the environment has (`SNAPKAFKA_SCHEMA_REGISTRY_USERNAME`, `..._PASSWORD`)."""
         user, password = (
-            environ.get(f"SNAPKAFKA_SCHEMA_REGISTRY_{name}", "") for name in ("USERNAME", "PASSWORD")
+            environ.get(name, "")
+            for name in ("SNAPKAFKA_SCHEMA_REGISTRY_USERNAME", "SNAPKAFKA_SCHEMA_REGISTRY_PASSWORD")
         )
         return cls(url, user=user, password=password, say=say)
 

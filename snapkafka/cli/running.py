@@ -30,7 +30,17 @@ from snapkafka.runtime.interrupts import CODES, Interrupted, exit_status
 
 from .process import EXIT_UNREAD, require_text, run_until_signalled
 
-__all__ = ["EXIT_STATUSES", "EXIT_TABLE", "connect", "console", "notices", "print_json", "run", "who"]
+__all__ = [
+    "EXIT_STATUSES",
+    "EXIT_TABLE",
+    "STATUSES",
+    "connect",
+    "console",
+    "notices",
+    "print_json",
+    "run",
+    "who",
+]
 
 #: No line of a table is wider.
 WIDE: Final = 10_000
@@ -65,11 +75,13 @@ def _statuses() -> list[tuple[int, str, str]]:
     return sorted(told)
 
 
+#: (exit status, code, meaning), by status.
+STATUSES: Final = _statuses()
 #: Exit statuses in a paragraph, for the `--help` of each command, ...
-EXIT_STATUSES: Final = "Exit statuses: " + ", ".join(f"{status} {code}" for status, code, _ in _statuses())
+EXIT_STATUSES: Final = "Exit statuses: " + ", ".join(f"{status} {code}" for status, code, _ in STATUSES)
 #: ... and in a table, for that of all.
 EXIT_TABLE: Final = "\n\n".join(
-    ["Exit statuses:", *(f"{status:4}  {code}  {meaning}".rstrip() for status, code, meaning in _statuses())]
+    ["Exit statuses:", *(f"{status:4}  {code}  {meaning}".rstrip() for status, code, meaning in STATUSES)]
 )
 
 

@@ -18,12 +18,48 @@ from snapkafka.ops import Standing, freshness_in, gauges
 from .guard import App, Message, Receive, Scope, Send
 from .live import Streams
 
-__all__ = ["Metrics"]
+__all__ = ["Metrics", "counted", "described"]
 
 #: Upper bounds in seconds: what answers from memory takes one millisecond, a query up to its time limit.
 REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 #: What no route has: names that clients make up must not become labels.
 NO_ROUTE: Final = "none"
+
+
+def counted(registry: CollectorRegistry) -> tuple[PrometheusCounter, Histogram]:
+    """Register what is counted of requests: how many, and their seconds."""
+    requests = PrometheusCounter(
+        "snapkafka_service_requests",
+        "Requests by route and HTTP status",
+        ["method", "route", "status"],
+        registry=registry,
+    )
+    seconds = Histogram(
+        "snapkafka_service_request_seconds",
+        "Until an answer began",
+        ["route"],
+        buckets=REQUEST_S,
+        registry=registry,
+    )
+    return requests, seconds
+
+
+def described() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+    """Return the gauges of the service, without values: ledger followed, streams, snapshots, latest good one."""
+    return (
+        GaugeMetricFamily(
+            "snapkafka_service_ledger_followed", "1: the ledger is read to its end and followed", labels=[]
+        ),
+        GaugeMetricFamily("snapkafka_service_streams", "Live streams", labels=[]),
+        GaugeMetricFamily(
+            "snapkafka_service_snapshots", "Snapshots in the ledger by status", labels=["status"]
+        ),
+        GaugeMetricFamily(
+            "snapkafka_service_latest_good_timestamp_seconds",
+            "When the last verified snapshot was triggered, by the ledger's clock",
+            labels=[],
+        ),
+    )
 
 
 class Metrics:
@@ -33,45 +69,25 @@ class Metrics:
         self._standing, self._streams = standing, streams
         self._kept: RestorableEntry | None = None
         self._registry = CollectorRegistry(auto_describe=False)
-        self._requests = PrometheusCounter(
-            "snapkafka_service_requests",
-            "Requests by route and HTTP status",
-            ["method", "route", "status"],
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
-            "snapkafka_service_request_seconds",
-            "Until an answer began",
-            ["route"],
-            buckets=REQUEST_S,
-            registry=self._registry,
-        )
+        self._requests, self._seconds = counted(self._registry)
         self._registry.register(self)
 
     def collect(self) -> Iterator[Any]:
         """Describe the namespace as it is now (Prometheus calls this)."""
         standing = self._standing
-        yield GaugeMetricFamily(
-            "snapkafka_service_ledger_followed",
-            "Is the ledger read to its end and followed",
-            value=float(standing.followed),
-        )
-        yield GaugeMetricFamily("snapkafka_service_streams", "Live streams", value=float(self._streams.open))
+        followed, streams, snapshots, latest_good = described()
+        followed.add_metric([], float(standing.followed))
+        streams.add_metric([], float(self._streams.open))
+        yield from (followed, streams)
         if standing.version and standing.followed:
             views = standing.newest_first()
-            found = GaugeMetricFamily(
-                "snapkafka_service_snapshots", "Snapshots in the ledger by status", labels=["status"]
-            )
             for status, count in sorted(Counter(view.status.value for view in views).items()):
-                found.add_metric([status], count)
-            yield found
+                snapshots.add_metric([status], count)
+            yield snapshots
             good = standing.latest_good()
             if good is not None:
-                yield GaugeMetricFamily(
-                    "snapkafka_service_latest_good_timestamp_seconds",
-                    "When the last verified snapshot was triggered, by the ledger's clock",
-                    value=standing.reading.times_ms[good - 1] / 1_000,
-                )
+                latest_good.add_metric([], standing.reading.times_ms[good - 1] / 1_000)
+                yield latest_good
             fresh = replace(freshness_in(standing.reading, standing.clock()), restorable=self._kept)
             for gauge in gauges(fresh):
                 labels = ["namespace", gauge.label] if gauge.label else ["namespace"]

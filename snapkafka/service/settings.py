@@ -26,17 +26,18 @@ class Settings:
         host: the address to listen on. Any but this machine's own takes TLS, tokens and at least one storage root.
         port: 0: any that is free.
         certificate, key: PEM files.
-        tokens: who may do what; none: on this machine, anyone who reaches the port may do anything.
+        tokens: roles by token; none: on this machine, anyone who reaches the port may do anything.
         roots: URIs below which tables and manifests may lie; no request names or reads any other.
         host_names: names by which clients reach it, beside those of this machine (another is refused, so that no page
             of somebody else can ask in the name of its reader).
-        body_bytes_max: of a request.
-        header_s: a client has so long to send the head of a request, and as long again for its body.
-        write_s: a client that takes nothing for so long is cut off.
-        connections_max: at once; those above are answered with 503.
+        body_bytes_max: bytes of a request's body.
+        header_s: seconds for the head of a request, and as many again for its body.
+        write_s: a client that reads nothing for so many seconds is disconnected.
+        connections_max: connections at once; those above are answered with 503.
         streams_max: live streams at once.
         reads_per_s, triggers_per_s: of each client, on average; bursts may have ten times as many.
-        query_s, query_memory_mb, query_rows_max: what one query may take; queries_max run at once.
+        query_s, query_memory_mb, query_rows_max: of one query: seconds, megabytes, rows of the answer.
+        queries_max: queries at once.
         jobs_max: assemblies at once; as many again wait.
         grpc_port: of gRPC, 0: any that is free, None: gRPC is off.
         foreign_topics: those that processes without Kafka may send to, by gRPC.

@@ -338,7 +338,7 @@ class RestoreWorld:
             self.say(plan, "done")
 
     def channels(self, cut: Cut, author: int, base: int) -> Generator[None, None, tuple[AgentPosition, ...]]:
-        """What was in flight and the external records of its range are appended, in their order; where there is nothing
+        """Append what was in flight and the external records of its range, in their order; where there is nothing
         but external records, the positions go back."""
         lowest = min(cut.positions.values())
         sources = [

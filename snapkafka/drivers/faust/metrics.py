@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from snapkafka.protocol.completion import SnapshotView
 
-__all__ = ["Histogram", "Metrics", "rendered"]
+__all__ = ["Histogram", "Metrics", "families", "rendered"]
 
 #: Upper bounds, in seconds. A cut takes microseconds, a capture tenths of a second, a failing one its time to live.
 CUT_S: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1.0)
@@ -92,22 +92,27 @@ def rendered(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -
 
     class Collected:
         def collect(self) -> Iterator[Any]:
-            return _families(metrics, participating, ledger_lag)
+            return families(metrics, participating=participating, ledger_lag=ledger_lag)
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collected())
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-def _families(metrics: Metrics, participating: bool, ledger_lag: int | None) -> Iterator[Any]:
+def families(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -> Iterator[Any]:
+    """Yield the families of the Prometheus client; arguments as for `rendered`."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     outcomes = CounterMetricFamily(
-        "snapkafka_snapshots", "Snapshots by what became of them", labels=["outcome"]
+        "snapkafka_snapshots",
+        "Snapshots that this worker read of in the ledger: captured, or the code of the failure",
+        labels=["outcome"],
     )
     for outcome, count in sorted(metrics.outcomes.items()):
         outcomes.add_metric([outcome], count)
-    ignored = CounterMetricFamily("snapkafka_ignored", "Records that were not ours", labels=["reason"])
+    ignored = CounterMetricFamily(
+        "snapkafka_ignored", "Records without a header or a signature that counts", labels=["reason"]
+    )
     for reason, count in (
         ("foreign-header", metrics.foreign_headers),
         ("no-such-trigger", metrics.disbelieved),
@@ -118,17 +123,19 @@ def _families(metrics: Metrics, participating: bool, ledger_lag: int | None) -> 
         ignored.add_metric([reason], count)
     yield outcomes
     yield ignored
-    yield CounterMetricFamily("snapkafka_cuts", "Times that this worker turned red", value=metrics.cuts)
+    yield CounterMetricFamily("snapkafka_cuts", "Cuts of this worker", value=metrics.cuts)
     yield CounterMetricFamily(
-        "snapkafka_bare", "Records that left without our header, as a limit had no room", value=metrics.bare
+        "snapkafka_bare",
+        "Records sent without our header, because it would have broken a size limit",
+        value=metrics.bare,
     )
-    yield CounterMetricFamily("snapkafka_markers", "Markers that this worker met", value=metrics.markers)
+    yield CounterMetricFamily("snapkafka_markers", "Markers that this worker read", value=metrics.markers)
     for name, what, histogram in (
-        ("cut", "How long the cut took in this worker", metrics.cut_s),
-        ("closing", "From the cut until this worker had closed", metrics.closing_s),
+        ("cut", "Duration of the cut in this worker", metrics.cut_s),
+        ("closing", "From the cut until this worker has closed", metrics.closing_s),
         (
             "capture",
-            "From the trigger until the snapshot was captured, by the ledger's clock",
+            "From the trigger until captured, by the ledger's clock",
             metrics.capture_s,
         ),
     ):
@@ -136,7 +143,9 @@ def _families(metrics: Metrics, participating: bool, ledger_lag: int | None) -> 
             f"snapkafka_{name}_seconds", what, buckets=histogram.buckets(), sum_value=histogram.sum
         )
     yield GaugeMetricFamily(
-        "snapkafka_participating", "Does this worker take part in snapshots", value=float(participating)
+        "snapkafka_participating",
+        "1: this worker takes part in snapshots; 0: it is disabled or absent",
+        value=float(participating),
     )
     if ledger_lag is not None:
         yield GaugeMetricFamily("snapkafka_ledger_lag", "Ledger records not read yet", value=ledger_lag)

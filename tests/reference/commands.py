@@ -1,0 +1,84 @@
+"""`commands.md`: every command with its arguments and options, from the typer app."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from typer.main import get_command
+
+from snapkafka.cli.app import app
+
+from .markdown import code, table
+
+__all__ = ["page"]
+
+HEAD: Final = ("option", "default", "meaning")
+#: An option of so many commands is described once.
+COMMON_MIN: Final = 8
+
+
+def page() -> str:
+    """Return the page."""
+    group = get_command(app)
+    commands = dict(_commands(group))
+    rows = {
+        name: [row for item in one.params if not item.hidden for row in _rows(item)]
+        for name, one in commands.items()
+    }
+    counts = Counter(row for found in rows.values() for row in found)
+    common = [row for row, count in counts.items() if count >= COMMON_MIN]
+    parts = [
+        f"# Commands\n\n{group.help}\n`snapkafka COMMAND --help` prints the same. [cli.md](cli.md) describes what"
+        " commands do, [errors.md](errors.md) their exit statuses.\n\n"
+        "Most commands have these options:\n\n" + table(HEAD, common)
+    ]
+    for name, command in commands.items():
+        parts.append(f"\n## {name}\n\n{command.help}\n\n```\n{_usage(name, command)}\n```\n")
+        own = [row for row in rows[name] if row not in common]
+        if own:
+            parts.append("\n" + table(HEAD, own))
+        if shared := [row[0].split()[0].strip("`") for row in rows[name] if row in common]:
+            parts.append("\nAlso: " + ", ".join(map(code, shared)) + ".\n")
+    return "".join(parts)
+
+
+def _commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every command with its name, those of groups by both names."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{above}{name} ")
+        else:
+            yield above + name, command
+
+
+def _usage(name: str, command: Any) -> str:
+    arguments = [_argument(item) for item in command.params if item.param_type_name == "argument"]
+    options = ["[OPTIONS]"] if any(item.param_type_name == "option" for item in command.params) else []
+    return " ".join(["snapkafka", name, *options, *arguments])
+
+
+def _argument(item: Any) -> str:
+    return _value(item) if item.required else f"[{_value(item)}]"
+
+
+def _value(item: Any) -> str:
+    """Return the word that stands for the value of an argument or option."""
+    return str(item.metavar or item.opts[0].lstrip("-").upper())
+
+
+def _rows(item: Any) -> Iterator[tuple[str, str, str]]:
+    if item.param_type_name == "argument":
+        yield code(_value(item)), "", item.help or ""
+        return
+    names = " ".join([*item.opts, *item.secondary_opts])
+    value = "" if item.is_flag else f" {_value(item)}"
+    variable = item.envvar or ""
+    told = (item.help or "") + (f" Variable: `{variable}`." if variable else "")
+    yield code(names + value), _default(item), told
+
+
+def _default(item: Any) -> str:
+    value = item.default
+    return code(value) if isinstance(value, (str, int, float)) and not item.is_flag else ""
