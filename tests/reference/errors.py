@@ -13,7 +13,8 @@ __all__ = ["page"]
 
 def page() -> str:
     """Return the page."""
-    errors = {cls.code: cls for cls in (*all_errors(), SnapkafkaError)}
+    classes: list[type[SnapkafkaError]] = [*all_errors(), SnapkafkaError]
+    errors = {cls.code: cls for cls in classes}
     rows = []
     for status, name, meaning in STATUSES:
         error = errors.get(name)

@@ -25,7 +25,7 @@ def page() -> str:
     head = ("metric", "label", "type", "meaning")
     worker = Metrics(outcomes={"captured": 1})  # type: ignore[arg-type]
     requests = CollectorRegistry(auto_describe=False)
-    names = {item.describe()[0].name: tuple(item._labelnames) for item in counted(requests)}
+    names = {next(iter(item.describe())).name: tuple(item._labelnames) for item in counted(requests)}
     return f"""# Metrics
 
 ## Freshness: what to alert on
