@@ -43,6 +43,7 @@ __all__ = [
     "FOREIGN_STATE",
     "MIXED",
     "NOBODY",
+    "NOT_GIVEN",
     "OUT_OF_ORDER",
     "RESTORE",
     "RESTORING",
@@ -105,6 +106,8 @@ RESTORE: Final = "restore"
 FOREIGN: Final = "foreign"
 #: The topics with the state of such processes have names that begin so: no other one may.
 FOREIGN_STATE: Final = "_snapkafka-state."
+#: The code of an `Abort`: a foreign process did not give its state in time.
+NOT_GIVEN: Final = "state-not-given"
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
 CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT, MIXED})
 

@@ -57,6 +57,7 @@ from snapkafka.protocol.events import (
 )
 from snapkafka.protocol.records import (
     FOREIGN,
+    NOT_GIVEN,
     Abort,
     ChangelogEnd,
     Hello,
@@ -72,8 +73,6 @@ from .settings import TABLE, Bounds, Left, Marker, changelog_of, key_of, require
 
 __all__ = ["NOT_GIVEN", "Participant", "Writer"]
 
-#: The code of an `Abort`: a foreign process did not give its state in time.
-NOT_GIVEN: Final = "state-not-given"
 #: Of the topic with the state: nobody has to look after it, and a snapshot can be assembled for a week.
 CHANGELOG_SETTINGS: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(7 * 24 * 3_600_000)}
 
