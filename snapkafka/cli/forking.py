@@ -59,6 +59,13 @@ def create(
             "--with-inputs", help="Copy the external records, too, from each position in the snapshot to now."
         ),
     ] = False,
+    mask: Annotated[
+        str, typer.Option("--mask", metavar="FILE", help="TOML: replace values of tables and topics by SQL.")
+    ] = "",
+    suppress: Annotated[
+        str,
+        typer.Option("--suppress", metavar="FILE", help="TOML: keys of people who were erased stay erased."),
+    ] = "",
     force: Annotated[
         bool,
         typer.Option("--force", help="Fork a snapshot that is not VERIFIED; its values may be wrong."),
@@ -71,6 +78,7 @@ def create(
 ) -> None:
     options = {"snapshot": snapshot, "storage": storage, "force": force}
     expires_s = run(lambda: _seconds(expires), as_json=as_json)
+    masks, suppression = run(lambda: _files(mask, suppress), as_json=as_json)
     planned = None
     if dry_run or not yes:
         planned = run(
@@ -93,6 +101,8 @@ def create(
             name,
             expires_s=expires_s,
             with_inputs=with_inputs,
+            mask=masks,
+            suppress=suppression,
             who=who(),
             say=_say(as_json=as_json),
             **options,  # type: ignore[arg-type]
@@ -108,6 +118,8 @@ def create(
         f" in {done.seconds:.1f} s{_until(done.expires_ms)}",
         soft_wrap=True,
     )
+    if masks or suppression is not None:
+        console.print(f"masked: {done.masked:,} values; suppressed: {done.suppressed:,} records and rows")
     console.print(f"start its workers: SNAPKAFKA_FORK={done.fork} faust -A ... worker", soft_wrap=True)
 
 
@@ -215,6 +227,10 @@ def drop(
 
 async def _seconds(text: str) -> float | None:
     return duration_ms(text, "--expires") / 1_000 if text else None
+
+
+async def _files(mask: str, suppress: str) -> tuple[tuple[ops.Mask, ...], ops.Suppression | None]:
+    return ops.read_masks(mask) if mask else (), ops.read_suppression(suppress) if suppress else None
 
 
 async def _one_of(name: str, *, expired: bool) -> None:

@@ -76,6 +76,10 @@ def restore(
             help="With --wait, where workers run: take a snapshot first, the way back.",
         ),
     ] = True,
+    suppress: Annotated[
+        str,
+        typer.Option("--suppress", metavar="FILE", help="TOML: keys of people who were erased stay erased."),
+    ] = "",
     abort: Annotated[
         bool, typer.Option("--abort", help="Give up the restore that is open, before its commit point.")
     ] = False,
@@ -92,6 +96,7 @@ def restore(
         else:
             console.print(f"plan {plan} is aborted: workers start as if it had never begun")
         return
+    suppression = run(lambda: _suppression(suppress), as_json=as_json)
     planned = None
     selection = RestoreSelection(apps=tuple(app or ()), tables=tuple(tables or ()), keys=tuple(keys or ()))
     if dry_run or not yes:
@@ -131,6 +136,7 @@ def restore(
             selection=selection,
             wait_s=wait,
             safety=safety,
+            suppress=suppression,
             who=who(),
             say=(lambda text: None)
             if as_json
@@ -142,6 +148,10 @@ def restore(
         print_json({"planned": planned, "done": done})
     else:
         _print_done(done)
+
+
+async def _suppression(path: str) -> ops.Suppression | None:
+    return ops.read_suppression(path) if path else None
 
 
 def _nobody_to_ask() -> NoReturn:

@@ -43,6 +43,7 @@ from .querying import Bounds, Queried, query
 from .restore import Irrevocable, Restored, abort_restore, plan_restore, restore
 from .restore import Plan as RestorePlan
 from .restore import Selection as RestoreSelection
+from .restore.editing import Mask, Suppression, read_masks, read_suppression
 from .rights import Right, Rights, rights
 from .standing import Standing, Viewed
 from .stored import Stored, stored
@@ -75,6 +76,7 @@ __all__ = [
     "KeptRound",
     "Launch",
     "LedgerReading",
+    "Mask",
     "Mended",
     "Mending",
     "Outcome",
@@ -95,6 +97,7 @@ __all__ = [
     "Step",
     "Stored",
     "Summary",
+    "Suppression",
     "Switched",
     "Trace",
     "Verified",
@@ -130,6 +133,8 @@ __all__ = [
     "prune",
     "query",
     "read_ledger",
+    "read_masks",
+    "read_suppression",
     "restore",
     "resume",
     "retire",

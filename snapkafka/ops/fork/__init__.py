@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -28,6 +28,7 @@ from snapkafka.kafka.reading import opened
 from snapkafka.ops.finding import manifest_places
 from snapkafka.ops.querying import Placed
 from snapkafka.ops.restore.committing import RestoreBulk
+from snapkafka.ops.restore.editing import Editing, Mask, Suppression
 from snapkafka.ops.restore.looking import Tables, carried_by, load
 from snapkafka.ops.restore.planning import apps_of
 from snapkafka.ports import Cluster
@@ -70,6 +71,7 @@ class Forked:
     """Hold what was created. `namespace`, `apps`, `topics`: by their names in the fork.
 
     `messages`, `inputs`, `state`: so many messages in flight, external records and rows of tables it begins with.
+    `suppressed`, `masked`: so many of all of them were left out, or have another value.
     """
 
     fork: str
@@ -83,6 +85,8 @@ class Forked:
     messages: int
     inputs: int
     state: int
+    suppressed: int
+    masked: int
     expires_ms: int
     seconds: float
 
@@ -123,6 +127,8 @@ async def create_fork(
     storage: str = "",
     expires_s: float | None = None,
     with_inputs: bool = False,
+    mask: Sequence[Mask] = (),
+    suppress: Suppression | None = None,
     force: bool = False,
     who: str = "",
     say: Callable[[str], None] = lambda text: None,
@@ -137,12 +143,15 @@ async def create_fork(
         fork, snapshot, storage, force, bulk: as for `plan_fork`.
         expires_s: from then on `drop_expired` removes it; None: never.
         with_inputs: copy the external records from each position to now, as production has read them since.
+        mask: replaces values, of tables and topics.
+        suppress: names erased keys, which are left out.
         who: asks for it.
         say: hears each phase.
         crash: for tests: is called before each phase.
 
     Raises:
         ForkRefusedError: for a reason that it names; nothing was changed.
+        BadInputError: a mask is wrong, or cannot be applied to a value: the fork is unfinished then, and never runs.
         ForkFailedError, RestoreFailedError: it ended half-way; run again it starts over.
     """
     started = time.monotonic()
@@ -153,6 +162,7 @@ async def create_fork(
         if plan.refused:
             reasons = "; ".join(f"{item.what} ({item.code})" for item in plan.refusals)
             raise ForkRefusedError(f"nothing was changed: {reasons}", hint=plan.refusals[0].hint)
+        editing = Editing(it.placed.manifest.captured, suppress, tuple(mask))
         if plan.unfinished:
             say("removing what an earlier attempt has left")
             await removed(it.admin, where, fork, plan.unfinished, it.ledger, ())
@@ -176,6 +186,7 @@ async def create_fork(
                 fork=fork,
                 new=plan.topics,
                 source=plan.source,
+                editing=editing,
                 with_inputs=with_inputs,
                 expires_ms=0 if expires_s is None else now_ms + round(expires_s * 1_000),
                 say=say,
@@ -195,6 +206,8 @@ async def create_fork(
         messages=steps.appended["messages"],
         inputs=steps.appended["inputs"],
         state=steps.appended["state"],
+        suppressed=editing.suppressed,
+        masked=editing.masked,
         expires_ms=steps.expires_ms,
         seconds=round(time.monotonic() - started, 3),
     )

@@ -25,6 +25,7 @@ from snapkafka.errors import ForkFailedError
 from snapkafka.ops.restore.appending import Author
 from snapkafka.ops.restore.channels import Channel, append_channels, channels
 from snapkafka.ops.restore.committing import Restoring
+from snapkafka.ops.restore.editing import Editing
 from snapkafka.ops.restore.looking import Groups, rows_of_state
 from snapkafka.ops.restore.planning import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
 from snapkafka.ops.restore.state import Row
@@ -67,6 +68,7 @@ class Forking(Restoring):
 
     Args:
         production_id: of production's ledger, see `wire.headers.ledger_id`.
+        editing: leaves out erased keys and masks values, by the names of production.
         with_inputs: copy the external records from each position to now.
         expires_ms: since 1970; 0: never.
     """
@@ -76,6 +78,7 @@ class Forking(Restoring):
     new: Sequence[NewTopic]
     production_id: int
     source: str
+    editing: Editing
     with_inputs: bool = False
     expires_ms: int = 0
     made: list[ForkTopic] = field(default_factory=list)
@@ -169,18 +172,20 @@ class Forking(Restoring):
             return append_channels(self.bulk, author, map(self._translated, found))
 
         appended = await self._in_thread(work)
-        messages = sum(map(len, in_flight.values()))
-        self.appended["messages"] = min(messages, sum(map(len, appended.values())))
-        self.appended["inputs"] = sum(map(len, appended.values())) - self.appended["messages"]
+        own = {(tp, record.offset) for tp, records in in_flight.items() for record in records}
+        production = {TopicPartition(prefixed(self.fork, tp.topic), tp.partition): tp for tp in lowest}
+        copied = [(production[tp], it.old) for tp, items in appended.items() for it in items]
+        self.appended["messages"] = sum(item in own for item in copied)
+        self.appended["inputs"] = len(copied) - self.appended["messages"]
         return appended
 
     def _translated(self, channel: Channel) -> Channel:
         topic = prefixed(self.fork, channel.tp.topic)
-        records = tuple(record._replace(topic=topic) for record in channel.records)
+        records = tuple(record._replace(topic=topic) for record in self.editing.edit(channel.records))
         return Channel(TopicPartition(topic, channel.tp.partition), records)
 
     def _rows(self) -> Iterable[Row]:
-        return self._named(rows_of_state(self.placed))
+        return self._named(self.editing.edit(rows_of_state(self.placed)))
 
     def _named(self, rows: Iterable[Row]) -> Iterator[Row]:
         for row in rows:

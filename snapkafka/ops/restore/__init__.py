@@ -44,6 +44,7 @@ from snapkafka.wire.headers import ledger_id
 from .channels import channels, holds_own
 from .code import Missing, missing_parts, without
 from .committing import RestoreBulk, Restoring, open_plan
+from .editing import Editing, Suppression
 from .looking import Groups, Tables, carried_by, load, look, ranges_from
 from .planning import (
     Irrevocable,
@@ -142,6 +143,7 @@ async def restore(
     selection: Selection = ALL,
     wait_s: float = 0.0,
     safety: bool = True,
+    suppress: Suppression | None = None,
     who: str = "",
     say: Callable[[str], None] = lambda text: None,
     crash: Callable[[str], None] = lambda step: None,
@@ -153,6 +155,7 @@ async def restore(
         name, storage, force, drop_missing, selection, bulk: as for `plan_restore`.
         wait_s: wait so long for the consumer groups to have no member.
         safety: where workers still run, take a snapshot before they are waited for: the way back.
+        suppress: names erased keys: they stay deleted in tables, and their messages are left out.
         who: asks for it.
         say: hears each phase.
         crash: for tests: is called before each phase.
@@ -163,6 +166,7 @@ async def restore(
     """
     started = time.monotonic()
     async with _begun(where, namespace, name, storage, bulk, selection) as it:
+        editing = Editing(it.placed.manifest.captured, suppress) if suppress is not None else None
         undo = await _safety_snapshot(where, it, who, say) if safety and wait_s else ""
         await it.await_no_members(wait_s, say)
         if drop_missing:
@@ -184,6 +188,7 @@ async def restore(
             settings={topic: it.settings for topic, it in facts.topics.items()},
             selection=it.selection,
             sender=it.sender,
+            editing=editing,
             say=say,
             crash=crash,
         )

@@ -16,6 +16,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 from .appending import Author, Bulk, LogRecord, NewRecord
+from .editing import Editing
 from .planning import Appended
 
 __all__ = ["Channel", "append_channels", "channels", "holds_own", "is_external"]
@@ -54,6 +55,7 @@ def holds_own(
     in_flight: Iterable[TopicPartition],
     ledger_id: int,
     sender: Callable[[int], bool] | None = None,
+    editing: Editing | None = None,
 ) -> frozenset[TopicPartition]:
     """Find the partitions in which a record of the apps lies; each is read up to its first one.
 
@@ -61,13 +63,16 @@ def holds_own(
         ranges: from the lowest position to the end.
         in_flight: partitions with records in the table `messages`.
         sender: `own` of `is_external`.
+        editing: a partition with an external record of an erased key is one of those: its position cannot go back.
     """
     own = set(in_flight)
     for item in ranges:
         tp = TopicPartition(item.topic, item.partition)
         if tp in own or item.start >= item.end:
             continue
-        if any(not is_external(record, ledger_id, sender) for record in bulk.read([item])):
+        if any(not is_external(record, ledger_id, sender) for record in bulk.read([item])) or (
+            editing is not None and editing.erases_any(bulk.read([item]))
+        ):
             own.add(tp)
     return frozenset(own)
 
@@ -79,6 +84,7 @@ def channels(
     own: frozenset[TopicPartition],
     ledger_id: int,
     sender: Callable[[int], bool] | None = None,
+    editing: Editing | None = None,
 ) -> Iterator[Channel]:
     """Collect what is appended to each partition that holds records of the apps, in the order of partitions.
 
@@ -87,6 +93,7 @@ def channels(
         in_flight: the table `messages`; a record that several apps had still to start is there once.
         own: see `holds_own`.
         sender: `own` of `is_external`.
+        editing: leaves out records of erased keys.
     """
     for item in ranges:
         tp = TopicPartition(item.topic, item.partition)
@@ -97,7 +104,8 @@ def channels(
             for record in bulk.read([item]):
                 if is_external(record, ledger_id, sender) and not (sender and _is_marker(record)):
                     records.setdefault(record.offset, record)
-        yield Channel(tp, tuple(record for _, record in sorted(records.items())))
+        ordered = (record for _, record in sorted(records.items()))
+        yield Channel(tp, tuple(ordered if editing is None else editing.edit(ordered)))
 
 
 def append_channels(

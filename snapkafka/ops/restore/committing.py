@@ -44,6 +44,7 @@ from snapkafka.protocol.restoring import RESTORED_METADATA, RestoreView
 
 from .appending import Author, Bulk, NewRecord, read_back
 from .channels import append_channels, channels, holds_own
+from .editing import Editing
 from .looking import Groups, Tables, ranges_from, rows_of_state
 from .planning import (
     Appended,
@@ -56,7 +57,7 @@ from .planning import (
     ready_records,
 )
 from .selecting import ALL, Keys, Selection
-from .state import Row, may_have_lost, records_of_state, touch
+from .state import Row, keep_all, may_have_lost, records_of_state, touch
 
 __all__ = ["NOTE", "RestoreBulk", "Restoring", "open_plan"]
 
@@ -88,6 +89,7 @@ class Restoring:
     """One run of the steps.
 
     Args:
+        editing: names erased keys, which stay deleted.
         say: hears each phase as it begins.
         settings: all that hold for each topic; empty where they may not be read.
         selection, sender: the part that is restored (`placed` holds no other), and whose records are its own.
@@ -107,6 +109,7 @@ class Restoring:
     settings: Mapping[str, Mapping[str, str]]
     selection: Selection = ALL
     sender: Callable[[int], bool] | None = None
+    editing: Editing | None = None
     say: Callable[[str], None] = lambda text: None
     crash: Callable[[str], None] = lambda step: None
     appended: dict[str, int] = field(default_factory=dict)
@@ -218,8 +221,8 @@ class Restoring:
         in_flight = self.tables.in_flight
 
         def work() -> dict[TopicPartition, tuple[Appended, ...]]:
-            own = holds_own(self.bulk, ranges, in_flight, self.ledger_id, self.sender)
-            found = channels(self.bulk, ranges, in_flight, own, self.ledger_id, self.sender)
+            own = holds_own(self.bulk, ranges, in_flight, self.ledger_id, self.sender, self.editing)
+            found = channels(self.bulk, ranges, in_flight, own, self.ledger_id, self.sender, self.editing)
             return dict(append_channels(self.bulk, author, found))
 
         appended = await self._in_thread(work)
@@ -248,7 +251,8 @@ class Restoring:
                 for row in self._rows()
                 if keys is None or (row.tp in cuts and keys.takes(cuts[row.tp], row.key))
             )
-            for record in records_of_state(rows, touched, cuts, whole):
+            erased = keep_all if self.editing is None else self.editing.marked
+            for record in records_of_state(rows, touched, cuts, whole, erased):
                 count += 1
                 yield author.stamped(record)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from snapkafka.protocol.captured import ChangelogCut
@@ -78,25 +78,35 @@ def may_have_lost(settings: Mapping[str, str], age_ms: int) -> bool:
     return age_ms >= int(settings.get("delete.retention.ms", 0))
 
 
+def keep_all(rows: Iterable[Row]) -> Iterator[tuple[Row, bool]]:
+    """Mark no row as erased."""
+    return ((row, False) for row in rows)
+
+
 def records_of_state(
     rows: Iterable[Row],
     touched: Touched,
     cuts: Mapping[TopicPartition, ChangelogCut],
     whole: Collection[TopicPartition],
+    erased: Callable[[Iterable[Row]], Iterable[tuple[Row, bool]]] = keep_all,
 ) -> Iterator[NewRecord]:
     """Yield what is appended: first the rows of the cut, then tombstones.
 
     Args:
         rows: of the cut; `touched` is used up by them.
         whole: the changelogs of which every row is appended.
+        erased: marks each row whose key stays deleted, touched or not.
     """
-    for row in rows:
+    for row, gone in erased(rows):
         if row.key is None or row.tp not in cuts:
             continue
         if cuts[row.tp].sets:
-            yield from _set(row, touched, whole=row.tp in whole)
+            yield from _set(row, touched, whole=row.tp in whole, gone=gone)
             continue
         keys = touched.keys[row.tp]
+        if gone:
+            keys.add(row.key)
+            continue
         if row.key in keys or row.tp in whole:
             keys.discard(row.key)
             yield NewRecord(row.tp.topic, row.tp.partition, row.key, row.value)
@@ -111,12 +121,15 @@ def records_of_state(
 # --- Sets -----------------------------------------------------------------------------------------------------------
 
 
-def _set(row: Row, touched: Touched, *, whole: bool) -> Iterator[NewRecord]:
+def _set(row: Row, touched: Touched, *, whole: bool, gone: bool) -> Iterator[NewRecord]:
     change = _change(row.key or b"", row.value)
     if change is None:  # an operation that nobody can read: nor can Faust
         return
     of, cut = change
     members = touched.members[row.tp].pop(of, None)
+    if gone:
+        yield from _changes(row.tp, of, [], {*cut, *(members or ())})
+        return
     if members is None and not whole:
         return
     members = members or set()
