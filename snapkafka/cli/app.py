@@ -15,6 +15,7 @@ from snapkafka.ops.listing import wall_ms
 
 from . import (
     doctoring,
+    drilling,
     forking,
     freshness,
     keep,
@@ -397,6 +398,7 @@ _command("prune")(storing.prune)
 _command("serve")(serving.serve)
 _command("restore")(restoring.restore)
 app.add_typer(forking.app, name="fork", help=COMMANDS["fork"])
+_command("drill")(drilling.drill)
 
 
 @_command(

@@ -44,6 +44,10 @@ COMMANDS: Final = {
         "Restore the apps of a snapshot in place: shows the plan, and asks. Overwrites, does not merge."
     ),
     "fork": "Create, list, compare and drop forks: snapshots that run as second systems beside production.",
+    "drill": (
+        "Find out whether the backup can be trusted: run the newest good snapshot as a throwaway fork, verify both,"
+        " remove the fork. Production is only read."
+    ),
     "demo": (
         "See it: a broker, services, load, three snapshots, assembled and verified, all on this machine."
     ),

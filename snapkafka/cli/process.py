@@ -67,8 +67,13 @@ def call(command: Callable[[], object]) -> NoReturn:
     sys.exit(0)
 
 
-def run_until_signalled(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def run_until_signalled(
+    work: Callable[[], Coroutine[Any, Any, T]], *, ends_within_s: float = ENDS_WITHIN_S
+) -> T:
     """Run a coroutine, which is cancelled by the first signal that is to end this process.
+
+    Args:
+        ends_within_s: what it puts away then may take so long.
 
     Raises:
         Interrupted: it was; what had to be put away is.
@@ -90,7 +95,7 @@ def run_until_signalled(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
             loop.add_signal_handler(number, cancel, number)
         return await work()
 
-    watchdog = threading.Timer(ENDS_WITHIN_S, _give_up)
+    watchdog = threading.Timer(ends_within_s, _give_up)
     watchdog.daemon = True
     in_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in ending_signals()} if in_main else {}

@@ -28,7 +28,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.connection import Connection
 from snapkafka.runtime.interrupts import CODES, Interrupted, exit_status
 
-from .process import EXIT_UNREAD, require_text, run_until_signalled
+from .process import ENDS_WITHIN_S, EXIT_UNREAD, require_text, run_until_signalled
 
 __all__ = [
     "EXIT_STATUSES",
@@ -104,6 +104,7 @@ def run(
     as_json: bool,
     in_lines: bool = False,
     beside: Mapping[str, Any] | None = None,
+    ends_within_s: float = ENDS_WITHIN_S,
 ) -> T:
     """The result of a verb; an error becomes one line, a line of advice, and an exit status.
 
@@ -112,6 +113,7 @@ def run(
         as_json: state an error as JSON on standard output, too.
         in_lines: that is a line among others.
         beside: what is stated with it.
+        ends_within_s: see `run_until_signalled`.
 
     Raises:
         typer.Exit: it failed.
@@ -126,7 +128,7 @@ def run(
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
         require_text()
-        return run_until_signalled(work)
+        return run_until_signalled(work, ends_within_s=ends_within_s)
     except OutputError:
         raise
     except SnapkafkaError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import sys
@@ -24,9 +25,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
+from snapkafka.demo.drilling import run_drill
 from snapkafka.demo.report import as_data, print_report
 from snapkafka.demo.story import run_story
 from snapkafka.demo.system import System
+from snapkafka.ops import Drill, drill_markdown
 from snapkafka.runtime.interrupts import Interrupted, exit_status, raise_on_ending_signals
 
 __all__ = ["main"]
@@ -85,14 +88,25 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--storage", type=Path, default=Path("build/demo"), help="where tables and manifests go"
     )
+    parser.add_argument(
+        "--drill", action="store_true", help="then run a drill: the last snapshot as a throwaway fork"
+    )
     arguments = parser.parse_args(argv)
     forget_other_systems(os.environ)
     storage = arguments.storage.resolve() / time.strftime("%Y%m%d-%H%M%S")
     raise_on_ending_signals()
     progress = Progress()
     started = time.monotonic()
+    drilled: list[Drill] = []
+
+    def then(system: System) -> None:
+        if arguments.drill:
+            drilled.append(run_drill(progress, system, storage))
+        if arguments.keep:
+            _keep(system)
+
     try:
-        taken = run_story(progress, storage, then=_keep if arguments.keep else None)
+        taken = run_story(progress, storage, then=then)
     except Interrupted as interrupted:
         progress.stop()
         print("\nstopped; nothing is left running", file=sys.stderr)
@@ -102,12 +116,15 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
         return error.exit_status
     if arguments.json:
-        print(json.dumps(as_data(taken), indent=1))
+        data = as_data(taken)
+        print(json.dumps({**data, "drill": dataclasses.asdict(drilled[0])} if drilled else data, indent=1))
     else:
         print_report(Console(highlight=False, width=None if sys.stdout.isatty() else 120), taken)
+        if drilled:
+            print(f"\n{drill_markdown(drilled[0])}")
         print(f"\nAll of it took {time.monotonic() - started:.0f} s; nothing is left running.")
     good = all(one.adds_up and one.manifest.verdict.startswith("VERIFIED") for one in taken)
-    return 0 if good else EXIT_NOT_GOOD
+    return 0 if good and all(one.trusted for one in drilled) else EXIT_NOT_GOOD
 
 
 def forget_other_systems(environ: MutableMapping[str, str]) -> None:

@@ -18,6 +18,8 @@ from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
+from .drill import Drill, drill
+from .drill import markdown as drill_markdown
 from .examining import Examined, verify_offline
 from .following import Progress
 from .fork import (
@@ -65,6 +67,7 @@ __all__ = [
     "Details",
     "Difference",
     "Drawn",
+    "Drill",
     "Dropped",
     "Examined",
     "Fork",
@@ -113,6 +116,8 @@ __all__ = [
     "doctor",
     "draw",
     "draw_details",
+    "drill",
+    "drill_markdown",
     "drop_expired",
     "drop_fork",
     "exposition",

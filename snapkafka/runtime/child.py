@@ -79,6 +79,11 @@ class Child:
         self._await(lambda: self.status is not None, timeout_s)
         return self.status
 
+    def terminate(self) -> None:
+        """Ask it alone to end, by TERM, and wait for nothing."""
+        if self.status is None:
+            self._process.terminate()
+
     def end(self) -> None:
         """End it and its group, gently first; within 5 s where it still runs or `stop` is set."""
         if self.status is None:

@@ -19,7 +19,7 @@ from typing import Final
 from snapkafka.errors import BadInputError
 from snapkafka.runtime.homes import expand_home
 
-__all__ = ["Invariant", "load", "parse_parameters", "ready_made"]
+__all__ = ["Invariant", "load", "parameters_of", "parse_parameters", "ready_made"]
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 #: A value lands inside SQL, often inside quotes: these would end the quotes.
@@ -91,6 +91,22 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
     if unknown:
         raise BadInputError(f"no invariant has a parameter {unknown[0]}", hint="check --set and --invariants")
     return tuple(loaded)
+
+
+def parameters_of(where: Iterable[str]) -> frozenset[str]:
+    """Name the parameters that invariants have, whether they need a value or not.
+
+    Args:
+        where: as for `load`.
+
+    Raises:
+        BadInputError: nothing is there, or it cannot be read.
+    """
+    try:
+        texts = [path.read_text(encoding="utf-8") for item in where for path in _files(item)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(f"an invariant cannot be read: {error}", hint="check --invariants") from error
+    return frozenset(match[1] for text in texts for match in _PLACEHOLDER.finditer(text))
 
 
 def _files(item: str) -> list[Path]:

@@ -1,0 +1,165 @@
+"""`drill`: prints what a drill found, and writes it down; the exit status states whether the backup can be trusted."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from snapkafka import ops
+from snapkafka.durations import duration_ms
+from snapkafka.errors import EXIT_NOT_GOOD, OutputError
+
+from .options import (
+    Avro,
+    Bootstrap,
+    Codecs,
+    Invariants,
+    Isolation,
+    Namespace,
+    Parameters,
+    SchemaRegistry,
+    Sinks,
+    Sources,
+    Strict,
+    Unpickle,
+)
+from .running import connect, console, notices, run, who
+from .tables import table
+
+__all__ = ["drill"]
+
+#: After Ctrl-C: workers leave their groups, and topics are deleted.
+PUTS_AWAY_WITHIN_S = 180.0
+COLOURS = {"done": "green", "failed": "red", "not-run": "yellow"}
+
+
+def drill(
+    apps: Annotated[
+        list[str],
+        typer.Option(
+            "--app",
+            metavar="COMMAND",
+            help="Starts a worker: 'python -m faust -A shop worker'; once for each app, or more often.",
+        ),
+    ],
+    snapshot: Annotated[
+        str, typer.Option("--snapshot", metavar="ID", help="Its id, its epoch, or latest, the last good one.")
+    ] = "latest",
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    storage: Annotated[
+        str, typer.Option("--storage", help="Where its tables lie; default: their place in the ledger.")
+    ] = "",
+    invariants: Invariants = None,
+    parameters: Parameters = None,
+    until: Annotated[
+        str,
+        typer.Option(
+            "--until",
+            metavar="FILE.sql",
+            help="It has to hold of the fork before that is judged, as for watch.",
+        ),
+    ] = "",
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the fork; its workers are ended.")] = False,
+    timeout: Annotated[
+        str,
+        typer.Option("--timeout", metavar="TIME", help="For becoming stable, and for working off, each."),
+    ] = "10min",
+    json_file: Annotated[
+        str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - prints it.")
+    ] = "",
+    report: Annotated[
+        str, typer.Option("--report", metavar="FILE.md", help="Write the result as Markdown.")
+    ] = "",
+    isolation: Isolation = "",
+    sinks: Sinks = None,
+    sources: Sources = None,
+    strict: Strict = False,
+    codecs: Codecs = None,
+    unpickle: Unpickle = False,
+    avro: Avro = None,
+    schema_registry: SchemaRegistry = "",
+) -> None:
+    """Run `snapkafka drill`."""
+    found = run(
+        lambda: ops.drill(
+            connect(bootstrap),
+            namespace,
+            apps,
+            snapshot=snapshot,
+            storage=storage,
+            invariants=invariants or (),
+            parameters=parameters or (),
+            until=until,
+            keep=keep,
+            timeout_s=duration_ms(timeout, "--timeout") / 1_000,
+            who=who(),
+            reading=ops.HowToRead(
+                isolation=isolation,
+                sinks=sinks or (),
+                sources=sources or (),
+                strict=strict,
+                codecs=codecs or (),
+                unpickle=unpickle,
+                avro=avro or (),
+                schema_registry=schema_registry,
+            ),
+            say=lambda text: notices.print(f"drill: {text}", markup=False),
+        ),
+        as_json=json_file == "-",
+        ends_within_s=PUTS_AWAY_WITHIN_S,
+    )
+    if json_file != "-":
+        _print(found)
+    _write(json_file, json.dumps(dataclasses.asdict(found), indent=2, ensure_ascii=False) + "\n")
+    _write(report, ops.drill_markdown(found))
+    if not found.trusted:
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+def _write(place: str, text: str) -> None:
+    if place == "-":
+        sys.stdout.write(text)
+    elif place:
+        try:
+            Path(place).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"{place} cannot be written: {error.strerror}") from error
+
+
+def _print(found: ops.Drill) -> None:
+    phases = table("phase", "status", "seconds", "result", right=("seconds",))
+    for phase in found.phases:
+        phases.add_row(
+            phase.name,
+            f"[{COLOURS[phase.status]}]{phase.status}[/]",
+            f"{phase.seconds:.1f}" if phase.status != "not-run" else "",
+            escape(phase.what),
+        )
+    console.print(phases)
+    for item in found.compared:
+        console.print(f"{item.what}: {item.snapshot:,} in the snapshot, {item.fork:,} in the fork")
+    for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):
+        if judged is not None:
+            console.print(f"{name}: {judged.verdict}, {judged.records:,} records looked at")
+    console.print(f"RPO {_seconds(found.rpo_s)}, RTO {_seconds(found.rto_s)}")
+    for reason in found.reasons:
+        console.print(f"[red]reason[/]: {escape(reason)}", soft_wrap=True)
+    if found.trusted:
+        console.print(f"[bold green]the backup can be trusted[/]: {escape(found.snapshot)}")
+    else:
+        console.print("[bold red]the backup cannot be trusted[/]")
+    if found.kept or not found.removed:
+        console.print(
+            f"left: fork {found.fork}; `snapkafka fork drop {found.fork}` removes it", soft_wrap=True
+        )
+
+
+def _seconds(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"{seconds:,.1f} s"

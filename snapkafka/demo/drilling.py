@@ -1,0 +1,90 @@
+"""A drill of the demo: its last snapshot as a throwaway fork, beside the system that goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from snapkafka import ops
+from snapkafka.demo.settings import TOTAL
+from snapkafka.demo.system import System
+from snapkafka.kafka.connection import Connection
+
+__all__ = ["run_drill"]
+
+INVARIANTS: Final = Path(__file__).parent / "invariants"
+TIMEOUT_S: Final = 240.0
+
+
+class Told(Protocol):
+    """Receive progress, as in `story`."""
+
+    def begin(self, what: str) -> None: ...
+
+    def tick(self, note: str) -> None: ...
+
+    def done(self, note: str = "") -> None: ...
+
+
+def run_drill(told: Told, system: System, storage: Path) -> ops.Drill:
+    """Drill the newest good snapshot of a demo that runs."""
+    told.begin("Drill: the last snapshot as a throwaway fork")
+    commands = [
+        shlex.join(
+            [
+                sys.executable,
+                "-m",
+                "faust",
+                "-A",
+                f"snapkafka.demo.{app}",
+                "worker",
+                "-l",
+                "warn",
+                "--without-web",
+            ]
+        )
+        for app in ("accounts", "clearing")
+    ]
+    with _environment(system):
+        found = asyncio.run(
+            ops.drill(
+                Connection(bootstrap=system.bootstrap),
+                system.namespace,
+                commands,
+                storage=str(storage),
+                invariants=[str(INVARIANTS)],
+                parameters=[f"total={TOTAL}"],
+                timeout_s=TIMEOUT_S,
+                who="demo",
+                say=told.tick,
+            )
+        )
+    told.done("trusted" if found.trusted else "; ".join(found.reasons))
+    return found
+
+
+@contextmanager
+def _environment(system: System) -> Iterator[None]:
+    """The environment of the demo's workers, for the length of the block."""
+    ours = {
+        "SNAPKAFKA_BOOTSTRAP": system.bootstrap,
+        "SNAPKAFKA_NAMESPACE": system.namespace,
+        "SNAPKAFKA_DEMO_DATA": str(system.folder / "drill"),
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,294 @@
+"""Connect a drill with the rest of snapkafka: forks, their ledgers, snapshots and the Spark job."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, cast
+
+from snapkafka import __version__
+from snapkafka.checks.invariants import parameters_of, parse_parameters
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import opened
+from snapkafka.manifest import Manifest
+from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
+from snapkafka.ops.finding import manifest_places
+from snapkafka.ops.fork import Forked, create_fork, drop_fork
+from snapkafka.ops.querying import query
+from snapkafka.ops.restore.looking import Groups
+from snapkafka.ops.restore.planning import apps_of
+from snapkafka.ops.triggering import trigger
+from snapkafka.ops.watching import watch
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import read_manifest
+
+from .report import Judged
+
+__all__ = ["KafkaParts", "Parts", "Source", "judged", "of_the_fork", "unassigned", "versions"]
+
+#: Parameters of ready-made invariants that hold names of topics or apps.
+NAMES: Final = ("topics", "apps")
+#: Stands in invariants for what names of the fork begin with; empty for the snapshot itself.
+PREFIX: Final = "prefix"
+TTL_MS: Final = 30_000
+IN_FLIGHT: Final = 'SELECT count(*) AS n FROM (SELECT DISTINCT topic, "partition", "offset" FROM messages)'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table."""
+
+    id: str
+    epoch: int
+    verdict: str
+    place: str
+    apps: tuple[str, ...]
+    triggered_ms: int = 0
+    in_flight: int = 0
+    tables: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+class Parts(Protocol):
+    """Everything of a drill that is not its order."""
+
+    async def find(self, name: str) -> Source:
+        """Find the snapshot."""
+
+    async def create(self, source: Source, *, expires_s: float) -> Forked:
+        """Make a fork of it."""
+
+    async def missing(self) -> str:
+        """State which app of the fork has not all its inputs yet; empty: none."""
+
+    async def left(self) -> str:
+        """State what of the messages in flight is not worked off yet; empty: nothing."""
+
+    async def watch(self, until: str, timeout_s: float) -> None:
+        """Wait until a predicate holds of the fork."""
+
+    async def trigger(self) -> str:
+        """Take a snapshot of the fork, and wait until it is captured; its id."""
+
+    async def assemble(self) -> Assembled:
+        """Make tables of that snapshot, and verify it."""
+
+    async def verify(self, source: Source) -> Assembled:
+        """Verify the snapshot that was drilled once more, its tables as well."""
+
+    async def drop(self) -> None:
+        """Remove the fork."""
+
+
+@dataclass(slots=True, kw_only=True)
+class KafkaParts:
+    """`Parts` on a cluster.
+
+    Args:
+        folder: where the tables of the fork's snapshot go.
+    """
+
+    where: Connection
+    namespace: str
+    fork: str
+    storage: str
+    folder: str
+    invariants: Sequence[str]
+    parameters: Sequence[str]
+    reading: HowToRead
+    who: str
+    say: Callable[[str], None]
+    goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    taken: str = ""
+
+    @property
+    def forked_namespace(self) -> str:
+        return prefixed(self.fork, self.namespace)
+
+    async def find(self, name: str) -> Source:
+        (place,) = await manifest_places(self.where, self.namespace, [name], storage=self.storage, good=True)
+        manifest = read_manifest(place)[1]
+        self.namespace = self.namespace or manifest.namespace
+        found = await query(None, "", IN_FLIGHT, manifest=place)
+        return source_of(manifest, place, int(found.rows[0]["n"]))
+
+    async def create(self, source: Source, *, expires_s: float) -> Forked:
+        forked = await create_fork(
+            self.where,
+            self.namespace,
+            self.fork,
+            snapshot=source.id,
+            storage=self.storage,
+            expires_s=expires_s,
+            who=self.who,
+            say=self.say,
+        )
+        await self._set_goals(forked.apps)
+        return forked
+
+    async def _set_goals(self, apps: Iterable[str]) -> None:
+        """Note the ends of the inputs: all that they hold now was in flight, and has to be worked off."""
+        async with opened(self.where, self.forked_namespace) as work:
+            admin = cast(Groups, work.admin)
+            for app in apps:
+                committed = await admin.committed(app)
+                ends = await admin.log_ends(committed)
+                self.goals[app] = {tp: ends[tp] for tp, (at, _) in committed.items() if at < ends[tp]}
+
+    async def missing(self) -> str:
+        async with opened(self.where, self.forked_namespace) as work:
+            return unassigned(work.reading.state, self.goals)
+
+    async def left(self) -> str:
+        async with opened(self.where, self.forked_namespace) as work:
+            for app, goals in sorted(self.goals.items()):
+                committed = await cast(Groups, work.admin).committed(app)
+                for tp, goal in sorted(goals.items()):
+                    if (at := committed.get(tp, (0, ""))[0]) < goal:
+                        return f"app {app} has committed {at} of {goal} in {tp}"
+        return ""
+
+    async def watch(self, until: str, timeout_s: float) -> None:
+        await watch(
+            self.where,
+            self.forked_namespace,
+            until,
+            storage=self.folder,
+            parameters=self._parameters([until], of_fork=True),
+            timeout_ms=round(timeout_s * 1_000),
+            ttl_ms=TTL_MS,
+            who=self.who,
+            reading=self.reading,
+            say=self.say,
+        )
+
+    async def trigger(self) -> str:
+        found = await trigger(
+            self.where,
+            self.forked_namespace,
+            storage=self.folder,
+            who=self.who,
+            ttl_ms=TTL_MS,
+            retries=2,
+            wait=True,
+        )
+        self.taken = found.id
+        return found.id
+
+    async def assemble(self) -> Assembled:
+        (found,) = await assemble(
+            self.where,
+            self.forked_namespace,
+            [self.taken],
+            storage=self.folder,
+            invariants=self.invariants,
+            parameters=self._parameters(self.invariants, of_fork=True),
+            reading=self.reading,
+            say=self.say,
+        )
+        return found
+
+    async def verify(self, source: Source) -> Assembled:
+        (found,) = await verify(
+            self.where,
+            self.namespace,
+            manifest=source.place,
+            invariants=self.invariants,
+            parameters=self._parameters(self.invariants, of_fork=False),
+            reading=self.reading,
+            tables=True,
+            say=self.say,
+        )
+        return found
+
+    async def drop(self) -> None:
+        admin = KafkaTopicAdmin(self.where)
+        try:
+            there = any(of_fork(self.fork, name) for name in await admin.describe_topics())
+        finally:
+            await admin.close()
+        if there:
+            await drop_fork(self.where, self.namespace, self.fork, say=self.say)
+
+    def _parameters(self, invariants: Sequence[str], *, of_fork: bool) -> list[str]:
+        given = parse_parameters(self.parameters)
+        wanted = parameters_of(invariants)
+        own = {name: value for name, value in given.items() if name in wanted}
+        return (
+            of_the_fork(own, wanted, self.fork) if of_fork else [f"{name}={of}" for name, of in own.items()]
+        )
+
+
+def source_of(manifest: Manifest, place: str, in_flight: int) -> Source:
+    """Collect facts of a snapshot that a drill has to know."""
+    return Source(
+        id=manifest.id,
+        epoch=manifest.epoch,
+        verdict=manifest.verdict,
+        place=place,
+        apps=apps_of(manifest.captured),
+        triggered_ms=manifest.ledger.triggered_ms,
+        in_flight=in_flight,
+        tables={table.name: table.rows for table in manifest.tables},
+        versions=manifest.versions,
+    )
+
+
+def of_the_fork(given: Mapping[str, str], wanted: Iterable[str], fork: str) -> list[str]:
+    """Parameters of invariants for the fork: names of topics and apps are its own, and `prefix` is what they begin
+    with."""
+    found = dict(given)
+    for name in NAMES:
+        if found.get(name):
+            found[name] = ",".join(prefixed(fork, item.strip()) for item in found[name].split(","))
+    if PREFIX in {*wanted}:
+        found.setdefault(PREFIX, prefix_of(fork))
+    return [f"{name}={value}" for name, value in found.items()]
+
+
+def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
+    """State which of these apps has not all its inputs; empty: none.
+
+    A living process reports what it was given; the inputs of an app are those that its processes announced.
+    """
+    for app in sorted(apps):
+        living = [view for view in state.living() if view.hello.app == app]
+        if not living:
+            return f"no worker of app {app} has joined"
+        wanted = {
+            TopicPartition(source.topic, number)
+            for view in living
+            for source in view.hello.inputs
+            for number in range(source.partitions)
+        }
+        given = {tp for view in living for tp in view.inputs}
+        if short := sorted(wanted - given):
+            return f"no worker of app {app} has been given {short[0]}"
+    return ""
+
+
+def judged(found: Assembled) -> Judged:
+    """Divide the checks into those of the snapshot and the invariants."""
+    own = tuple(
+        check for check in found.checks if check.name.startswith("V") and not check.name.startswith("V6")
+    )
+    return Judged(
+        id=found.id,
+        epoch=found.epoch,
+        verdict=found.verdict,
+        good=found.good,
+        checks=own,
+        invariants=tuple(check for check in found.checks if check not in own),
+    )
+
+
+def versions(source: Source | None) -> dict[str, str]:
+    """The versions that a drill rests on."""
+    found: dict[str, Any] = {"snapkafka": __version__, "python": platform.python_version()}
+    if source is not None:
+        found |= {f"{name} of the snapshot": version for name, version in source.versions.items()}
+    return found

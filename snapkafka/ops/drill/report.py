@@ -1,0 +1,179 @@
+"""Hold the result of a drill: whether the backup can be trusted, and why, as data and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from snapkafka.manifest import CheckEntry
+
+__all__ = ["Compared", "Drill", "Judged", "Phase", "markdown"]
+
+TRUSTED: Final = "the backup can be trusted"
+NOT_TRUSTED: Final = "the backup cannot be trusted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """A phase of a drill. `status`: "done", "failed" or "not-run"; what was not run has not succeeded. `what`: its
+    result, or why it failed."""
+
+    name: str
+    status: str
+    seconds: float = 0.0
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A verified snapshot: that of the system, or that of the fork. `checks`: V1 to V5; `invariants`: V6, by name."""
+
+    id: str
+    epoch: int
+    verdict: str
+    good: bool
+    checks: tuple[CheckEntry, ...] = ()
+    invariants: tuple[CheckEntry, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """How many records the checks have looked at."""
+        return sum(check.records or 0 for check in self.checks if check.run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A number of the snapshot beside the same one of the fork. `equal`: whether they have to be equal, and are; None:
+    they need not be, as the fork has worked since."""
+
+    what: str
+    snapshot: int
+    fork: int
+    equal: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drill:
+    """The result of a drill.
+
+    `trusted`: the backup can be trusted; otherwise `reasons` state why not, a sentence each. `rpo_s`: the age of the
+    snapshot when the drill began, all of which a disaster would cost. `rto_s`: from the begin of the fork until its
+    apps had worked off what was in flight; None: they did not. `source`, `of_fork`: both snapshots as they were
+    verified; None: it did not come to that. `removed`: nothing of the fork is left; `kept`: it was to be kept.
+    """
+
+    trusted: bool
+    reasons: tuple[str, ...]
+    namespace: str
+    fork: str
+    snapshot: str
+    epoch: int
+    started_at: str
+    rpo_s: float | None
+    rto_s: float | None
+    apps: tuple[str, ...]
+    phases: tuple[Phase, ...]
+    compared: tuple[Compared, ...] = ()
+    source: Judged | None = None
+    of_fork: Judged | None = None
+    removed: bool = False
+    kept: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    logs: Mapping[str, str] = field(default_factory=dict)
+
+
+def markdown(drill: Drill) -> str:
+    """Write a drill down for people, as Markdown."""
+    return (
+        "\n".join([*_head(drill), *_phases(drill), *_compared(drill), *_judged(drill), *_tail(drill)]) + "\n"
+    )
+
+
+def _head(drill: Drill) -> Iterator[str]:
+    yield f"# Drill of {drill.namespace}, {drill.started_at}"
+    yield ""
+    yield f"**{(TRUSTED if drill.trusted else NOT_TRUSTED).capitalize()}**"
+    yield ""
+    yield from (f"- {reason}" for reason in drill.reasons)
+    if drill.reasons:
+        yield ""
+    yield from _table(
+        ("", ""),
+        [
+            ("snapshot", f"{drill.snapshot or 'none'} (epoch {drill.epoch})"),
+            ("fork", drill.fork),
+            ("RPO: age of the snapshot", _seconds(drill.rpo_s)),
+            (
+                "RTO: from the begin of the fork until in-flight messages were worked off",
+                _seconds(drill.rto_s),
+            ),
+            ("left behind", _left(drill)),
+        ],
+    )
+
+
+def _left(drill: Drill) -> str:
+    if drill.kept:
+        return f"fork {drill.fork}, as asked; `snapkafka fork drop {drill.fork}` removes it"
+    return "nothing" if drill.removed else f"parts of fork {drill.fork}: `snapkafka fork drop {drill.fork}`"
+
+
+def _phases(drill: Drill) -> Iterator[str]:
+    yield from ("", "## Phases", "")
+    rows = [(it.name, it.status, _seconds(it.seconds), it.what) for it in drill.phases]
+    yield from _table(("phase", "status", "time", "result"), rows)
+
+
+def _compared(drill: Drill) -> Iterator[str]:
+    if not drill.compared:
+        return
+    yield from ("", "## What was compared", "")
+    words = {True: "equal", False: "DIFFERS", None: "need not be equal"}
+    rows = [(it.what, f"{it.snapshot:,}", f"{it.fork:,}", words[it.equal]) for it in drill.compared]
+    yield from _table(("", "snapshot", "fork", ""), rows)
+
+
+def _judged(drill: Drill) -> Iterator[str]:
+    yield from ("", "## Verdicts", "")
+    both = [("the snapshot", drill.source), ("the fork's snapshot", drill.of_fork)]
+    rows = [
+        (name, it.verdict if it else "not verified", f"{it.records:,}" if it else "") for name, it in both
+    ]
+    yield from _table(("", "verdict", "records looked at"), rows)
+    checks = [
+        (f"{check.name} of {name}", _status(check), f"{check.found:,}")
+        for name, it in both
+        if it is not None
+        for check in (*it.checks, *it.invariants)
+    ]
+    if checks:
+        yield ""
+        yield from _table(("check", "status", "found"), checks)
+
+
+def _tail(drill: Drill) -> Iterator[str]:
+    yield from ("", "## Apps and versions", "")
+    yield from (f"- `{command}`" for command in drill.apps)
+    yield from (f"- {name} {version}" for name, version in sorted(drill.versions.items()))
+    for command, lines in drill.logs.items():
+        yield from ("", f"Last lines of `{command}`:", "", "```", *lines.splitlines(), "```")
+
+
+def _status(check: CheckEntry) -> str:
+    return check.status if check.run else "not run"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"

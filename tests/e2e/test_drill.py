@@ -1,0 +1,122 @@
+"""A drill beside a running system: the backup is run, judged and removed, and production is left as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snapkafka.demo.load import Load
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.settings import CREDITS, PARTITIONS, REQUESTS, TOTAL, TRANSFERS, changelog
+from snapkafka.demo.story import INVARIANTS, assemble, command
+from snapkafka.demo.system import System, running_system
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import Broker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+
+APPS = ("accounts", "clearing")
+OURS = (REQUESTS, TRANSFERS, CREDITS, changelog("accounts", "balances"), changelog("clearing", "passed"))
+
+
+def fingerprint(observer: Observer) -> Any:
+    """The ends of production's logs and what its groups have committed."""
+    tps = [TopicPartition(topic, number) for topic in OURS for number in range(PARTITIONS)]
+    ends = observer.call(observer.admin.log_ends(tps))
+    return ends, {app: observer.call(observer.admin.committed(app)) for app in APPS}
+
+
+def drill(system: System, folder: Path, storage: Path, total: int = TOTAL) -> subprocess.Popen[str]:
+    """Start the command as a scheduler would."""
+    workers = [
+        shlex.join(
+            [
+                sys.executable,
+                "-m",
+                "faust",
+                "-A",
+                f"snapkafka.demo.{app}",
+                "worker",
+                "-l",
+                "warn",
+                "--without-web",
+            ]
+        )
+        for app in APPS
+    ]
+    arguments = ["--bootstrap", system.bootstrap, "--namespace", system.namespace, "--storage", str(storage)]
+    arguments += ["--invariants", str(INVARIANTS), "--set", f"total={total}", "--timeout", "240s"]
+    arguments += ["--json", str(folder / "drill.json"), "--report", str(folder / "drill.md")]
+    env = os.environ | {
+        "SNAPKAFKA_BOOTSTRAP": system.bootstrap,
+        "SNAPKAFKA_NAMESPACE": system.namespace,
+        "SNAPKAFKA_DEMO_DATA": str(folder / "data"),
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "snapkafka.cli", "drill", *(f"--app={it}" for it in workers), *arguments],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def left(observer: Observer) -> list[str]:
+    """Topics of any fork."""
+    return [name for name in observer.call(observer.admin.describe_topics()) if "fork." in name]
+
+
+def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    namespace, storage = f"d{uuid.uuid4().hex[:8]}", tmp_path / "storage"
+    with (
+        running_system(kafka.bootstrap, namespace) as system,
+        observing(kafka.bootstrap, namespace) as observer,
+    ):
+        observer.wait_for_workers(system)
+        load = Load(kafka.bootstrap)
+        observer.open_accounts(load, system)
+        observer.start_load(load)
+        time.sleep(3)  # not a wait for anything: money has to be under way
+        command(observer, "trigger", "--wait", "--id", "backup", "--storage", str(storage))
+        observer.stop_load()
+        assert assemble(kafka.bootstrap, namespace, ["backup"], storage) == 0
+        before = fingerprint(observer)
+
+        done = drill(system, tmp_path, storage)
+        output, _ = done.communicate(timeout=600)
+        assert done.returncode == 0, output
+        found = json.loads((tmp_path / "drill.json").read_text())
+        assert found["trusted"] and found["removed"] and not found["reasons"]
+        assert [phase["status"] for phase in found["phases"]] == ["done"] * 9
+        assert found["source"]["verdict"] == "VERIFIED"
+        assert found["of_fork"]["invariants"][0]["status"] == "passed"
+        flying = found["compared"][0]
+        assert flying["snapshot"] == flying["fork"] > 0, "nothing was in flight: the test shows nothing"
+        assert found["rto_s"] > 0 and found["rpo_s"] > 0
+        assert "The backup can be trusted" in (tmp_path / "drill.md").read_text()
+        assert left(observer) == []
+        assert fingerprint(observer) == before, "production is only read"
+
+        killed = drill(system, tmp_path, storage)
+        deadline = time.monotonic() + 120
+        while not left(observer):
+            assert killed.poll() is None and time.monotonic() < deadline, (
+                "waited 120 s for topics of the fork"
+            )
+            time.sleep(0.2)
+        killed.send_signal(signal.SIGTERM)
+        output, _ = killed.communicate(timeout=200)
+        assert killed.returncode == 128 + signal.SIGTERM, output
+        assert left(observer) == [], output
+        assert fingerprint(observer) == before
+        system.check_alive()
