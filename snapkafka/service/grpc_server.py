@@ -29,7 +29,7 @@ from .doors import Doors
 from .grpc_api import snapshot_pb2 as pb
 from .grpc_api import snapshot_pb2_grpc as pb_grpc
 from .problems import RefusedError
-from .settings import Settings, is_loopback
+from .settings import Settings
 
 __all__ = ["GRPC_STATUS", "SERVICE", "Servicer", "serving", "serving_grpc"]
 
@@ -266,8 +266,7 @@ def _listen(server: Any, settings: Settings) -> str:
         if settings.certificate:
             pair = (Path(settings.key).read_bytes(), Path(settings.certificate).read_bytes())
             port = server.add_secure_port(wanted, grpc.ssl_server_credentials([pair]))
-        else:
-            assert is_loopback(settings.host), "the settings are validated"
+        else:  # on the loopback alone, by `Settings.validate`
             port = server.add_insecure_port(wanted)
     except (RuntimeError, OSError) as error:
         raise BadInputError(

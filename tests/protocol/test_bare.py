@@ -6,7 +6,7 @@ import pytest
 
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.events import StopAsked
-from snapkafka.protocol.records import SENT_BARE, Abort, Closed, Dead, TopicPartition
+from snapkafka.protocol.records import MIXED, SENT_BARE, Abort, Closed, Dead, TopicPartition
 
 from .world import A, B, Process, Stored, World, records, settle
 
@@ -167,3 +167,20 @@ def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(
     p.do(p.machine.send_withdrawn(stamped))
     listed = [(r.first, r.last, r.undone) for r in p.machine.colours.sent[B].unacknowledged]
     assert listed == [(seq, seq, True), (seq + 1, seq + 1, False)]
+
+
+def test_r15_a_meeting_of_colours_that_tears_nothing_fails_the_snapshots_between(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    """An event of another app of the process, or one that is over, cannot be torn."""
+    p, q = pq
+    before = world.trigger("before")
+    settle(p, q)
+    after = world.trigger("after")
+    p.catch_up()
+    p.do(p.machine.mixed(before, after, "a thread read too late", "thread t"))
+    settle(p, q)
+    assert world.snapshot(before).status is Status.CAPTURED
+    failure = world.snapshot(after).failure
+    assert failure is not None
+    assert (failure.code, failure.reason, failure.culprit) == (MIXED, "a thread read too late", "thread t")

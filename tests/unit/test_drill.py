@@ -104,7 +104,8 @@ def forked(**changes: Any) -> Forked:
     values: dict[str, Any] = {
         "fork": "d", "plan": "p", "snapshot": "friday", "epoch": 4, "source": "shop", "namespace": "fork.d.shop",
         "expires_ms": 0,
-        "apps": ("fork.d.shop",), "topics": (), "messages": 3, "inputs": 0, "state": 5, "seconds": 1.0,
+        "apps": ("fork.d.shop",), "topics": (), "messages": 3, "inputs": 0, "state": 5, "suppressed": 0, "masked": 0,
+        "seconds": 1.0,
     }  # fmt: skip
     return Forked(**(values | changes))
 

@@ -53,7 +53,7 @@ async def test_what_is_put_leaves_where_it_is_put(way: Buffered) -> None:
     """No task of Faust's has to take it out again; its stamp is that of who put it."""
     running = Cause("agent", TopicPartition("in", 0), 5)
     way.driver.machine.event_started(running)
-    way.driver.events.cause = lambda: running
+    way.driver.events.cause_of_send = lambda: running
     way.soon()
     assert way.buffer.size == 0
     assert not way.driver.machine.colours.white_running(0)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
+from snapkafka.logs import about
 from snapkafka.ports import Entry, Ledger
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import LedgerRecord, Trigger
@@ -109,7 +110,7 @@ class LedgerTask:
         except SnapkafkaError as error:
             self._failed(f"the ledger cannot be read: {error}")
         except Exception as error:
-            logger.exception("snapkafka: a foreign process cannot read the ledger")
+            logger.exception("snapkafka: a foreign process cannot read the ledger", extra=about())
             self._failed(f"the ledger cannot be read: {error!r}")
 
     async def _write(self) -> None:
