@@ -283,15 +283,8 @@ class KafkaTopicAdmin:
             LedgerUnusableError: it may not be described, or is of another kind.
         """
         admin = await self._connected()
-        deadline = asyncio.get_running_loop().time() + COORDINATOR_WITHIN_S
         with translated(self.connection, f"describe group {group}"):
-            while True:
-                try:
-                    return await _again(admin, lambda: count_members(admin, group))
-                except _COORDINATOR_MOVES:
-                    if asyncio.get_running_loop().time() > deadline:
-                        raise
-                await asyncio.sleep(0.1)
+            return await _once_coordinated(admin, lambda: count_members(admin, group))
 
     async def commit_positions(self, group: str, positions: Mapping[TopicPartition, int], note: str) -> None:
         """Commit positions for a group that has no members, with a note that tools show as its metadata.
@@ -318,10 +311,17 @@ class KafkaTopicAdmin:
                 await consumer.stop()
 
     async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-        """Return what a group has committed: position and note, of each partition."""
+        """Return what a group has committed: position and note, of each partition.
+
+        Raises:
+            BrokerUnavailableError: also where no broker coordinates the group at the moment.
+        """
         admin = await self._connected()
         with translated(self.connection, f"read what group {group} has committed"):
-            found = await _again(admin, lambda: admin.list_consumer_group_offsets(group))
+            try:
+                found = await _once_coordinated(admin, lambda: admin.list_consumer_group_offsets(group))
+            except _COORDINATOR_MOVES as error:
+                raise BrokerUnavailableError(f"no broker coordinates group {group}: {error}") from error
         return {TopicPartition(tp.topic, tp.partition): (at.offset, at.metadata) for tp, at in found.items()}
 
     # -- connecting ------------------------------------------------------------------------------------------
@@ -374,6 +374,18 @@ class KafkaTopicAdmin:
             except (errors.KafkaError, OSError) as error:
                 failure = error
         raise failure
+
+
+async def _once_coordinated(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask about a group. Its coordinator may be moving; a new cluster has none until one is asked for."""
+    deadline = asyncio.get_running_loop().time() + COORDINATOR_WITHIN_S
+    while True:
+        try:
+            return await _again(admin, ask)
+        except _COORDINATOR_MOVES:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(0.1)
 
 
 async def _again(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:

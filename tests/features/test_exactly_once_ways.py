@@ -46,7 +46,13 @@ RECORDS: Sequence[tuple[str, bytes, int | None]] = [
 ]
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        "by-default",
+        *(pytest.param(way, marks=pytest.mark.long) for way in WAYS if way != "by-default"),
+    ],
+)
 def judge(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Judge]:

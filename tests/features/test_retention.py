@@ -154,6 +154,7 @@ def test_651_plain_faust_never_ends_a_recovery_from_which_retention_takes(recove
     assert not recovering.told()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reset", ["earliest"])
 def test_651_plain_faust_runs_events_on_what_retention_leaves_of_a_table(recovering: Recovering) -> None:
     """With the default policy it goes on where the log begins now, and says nothing: what it had read is in the table,
