@@ -58,7 +58,7 @@ class Played:
 
 @pytest.fixture(
     scope="module",
-    params=[10, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1800)])],
+    params=[24, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1800)])],
     ids=lambda runs: f"{runs}-runs",
 )
 def runs(request: pytest.FixtureRequest) -> Iterator[Played]:

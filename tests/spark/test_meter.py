@@ -35,6 +35,7 @@ NAMES = {
     "digests of the tables",
     "digests of the files",
     "V1 to V5: a first look at every record",
+    "V5: events that ran twice",
     "V6 few",
 }
 
