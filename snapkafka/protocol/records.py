@@ -92,7 +92,7 @@ __all__ = [
 OUT_OF_ORDER: Final = "out-of-order"
 #: The code of an `Abort`: a record left without our header, because a limit had no room for it (R15).
 SENT_BARE: Final = "sent-bare"
-#: The code of an `Abort`: what no hook can colour came by on both sides of a cut: another app of the process, a thread.
+#: The code of an `Abort`: an event of another app of the process had an effect across a cut.
 MIXED: Final = "mixed"
 #: The code of an `Abort`: an app ran without taking part, or is not known to be stopped (R10).
 APP_RUNS_WITHOUT: Final = "app-runs-without"

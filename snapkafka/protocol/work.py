@@ -274,7 +274,7 @@ class Work(ABC):
 
     def mixed(self, above: int, upto: int, what: str, culprit: str) -> Sequence[Action]:
         """R15: something of colour `above` met something of colour `upto`, and neither can be torn: the other one
-        belongs to another app of this process, or is over."""
+        belongs to another app of this process."""
         return self._abort_open(above, upto, MIXED, what, culprit, captured=True)
 
     def seqs_unused(self, tp: TopicPartition, first: int, last: int) -> None:

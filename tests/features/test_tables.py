@@ -14,7 +14,7 @@ from snapkafka.testing import Broker
 from .harness import running
 from .judging import Inputs, Judge, Row
 
-pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 ROWS = [
     Row("plain", ("plain",), ("plain-out",), tables=("plain",)),

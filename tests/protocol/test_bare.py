@@ -172,15 +172,15 @@ def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(
 def test_r15_a_meeting_of_colours_that_tears_nothing_fails_the_snapshots_between(
     world: World, pq: tuple[Process, Process]
 ) -> None:
-    """An event of another app of the process, or one that is over, cannot be torn."""
+    """An event of another app of the process cannot be torn."""
     p, q = pq
     before = world.trigger("before")
     settle(p, q)
     after = world.trigger("after")
     p.catch_up()
-    p.do(p.machine.mixed(before, after, "a thread read too late", "thread t"))
+    p.do(p.machine.mixed(before, after, "an event of app x sends", "app x"))
     settle(p, q)
     assert world.snapshot(before).status is Status.CAPTURED
     failure = world.snapshot(after).failure
     assert failure is not None
-    assert (failure.code, failure.reason, failure.culprit) == (MIXED, "a thread read too late", "thread t")
+    assert (failure.code, failure.reason, failure.culprit) == (MIXED, "an event of app x sends", "app x")

@@ -79,6 +79,8 @@ class Events:
         Events.several |= len(_apps) > 1
         self.parked: dict[Place, list[Cause]] = {}  # left by their agent, not yet acknowledged
         self._buffered: dict[Cause, Reading] = {}  # in some buffer
+        #: (table, event as far as it is known) -> the thread that has read it, and the machine does not know yet.
+        self.unnoted: dict[tuple[str, Cause | None], str] = {}
         self.streams: WeakSet[Any] = WeakSet()
 
     def failing_open(self) -> AbstractContextManager[None]:
@@ -96,6 +98,8 @@ class Events:
 
     def cause_of_send(self) -> Cause | None:
         """The same of what is sent here and now."""
+        if self.unnoted:
+            self._driver.looks.note()
         cause = self.cause()
         if self.several and cause not in self._machine.colours.running:
             self._sent_by_another_app()
@@ -154,6 +158,8 @@ class Events:
         if current is not None and (current is cause or (cause is None and current[1:3] == (tp, offset))):
             if not reading.by_hand or cause is not None:
                 reading.current = reading.message = None
+                if self.unnoted:
+                    self._driver.looks.note()
                 actions = self._machine.event_ended(current)
                 if actions:
                     self._driver.do(actions)
@@ -264,6 +270,8 @@ class Events:
             self._driver.do(void)
 
     def _end(self, cause: Cause) -> None:
+        if self.unnoted:
+            self._driver.looks.note()
         actions = self._machine.event_ended(cause)
         if actions:
             self._driver.do(actions)

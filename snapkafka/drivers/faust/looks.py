@@ -7,9 +7,8 @@ new object for each look-up.
 
 In another thread it is unknown at which moment of the loop something was read, nor mostly for which event. All that is
 read there counts as read, and held to their ends, by all events that run; and it is reported by name, for a thread may
-hand on what it has read to events that start later, and no hook sees that. The loop hears of it a moment later: an
-event that has waited for the thread without giving way to the loop may be over by then, and nothing of it can be torn
-any more; if a cut lies between, the snapshot fails by name.
+hand on what it has read to events that start later, and no hook sees that. The loop takes it in before
+anything is sent and before any event ends, also of an event that waits for the thread without giving way to the loop.
 """
 
 from __future__ import annotations
@@ -64,8 +63,6 @@ class Looks:
         self._driver = driver
         self._machine = driver.machine
         self._events = driver.events
-        #: Read in another thread, and the loop does not know yet: what ran at the time, each with its colour.
-        self._due: dict[tuple[str, Cause | None], dict[Cause, int]] = {}
         #: Table -> the first thread besides the loop's that has read it.
         self.threads: dict[str, str] = {}
 
@@ -157,38 +154,31 @@ class Looks:
         driver, cause = self._driver, self._events.cause_in_thread()
         if driver.thread is None or driver.absent:
             return driver.absent != ""
-        due = (table.name, cause)
-        pending = None if write else self._due.get(due)
-        if pending is not None:
-            pending.update(self._machine.colours.running.copy())
+        due, unnoted = (table.name, cause), self._events.unnoted
+        if not write and due in unnoted:
             return True
         try:
             if write:
                 driver.loop.call_soon_threadsafe(self._written, table, key, cause)
             else:
-                self._due[due] = self._machine.colours.running.copy()
-                driver.loop.call_soon_threadsafe(self._read, table, cause, threading.current_thread().name)
+                unnoted[due] = threading.current_thread().name
+                driver.loop.call_soon_threadsafe(self.note)
         except RuntimeError:  # the loop is closed: nothing is taken in any more
-            self._due.pop(due, None)
+            unnoted.pop(due, None)
         return True
 
-    def _read(self, table: Any, cause: Cause | None, thread: str) -> None:
-        ran = self._due.pop((table.name, cause), {})
-        with self._driver.failing_open("to note what a thread reads", for_good=True):
-            running = self._machine.colours.running
-            for event in [cause] if cause is not None and cause in running else list(running):
-                self._driver.do(self._machine.table_iterated(event, table.name))
-            over = [
-                ran[event]
-                for event in (ran if cause is None else ran.keys() & {cause})
-                if event not in running
-            ]
-            if over and min(over) < (epoch := self._machine.colours.epoch):
-                what = f"thread {thread} read table {table.name} for an event that was over before that was known"
-                self._driver.do(self._machine.mixed(min(over), epoch, what, f"thread {thread}"))
-        if table.name not in self.threads:
-            self.threads[table.name] = thread
-            logger.warning("snapkafka: %s", self.of_thread(table.name), extra=self._driver.about())
+    def note(self) -> None:
+        """Take in what other threads have read: before an event that may have waited for it sends, or ends."""
+        unnoted = self._events.unnoted
+        while unnoted:
+            (table, cause), thread = unnoted.popitem()
+            with self._driver.failing_open("to note what a thread reads", for_good=True):
+                running = self._machine.colours.running
+                for event in [cause] if cause is not None and cause in running else list(running):
+                    self._driver.do(self._machine.table_iterated(event, table))
+            if table not in self.threads:
+                self.threads[table] = thread
+                logger.warning("snapkafka: %s", self.of_thread(table), extra=self._driver.about())
 
     def _written(self, table: Any, key: Any, cause: Cause | None) -> None:
         if self._machine.colours.tearing:
