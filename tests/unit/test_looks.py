@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import collections.abc
 import threading
-import time
 from collections.abc import Callable
 from contextvars import copy_context
 from types import SimpleNamespace
@@ -366,11 +365,16 @@ async def test_what_an_event_waits_for_in_a_thread_counts_before_it_sends(worker
 
 async def test_events_that_end_while_a_thread_reads_fail_no_snapshot(worker: Worker) -> None:
     """Nobody can say for which event the thread reads: those that end meanwhile have seen nothing red."""
-    white, other = worker.event(0), worker.event(1)
-    read = white(lambda: asyncio.ensure_future(_in_executor(lambda: worker.numbers["a"])))
-    other(lambda: None)
-    while not worker.driver.events.unnoted:
-        await asyncio.sleep(0) if read.done() else time.sleep(0.001)
+    white, _ = worker.event(0), worker.event(1)
+    has_read = threading.Event()
+
+    def look() -> None:
+        assert worker.numbers["a"]
+        has_read.set()
+
+    read = white(lambda: asyncio.ensure_future(_in_executor(look)))
+    assert has_read.wait(5), "the loop has not run since"
+    assert worker.driver.events.unnoted
     worker.end(1)
     worker.cut()
     await read
