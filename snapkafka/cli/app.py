@@ -30,26 +30,18 @@ from . import (
 from .helps import COMMANDS, SNAPKAFKA
 from .options import (
     AsJson,
-    Avro,
     Bootstrap,
-    Codecs,
     Invariants,
-    Isolation,
-    MaxMbS,
     Namespace,
     Parameters,
-    SchemaRegistry,
-    Sinks,
-    Sources,
     Storage,
-    Strict,
     Ttl,
-    Unpickle,
     moment_ms,
     names_in,
     ttl_ms_of,
 )
 from .progress import job_log, progress_lines
+from .reading import AS_IT_IS, Reading, reads_the_log
 from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run, who
 from .tables import (
     print_assembled,
@@ -199,6 +191,7 @@ def show(
 
 
 @_command("assemble")
+@reads_the_log
 def assemble(
     snapshots: Annotated[
         list[str],
@@ -211,15 +204,7 @@ def assemble(
     storage: Storage = "",
     invariants: Invariants = None,
     parameters: Parameters = None,
-    isolation: Isolation = "",
-    sinks: Sinks = None,
-    sources: Sources = None,
-    strict: Strict = False,
-    codecs: Codecs = None,
-    unpickle: Unpickle = False,
-    avro: Avro = None,
-    schema_registry: SchemaRegistry = "",
-    max_mb_s: MaxMbS = None,
+    reading: Reading = AS_IT_IS,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print how much would be read; starts no Spark, writes nothing.")
     ] = False,
@@ -234,17 +219,7 @@ def assemble(
             storage=storage,
             invariants=invariants or (),
             parameters=parameters or (),
-            reading=ops.HowToRead(
-                isolation=isolation,
-                sinks=sinks or (),
-                sources=sources or (),
-                strict=strict,
-                codecs=codecs or (),
-                unpickle=unpickle,
-                avro=avro or (),
-                schema_registry=schema_registry,
-                max_mb_s=max_mb_s,
-            ),
+            reading=reading(),
             **told,
         )
 
@@ -260,6 +235,7 @@ def assemble(
 
 
 @_command("verify")
+@reads_the_log
 def verify(
     snapshot: Annotated[
         str,
@@ -275,15 +251,7 @@ def verify(
     storage: Storage = "",
     invariants: Invariants = None,
     parameters: Parameters = None,
-    isolation: Isolation = "",
-    sinks: Sinks = None,
-    sources: Sources = None,
-    strict: Strict = False,
-    codecs: Codecs = None,
-    unpickle: Unpickle = False,
-    avro: Avro = None,
-    schema_registry: SchemaRegistry = "",
-    max_mb_s: MaxMbS = None,
+    reading: Reading = AS_IT_IS,
     tables: Annotated[
         bool, typer.Option("--tables", help="Compare the stored tables with the log as well.")
     ] = False,
@@ -315,17 +283,7 @@ def verify(
                 storage=storage,
                 invariants=invariants or (),
                 parameters=parameters or (),
-                reading=ops.HowToRead(
-                    isolation=isolation,
-                    sinks=sinks or (),
-                    sources=sources or (),
-                    strict=strict,
-                    codecs=codecs or (),
-                    unpickle=unpickle,
-                    avro=avro or (),
-                    schema_registry=schema_registry,
-                    max_mb_s=max_mb_s,
-                ),
+                reading=reading(),
                 tables=tables,
                 record=record,
                 say=log.say,

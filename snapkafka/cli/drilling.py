@@ -16,19 +16,12 @@ from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, OutputError
 
 from .options import (
-    Avro,
     Bootstrap,
-    Codecs,
     Invariants,
-    Isolation,
     Namespace,
     Parameters,
-    SchemaRegistry,
-    Sinks,
-    Sources,
-    Strict,
-    Unpickle,
 )
+from .reading import AS_IT_IS, Reading, reads_the_log
 from .running import connect, console, notices, run, who
 from .tables import table
 
@@ -39,6 +32,7 @@ PUTS_AWAY_WITHIN_S = 180.0
 COLOURS = {"done": "green", "failed": "red", "not-run": "yellow"}
 
 
+@reads_the_log
 def drill(
     apps: Annotated[
         list[str],
@@ -77,14 +71,7 @@ def drill(
     report: Annotated[
         str, typer.Option("--report", metavar="FILE.md", help="Write the result as Markdown.")
     ] = "",
-    isolation: Isolation = "",
-    sinks: Sinks = None,
-    sources: Sources = None,
-    strict: Strict = False,
-    codecs: Codecs = None,
-    unpickle: Unpickle = False,
-    avro: Avro = None,
-    schema_registry: SchemaRegistry = "",
+    reading: Reading = AS_IT_IS,
 ) -> None:
     """Run `snapkafka drill`."""
     found = run(
@@ -100,16 +87,7 @@ def drill(
             keep=keep,
             timeout_s=duration_ms(timeout, "--timeout") / 1_000,
             who=who(),
-            reading=ops.HowToRead(
-                isolation=isolation,
-                sinks=sinks or (),
-                sources=sources or (),
-                strict=strict,
-                codecs=codecs or (),
-                unpickle=unpickle,
-                avro=avro or (),
-                schema_registry=schema_registry,
-            ),
+            reading=reading(),
             say=lambda text: notices.print(f"drill: {text}", markup=False),
         ),
         as_json=json_file == "-",

@@ -14,21 +14,13 @@ from snapkafka.ops import KeptRound, Outcome
 
 from .options import (
     AsJson,
-    Avro,
     Bootstrap,
-    Codecs,
-    Isolation,
-    MaxMbS,
     Namespace,
-    SchemaRegistry,
-    Sinks,
-    Sources,
-    Strict,
     Ttl,
-    Unpickle,
     ttl_ms_of,
 )
 from .progress import say
+from .reading import AS_IT_IS, Reading, reads_the_log
 from .running import connect, console, print_json, run, who
 
 __all__ = ["keep"]
@@ -41,6 +33,7 @@ COLOURS = {
 }
 
 
+@reads_the_log
 def keep(
     every: Annotated[
         str, typer.Option("--every", metavar="TIME", help="From one snapshot to the next: 10m, 1h.")
@@ -73,15 +66,7 @@ def keep(
         bool, typer.Option("--once", help="The round of this moment alone, or what is left of it; then end.")
     ] = False,
     ttl: Ttl = "5s",
-    isolation: Isolation = "",
-    sinks: Sinks = None,
-    sources: Sources = None,
-    strict: Strict = False,
-    codecs: Codecs = None,
-    unpickle: Unpickle = False,
-    avro: Avro = None,
-    schema_registry: SchemaRegistry = "",
-    max_mb_s: MaxMbS = None,
+    reading: Reading = AS_IT_IS,
     as_json: AsJson = False,
 ) -> None:
     """Run `snapkafka keep`; `--once` ends with status 1 for a snapshot that is not good."""
@@ -101,17 +86,7 @@ def keep(
             storage=storage,
             once=once,
             who=who(),
-            reading=ops.HowToRead(
-                isolation=isolation,
-                sinks=sinks or (),
-                sources=sources or (),
-                strict=strict,
-                codecs=codecs or (),
-                unpickle=unpickle,
-                avro=avro or (),
-                schema_registry=schema_registry,
-                max_mb_s=max_mb_s,
-            ),
+            reading=reading(),
             told=_tell_as_json if as_json else _tell,
             say=None if as_json else say,
         ),

@@ -14,21 +14,14 @@ from snapkafka.ops import Answer, Round
 
 from .options import (
     AsJson,
-    Avro,
     Bootstrap,
-    Codecs,
-    Isolation,
     Namespace,
     Parameters,
-    SchemaRegistry,
-    Sinks,
-    Sources,
-    Strict,
     Ttl,
-    Unpickle,
     ttl_ms_of,
 )
 from .progress import say
+from .reading import AS_IT_IS, Reading, reads_the_log
 from .running import connect, console, print_json, run, who
 from .tables import witness_line
 
@@ -42,6 +35,7 @@ COLOURS = {
 }
 
 
+@reads_the_log
 def watch(
     until: Annotated[
         str,
@@ -71,14 +65,7 @@ def watch(
         ),
     ] = None,
     ttl: Ttl = "5s",
-    isolation: Isolation = "",
-    sinks: Sinks = None,
-    sources: Sources = None,
-    strict: Strict = False,
-    codecs: Codecs = None,
-    unpickle: Unpickle = False,
-    avro: Avro = None,
-    schema_registry: SchemaRegistry = "",
+    reading: Reading = AS_IT_IS,
     as_json: AsJson = False,
 ) -> None:
     """Run `snapkafka watch`."""
@@ -94,16 +81,7 @@ def watch(
             keep_last=keep_last,
             ttl_ms=ttl_ms_of(ttl),
             who=who(),
-            reading=ops.HowToRead(
-                isolation=isolation,
-                sinks=sinks or (),
-                sources=sources or (),
-                strict=strict,
-                codecs=codecs or (),
-                unpickle=unpickle,
-                avro=avro or (),
-                schema_registry=schema_registry,
-            ),
+            reading=reading(),
             told=_tell_as_json if as_json else _tell,
             say=None if as_json else say,
         ),

@@ -28,7 +28,7 @@ USER, PASSWORD = "ann", 'se"cr\\et'
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Paths of PEM files. `client`: signed by the CA that the broker trusts; `stranger`: by another CA."""
+    """Paths of PEM files. `client`: signed by the CA that the broker trusts; `unknown`: by another CA."""
 
     folder: Path
 
@@ -76,7 +76,7 @@ def make_certificates(folder: Path) -> Certificates:
         openssl(*f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={ca}".split(),
                 "-keyout", f"{ca}_key.pem", "-out", f"{ca}.pem")  # fmt: skip
     (folder / "names").write_text(f"subjectAltName=IP:{HOST},DNS:localhost")
-    for name, ca in (("server", "ca"), ("client", "ca"), ("stranger", "other")):
+    for name, ca in (("server", "ca"), ("client", "ca"), ("unknown", "other")):
         openssl(*f"req -newkey rsa:2048 -nodes -subj /CN={name}".split(),
                 "-keyout", f"{name}_key.pem", "-out", f"{name}.csr")  # fmt: skip
         openssl(*f"x509 -req -days 2 -CAcreateserial -CA {ca}.pem -CAkey {ca}_key.pem".split(),

@@ -166,7 +166,7 @@ def test_certificates_that_one_side_does_not_trust(secured: Secured) -> None:
         for name, value in secured.by_certificate().items()
         if "CERTIFICATE" not in name and "KEY" not in name
     }
-    for environ in (nothing, secured.by_certificate("stranger")):
+    for environ in (nothing, secured.by_certificate("unknown")):
         told = refused(secured.mutual, environ)
         assert type(told) is CertificateError
         assert "certificate" in told.message

@@ -244,12 +244,12 @@ def _names(
             hint=f"remove it first: snapkafka fork drop {fork}; or choose another name",
         )
         return
-    strangers = sorted(topic for topic in there if of_fork(fork, topic) and topic not in unfinished)
-    if strangers:
-        more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
+    external = sorted(topic for topic in there if of_fork(fork, topic) and topic not in unfinished)
+    if external:
+        more = f" and {len(external) - 1} more" if len(external) > 1 else ""
         yield Refusal(
             code="topics-exist",
-            what=f"topic {strangers[0]}{more} begins with {prefix_of(fork)} already",
+            what=f"topic {external[0]}{more} begins with {prefix_of(fork)} already",
             hint=f"remove what is left of it (snapkafka fork drop {fork}), or choose another name",
         )
     names = [prefixed(fork, name) for name in (*topics_of(manifest), *apps_of(manifest.captured))]

@@ -1,0 +1,79 @@
+"""How a command reads the log: the same options wherever the Spark job runs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any, Final
+
+from snapkafka import ops
+
+from .options import (
+    Avro,
+    Codecs,
+    Isolation,
+    MaxMbS,
+    SchemaRegistry,
+    Sinks,
+    Sources,
+    Strict,
+    Unpickle,
+)
+
+__all__ = ["AS_IT_IS", "Reading", "reads_the_log"]
+
+#: What a command is given; wrong values are refused when it is called, as any other input is.
+Reading = Callable[[], ops.HowToRead]
+AS_IT_IS: Final[Reading] = ops.HowToRead
+
+
+def _read(
+    isolation: Isolation = "",
+    sinks: Sinks = None,
+    sources: Sources = None,
+    strict: Strict = False,
+    codecs: Codecs = None,
+    unpickle: Unpickle = False,
+    avro: Avro = None,
+    schema_registry: SchemaRegistry = "",
+    max_mb_s: MaxMbS = None,
+) -> ops.HowToRead:
+    return ops.HowToRead(
+        isolation=isolation,
+        sinks=sinks or (),
+        sources=sources or (),
+        strict=strict,
+        codecs=codecs or (),
+        unpickle=unpickle,
+        avro=avro or (),
+        schema_registry=schema_registry,
+        max_mb_s=max_mb_s,
+    )
+
+
+def reads_the_log(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command these options in the place of its parameter `reading: Reading`.
+
+    Returns:
+        what Typer registers, with the options in its signature.
+    """
+    options = inspect.signature(_read).parameters
+    own = inspect.signature(command)
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in own.parameters.items():
+        parameters += options.values() if name == "reading" else [parameter]
+
+    @functools.wraps(command)
+    def translated(**given: Any) -> None:
+        reading = functools.partial(_read, **{name: given.pop(name) for name in options})
+        command(**given, reading=reading)
+
+    hints = typing.get_type_hints(command, include_extras=True)
+    hints |= typing.get_type_hints(_read, include_extras=True)
+    translated.__annotations__ = {it.name: hints[it.name] for it in parameters}
+    translated.__signature__ = own.replace(  # type: ignore[attr-defined]  # as `inspect` looks for it
+        parameters=[it.replace(annotation=hints[it.name]) for it in parameters]
+    )
+    return translated
