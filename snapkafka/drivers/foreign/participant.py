@@ -455,7 +455,10 @@ class Participant:
         task.add_done_callback(self._background.discard)
 
     async def _ask_ends(self, action: AskEnds) -> None:
-        ends = await self._admin.log_ends(action.tps)
+        try:
+            ends = await self._admin.log_ends(action.tps)
+        except SnapkafkaError:
+            return  # unanswered, that snapshot fails by its time to live
         self._feed(
             EndsSeen(
                 report=action.report,
