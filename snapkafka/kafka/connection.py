@@ -94,7 +94,7 @@ class translated:  # noqa: N801 -- it is used as a function
     """Give the failures of the client library our names; `async with` asks the broker why it lets nobody in.
 
     aiokafka shows no difference between a broker that is away, wrong credentials and an untrusted certificate. Where a
-    client connects, `async with` tries one connection by itself to learn the reason (at most `diagnosis.ANSWER_S`).
+    client connects, `async with` tries one connection by itself to learn the reason: see `diagnosis.diagnose`.
 
     Args:
         what: what is being done, as in "could not {what}".
@@ -117,13 +117,14 @@ class translated:  # noqa: N801 -- it is used as a function
             raise ours from error
 
     async def __aenter__(self) -> None:
-        pass
+        self._began = asyncio.get_running_loop().time()
 
     async def __aexit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if not isinstance(error, Exception) or not (ours := _named(self._connection, self._what, error)):
             return
         if type(ours) is BrokerUnavailableError:
-            ours = await diagnose(self._connection) or ours
+            tried_s = asyncio.get_running_loop().time() - self._began
+            ours = await diagnose(self._connection, tried_s=tried_s) or ours
         raise ours from error
 
 

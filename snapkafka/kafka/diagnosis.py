@@ -30,8 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ANSWER_S", "diagnose", "refusal"]
 
-#: All brokers named are asked within this time.
+#: All brokers named are asked within this time at the most, ...
 ANSWER_S: Final = 5.0
+#: ... and within what a client that tried before has left of this; ...
+GIVEN_UP_AFTER_S: Final = 10.0
+#: ... but for as long as a broker that does answer takes.
+LEAST_S: Final = 1.0
 #: ApiVersions v0 with a correlation id and no client id: the one request that is answered before anyone has logged in.
 API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
@@ -56,13 +60,13 @@ def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
     return None
 
 
-async def diagnose(connection: Connection) -> SnapkafkaError | None:
+async def diagnose(connection: Connection, *, tried_s: float = 0.0) -> SnapkafkaError | None:
     """Try to connect to each broker named, and return why the first that lets nobody in does not.
 
-    None: it is away, or the reason is not known.
+    None: it is away, or the reason is not known. `tried_s`: for how many seconds a client has tried in vain before.
     """
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(max(LEAST_S, min(ANSWER_S, GIVEN_UP_AFTER_S - tried_s))):
             for address in connection.hosts:
                 host, _, port = address.rpartition(":")
                 if found := await _why(connection, host or address, int(port) if host else 9092):
