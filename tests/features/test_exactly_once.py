@@ -224,6 +224,7 @@ def test_white_sends_count_when_they_are_committed(pair: Pair, told: Told) -> No
         assert found == {"exact-mid": 2 * FEW, "exact-changelog": 2 * FEW, "exact-out": 3 * FEW}
 
 
+@pytest.mark.long
 def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, told: Told) -> None:
     """Faust forgets what it may commit before it gives partitions away (docs/reference/features.md): what is open then
     for those that another worker gets is aborted, and the events run again there. The snapshot under way fails at once

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 RECORDS = 1_000_000
 
 
+@pytest.mark.long
 def test_r15_a_ledger_of_a_million_records_at_start(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """It starts, works and writes what it would without us; it takes part when it has read them."""
     asyncio.run(fill(kafka.bootstrap, namespace))

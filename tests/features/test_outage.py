@@ -204,7 +204,7 @@ def await_missed(pair: Pair) -> None:
     wait_until("the other broker to be missed", lambda: brokers(pair.bootstrap) == 1, timeout_s=MISSED_S)
 
 
-KILLED = pytest.param(EmbeddedKafka.kill, EmbeddedKafka.start, id="killed")
+KILLED = pytest.param(EmbeddedKafka.kill, EmbeddedKafka.start, id="killed", marks=pytest.mark.long)
 FROZEN = pytest.param(EmbeddedKafka.freeze, EmbeddedKafka.thaw, id="frozen", marks=pytest.mark.long)
 
 

@@ -156,6 +156,7 @@ def test_651_plain_faust_never_ends_a_recovery_from_which_retention_takes(recove
 
 @pytest.mark.long
 @pytest.mark.parametrize("reset", ["earliest"])
+@pytest.mark.long
 def test_651_plain_faust_runs_events_on_what_retention_leaves_of_a_table(recovering: Recovering) -> None:
     """With the default policy it goes on where the log begins now, and says nothing: what it had read is in the table,
     and what is left; the keys between are not, though each was there when the recovery began."""

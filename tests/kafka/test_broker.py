@@ -85,6 +85,7 @@ def test_creating_a_topic_again_changes_nothing(embedded: EmbeddedKafka, topic_p
         create_topics(embedded.bootstrap, f"{topic_prefix}c", config={"no.such.setting": "1"})
 
 
+@pytest.mark.long
 async def test_data_and_address_outlive_a_stop_and_a_kill(topic_prefix: str) -> None:
     topic = f"{topic_prefix}a"
     with EmbeddedKafka() as broker:
@@ -205,6 +206,7 @@ def test_a_new_broker_moves_away_from_a_port_that_is_taken(embedded: EmbeddedKaf
         assert cluster_id_at("127.0.0.1", broker.port) == broker.cluster_id
 
 
+@pytest.mark.long
 def test_a_known_address_that_is_taken_is_said_with_the_brokers_last_words() -> None:
     with EmbeddedKafka() as broker, socket.socket() as squatter:
         broker.stop()
@@ -242,6 +244,7 @@ def test_a_listener_that_is_no_kafka_is_no_broker() -> None:
         thread.join()
 
 
+@pytest.mark.long
 def test_a_start_that_takes_too_long_says_what_it_waited_for() -> None:
     with contextlib.closing(EmbeddedKafka()) as broker:
         broker.start()

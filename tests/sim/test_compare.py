@@ -219,6 +219,7 @@ def test_buffers_are_real_memory() -> None:
     assert with_buffers - without == pytest.approx(held + copies, rel=0.15)
 
 
+@pytest.mark.long
 def test_the_textbook_method_needs_what_comes_in_while_the_marker_is_late(reach: Reach) -> None:
     """99 channels x 50,000 msg/s x 200 B x 2 s = 1.98 GB on each node, from buffers of up to a hundredth of it."""
     textbook = reach.of(Textbook)

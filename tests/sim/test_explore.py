@@ -17,13 +17,14 @@ from snapkafka.sim.explore_steps import choices
 from snapkafka.sim.explore_world import ExploredWorld
 from snapkafka.sim.mutants import MUTANTS, Mutant
 
+#: These take longest; `make prove` explores them.
+LONG = ("moves", "uncut", "small", "partitions-move", "tiny-channel")
+
 
 @pytest.mark.parametrize(
     "small",
     [
-        pytest.param(
-            small, id=small.name, marks=[pytest.mark.long] if small.name in ("moves", "uncut") else []
-        )
+        pytest.param(small, id=small.name, marks=[pytest.mark.long] if small.name in LONG else [])
         for small in SMALL
     ],
 )
@@ -38,7 +39,13 @@ def test_no_interleaving_breaks_a_snapshot(small: SmallWorld) -> None:
     assert found.states >= small.states > 0
 
 
-@pytest.mark.parametrize("small", TINY, ids=lambda small: small.name)
+@pytest.mark.parametrize(
+    "small",
+    [
+        pytest.param(small, id=small.name, marks=[pytest.mark.long] if small.name in LONG else [])
+        for small in TINY
+    ],
+)
 def test_hashing_and_leaving_orders_out_lose_no_outcome(small: SmallWorld) -> None:
     """The same outcomes, with all that the snapshots hold, whether or not states are recognised and orders left out."""
     every_run = explore(small, hashing=False, reduced=False)

@@ -21,6 +21,7 @@ PLACES = ((1, 8), (4, 8), (12, 7), (19, 8), (23, 5), (2, 1), (1, 2))
 LONGEST = 27
 
 
+@pytest.mark.long
 def test_numbers_are_what_python_reads(spark: SparkSession) -> None:
     rng = random.Random(5)
     texts = [rng.randbytes(LONGEST) for _ in range(300)]

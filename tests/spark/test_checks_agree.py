@@ -161,7 +161,7 @@ def _stamp(record: LogRecord) -> dict[str, Any]:
     ("seed", "stretch"),
     [
         pytest.param(EVERY_KIND, 0, id="every-kind-a-task-for-a-partition"),
-        pytest.param(None, 3, id="any-in-stretches"),
+        pytest.param(None, 3, id="any-in-stretches", marks=pytest.mark.long),
         pytest.param(EVERY_KIND, 3, id="every-kind-in-stretches", marks=pytest.mark.long),
         pytest.param(None, 0, id="any-a-task-for-a-partition", marks=pytest.mark.long),
     ],

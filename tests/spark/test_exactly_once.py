@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(400)]
 COUNT = 60
 
 
+@pytest.mark.long
 def test_what_was_aborted_is_in_no_table(kafka: Broker, tmp_path: Path) -> None:
     """Section 7: `read_committed` under exactly-once. A worker dies, what it sent is aborted, the next one sends it
     again; and both lie in what is read, as the reader of the topic stands below them at the cut."""

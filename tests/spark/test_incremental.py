@@ -68,6 +68,7 @@ def _rows(state: DataFrame) -> set[Row]:
     return set(rows)
 
 
+@pytest.mark.long
 def test_a_chain_of_three_has_the_rows_of_the_whole(spark: SparkSession) -> None:
     seed = random.randrange(10**9)
     all_ = logs(random.Random(seed), WORLDS)

@@ -41,6 +41,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[
     return status, json.loads(said.out), said.err
 
 
+@pytest.mark.long
 def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables, manifest, verdict in the ledger, positions as a consumer group; a service may go on meanwhile."""
     name = f"{stage.namespace}-snap"

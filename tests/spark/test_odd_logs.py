@@ -94,6 +94,7 @@ def delete_before(stage: Stage, name: str, partition: int, offset: int) -> None:
         assert done.result(30).low_watermark == offset
 
 
+@pytest.mark.long
 def test_partitions_that_were_added_later_are_none_of_it(
     spark: SparkSession, stage: Stage, tmp_path: Path
 ) -> None:
@@ -170,6 +171,7 @@ def test_times_that_are_nonsense(spark: SparkSession, stage: Stage, tmp_path: Pa
     assert "odd" in {row["key"] for row in rows(manifest, tmp_path, "state")}
 
 
+@pytest.mark.long
 def test_transactions_that_are_open_across_the_cut(
     spark: SparkSession, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,6 +159,7 @@ def keys(store: Store) -> list[str]:
     return [item["Key"].removeprefix(f"{prefix}/") for item in page.get("Contents", ())]
 
 
+@pytest.mark.long
 def test_what_is_removed_leaves_nothing(made: Made, server: EmbeddedS3) -> None:
     """Hadoop's S3A makes empty objects where it made folders."""
     store = open_store(f"{server.make_bucket('short-lived')}/of/snapshots")

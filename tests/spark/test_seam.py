@@ -117,7 +117,7 @@ def _cut_short(broker: EmbeddedKafka, stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("lost", "happens", "failed"),
     [
-        pytest.param(1, _as_it_was, {"V1": 7}, id="lost"),
+        pytest.param(1, _as_it_was, {"V1": 7}, id="lost", marks=pytest.mark.long),
         pytest.param(0, _as_it_was, {}, id="as-it-was", marks=pytest.mark.long),
         pytest.param(0, _cut_short, {"V3": 6}, id="cut-short", marks=pytest.mark.long),
     ],

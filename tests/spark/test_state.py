@@ -298,6 +298,7 @@ def test_deletes_repeats_and_partitions_that_nobody_has_written(spark: SparkSess
     assert folded(spark, []) == folded(spark, [], sets=True) == []
 
 
+@pytest.mark.long
 def test_a_state_and_the_changes_since_give_the_state_after_them(spark: SparkSession) -> None:
     """What an incremental snapshot is made by: rows of `state` are changes themselves."""
     with faust_sets() as (sets, of_sets):

@@ -346,6 +346,7 @@ def test_the_last_white_record_was_compacted(spark: SparkSession, cleaned: Clean
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_compacted_short_of_the_cut(
     spark: SparkSession, cleaned: Cleaned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,6 +366,7 @@ def test_compacted_short_of_the_cut(
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_log_that_the_cleaner_went_through_is_assembled(
     spark: SparkSession, cleaned: Cleaned, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_path_that_nobody_can_see_is_named(spark: SparkSession, stage: Stage, 
         assert any("verdict is" in flaw for flaw in contradictions(untrue)), "the files tell of it too"
 
 
+@pytest.mark.long
 def test_a_mixed_topic_leaves_it_open_whoever_reads_along(
     spark: SparkSession, stage: Stage, tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_topic_that_is_declared_leaves_nothing_open(
     assert "are no effects of what the apps send (declared)" in told
 
 
+@pytest.mark.long
 def test_where_everything_in_the_inputs_has_a_known_sender_nothing_came_by_unseen(
     spark: SparkSession, kafka: Broker, tmp_path: Path
 ) -> None:
