@@ -1,6 +1,6 @@
 """Code blocks of the docs: Python parses, SQL runs on the tables of a snapshot, commands exist with their options.
 
-No test runs the tutorial as a whole.
+tests/e2e/test_tutorial.py runs the tutorial as a whole.
 """
 
 from __future__ import annotations
