@@ -14,6 +14,7 @@ import pytest
 
 from snapkafka.cli.helps import COMMANDS
 from snapkafka.errors import (
+    EXIT_NOT_GOOD,
     EXIT_OK,
     BadInputError,
     BrokerUnavailableError,
@@ -27,7 +28,7 @@ CHECKOUT = Path(__file__).parents[2]
 NO_BROKER = ("--bootstrap", "127.0.0.1:1", "--namespace", "ns")
 MISSING, AWAY = DependencyMissingError.exit_status, BrokerUnavailableError.exit_status
 UNKNOWN = UnknownSnapshotError.exit_status
-#: Arguments, the extra that the command needs besides `cli`, and how it ends with that.
+#: Arguments, the extras that the command needs besides `cli`, and how it ends with them.
 WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("trigger", *NO_BROKER), "", AWAY),
     (("list", *NO_BROKER), "", AWAY),
@@ -58,6 +59,11 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
         ("fork", "create", "a", "--from", "one", "--storage", "tables", "--dry-run", *NO_BROKER),
         "restore",
         UNKNOWN,
+    ),
+    (
+        ("drill", "--app", "python -m nothing", "--storage", "none", *NO_BROKER),
+        "restore spark",
+        EXIT_NOT_GOOD,
     ),
     (("demo", "--help"), "demo", EXIT_OK),
 ]
@@ -131,7 +137,7 @@ def test_every_command_works_or_names_its_extra(venv: Path, extra: str, tmp_path
     wrong = []
     for arguments, needed, status in WAYS:
         done = run(venv / "snapkafka", *arguments, folder=tmp_path, AWS_ENDPOINT_URL="http://127.0.0.1:1")
-        missing = next((name for name in ("cli", needed) if not brings(extra, name)), None)
+        missing = next((name for name in ("cli", *needed.split()) if not brings(extra, name)), None)
         expected = [status] if missing is None else [MISSING, f"snapkafka[{missing}]"]
         named = re.findall(r"pip install '(.+?)'", done.stderr)
         told = [done.returncode, *named]

@@ -14,6 +14,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from snapkafka.errors import DependencyMissingError
+from snapkafka.kafka.connection import Connection
+from snapkafka.ops.drill import drill
 from snapkafka.runtime import extras
 from snapkafka.runtime.extras import EXTRAS, require_extra
 
@@ -158,6 +160,16 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
         require_extra("demo", "the demo")
     assert raised.value.message == "the demo needs faust, duckdb, which are not installed"
     assert raised.value.advice == "pip install 'snapkafka[demo]'"
+
+
+@pytest.mark.parametrize(("absent", "named"), [("confluent_kafka", "restore"), ("pyspark", "spark")])
+async def test_a_drill_names_what_it_lacks_before_it_makes_anything(
+    monkeypatch: pytest.MonkeyPatch, absent: str, named: str
+) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == absent else name)
+    with pytest.raises(DependencyMissingError) as raised:
+        await drill(Connection(bootstrap="127.0.0.1:1"), "ns", ["python -m shop"])
+    assert raised.value.advice == f"pip install 'snapkafka[{named}]'"
 
 
 @pytest.mark.parametrize("door", sorted(DOORS))

@@ -32,6 +32,7 @@ from snapkafka.errors import SnapkafkaError, TimedOutError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.ops.assembling import AS_IT_IS, Assembled, HowToRead
+from snapkafka.runtime.extras import require_extra
 
 from .parts import KafkaParts, Parts, Source, judged, versions
 from .report import Compared, Drill, Judged, Phase, markdown
@@ -92,9 +93,12 @@ async def drill(
 
     Raises:
         BadInputError: invalid command; nothing was done.
+        DependencyMissingError: no Spark, or nothing that writes a fork; nothing was done.
         TimedOutError, SnapkafkaError: only of what is found before anything was made.
     """
     commands = parsed(apps)
+    for extra in ("restore", "spark") if parts is None else ():
+        require_extra(extra, "a drill")
     fork = f"drill-{random.getrandbits(32):08x}"
     folder = Path(tempfile.mkdtemp(prefix="snapkafka-drill-"))
     run = _Run(
