@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from . import commands, errors, metrics, schemas, settings
+from . import commands, errors, metrics, schemas, settings, states
 
 __all__ = ["NOTE", "PAGES", "ROOT", "outdated", "write"]
 
@@ -23,6 +23,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "errors.md": errors.page,
     "metrics.md": metrics.page,
     "schemas.md": schemas.page,
+    "states.md": states.page,
 }
 
 
