@@ -202,7 +202,7 @@ def page() -> str:
     """Return the page."""
     head = """# State machines
 
-What a process, an open cut, a snapshot and an event can become, and at what. A test runs the simulator, observes every
+The states of a process, an open cut, a snapshot and an event, and what changes them. A test runs the simulator, observes every
 transition, and fails where one is not listed or a listed one is not seen. [protocol.md](../explanation/protocol.md) has
 the rules.
 """
