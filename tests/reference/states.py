@@ -202,9 +202,9 @@ def page() -> str:
     """Return the page."""
     head = """# State machines
 
-The states of a process, an open cut, a snapshot and an event, and what changes them. A test runs the simulator, observes every
-transition, and fails where one is not listed or a listed one is not seen. [protocol.md](../explanation/protocol.md) has
-the rules.
+The states of a process, an open cut, a snapshot and an event, and what changes them. A test runs the simulator,
+observes every transition, and fails where one is not listed or a listed one is not seen.
+[protocol.md](../explanation/protocol.md) has the rules.
 """
     return "\n".join([head, *(_section(machine) for machine in MACHINES)])
 
