@@ -15,6 +15,7 @@ from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops import RestoreSelection
 
 from .options import AsJson, Bootstrap, Namespace
+from .restoring_into import restore_into
 from .running import connect, console, notices, print_json, run, who
 from .tables import table
 
@@ -30,6 +31,14 @@ def restore(
     namespace: Namespace = "",
     storage: Annotated[
         str, typer.Option("--storage", help="Where its tables lie; default: their place in the ledger.")
+    ] = "",
+    into: Annotated[
+        str,
+        typer.Option(
+            "--into",
+            metavar="HOST:PORT",
+            help="Restore into this empty cluster, from --storage alone: the old one is gone.",
+        ),
     ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and every reason to refuse it; change nothing.")
@@ -88,7 +97,7 @@ def restore(
     """Run `snapkafka restore`."""
     if abort:
         plan = run(
-            lambda: ops.abort_restore(connect(bootstrap), namespace, reason=f"given up by {who()}"),
+            lambda: ops.abort_restore(connect(into or bootstrap), namespace, reason=f"given up by {who()}"),
             as_json=as_json,
         )
         if as_json:
@@ -97,6 +106,22 @@ def restore(
             console.print(f"plan {plan} is aborted: workers start as if it had never begun")
         return
     suppression = run(lambda: _suppression(suppress), as_json=as_json)
+    if into:
+        given = {"--app": app, "--table": tables, "--keys": keys, "--wait": wait, "--no-safety": not safety}
+        restore_into(
+            into,
+            namespace,
+            snapshot,
+            storage=storage,
+            force=force,
+            drop_missing=drop_missing,
+            suppression=suppression,
+            in_place=[option for option, value in given.items() if value],
+            dry_run=dry_run,
+            yes=yes,
+            as_json=as_json,
+        )
+        return
     planned = None
     selection = RestoreSelection(apps=tuple(app or ()), tables=tuple(tables or ()), keys=tuple(keys or ()))
     if dry_run or not yes:

@@ -46,6 +46,7 @@ from .restore import Irrevocable, Restored, abort_restore, plan_restore, restore
 from .restore import Plan as RestorePlan
 from .restore import Selection as RestoreSelection
 from .restore.editing import Mask, Suppression, read_masks, read_suppression
+from .restore_into import AbsentInput, IntoPlan, RestoredInto, plan_restore_into, restore_into
 from .rights import Right, Rights, rights
 from .standing import Standing, Viewed
 from .stored import Stored, stored
@@ -58,6 +59,7 @@ from .watching import Answer, Round, watch
 __all__ = [
     "MESSAGES_SHOWN",
     "STEPS_MAX",
+    "AbsentInput",
     "Advice",
     "Answer",
     "Assembled",
@@ -75,6 +77,7 @@ __all__ = [
     "Forked",
     "Freshness",
     "HowToRead",
+    "IntoPlan",
     "Irrevocable",
     "KeptRound",
     "Launch",
@@ -92,6 +95,7 @@ __all__ = [
     "RestorePlan",
     "RestoreSelection",
     "Restored",
+    "RestoredInto",
     "Right",
     "Rights",
     "Round",
@@ -135,12 +139,14 @@ __all__ = [
     "plan_mending",
     "plan_pruning",
     "plan_restore",
+    "plan_restore_into",
     "prune",
     "query",
     "read_ledger",
     "read_masks",
     "read_suppression",
     "restore",
+    "restore_into",
     "resume",
     "retire",
     "rights",

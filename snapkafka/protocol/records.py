@@ -309,7 +309,8 @@ class Restore:
     numbered from 0. `ends`: of every input and changelog partition of these apps, taken before anything was appended:
     what lies below is of the time before. `positions`: per agent and input. `phase`, `records`, `total`: progress of a
     plan, for readers. `reason`: why it was aborted. `only`: the part of the snapshot that is restored, as JSON (empty:
-    all of it), which is not a consistent cut.
+    all of it), which is not a consistent cut. `origin`: the topic id of the snapshot's ledger where that is another
+    cluster's (empty: it is this one).
     """
 
     process: int = NOBODY
@@ -331,6 +332,7 @@ class Restore:
     total: int = 0
     reason: str = ""
     only: str = ""
+    origin: str = ""
 
 
 @value

@@ -32,12 +32,16 @@ RESTORED_METADATA: Final = "snapkafka:"
 
 
 class Base(NamedTuple):
-    """Where the time after a restore starts in a partition: at `end`, for processes from `author` on."""
+    """Where the time after a restore starts in a partition: at `end`, for processes from `author` on.
+
+    `elsewhere`: the snapshot is of another cluster, so no offset noted before means anything here.
+    """
 
     plan: str
     author: int
     end: int
     apps: tuple[str, ...]
+    elsewhere: bool = False
 
 
 class Rule(NamedTuple):
@@ -106,7 +110,8 @@ class RestoreView:
 
     def bases(self) -> dict[TopicPartition, Base]:
         """The base of each partition that it names."""
-        return {tp: Base(self.plan, self.author, end, self.apps) for tp, end in self.ends()}
+        elsewhere = bool(self.begun.origin)
+        return {tp: Base(self.plan, self.author, end, self.apps, elsewhere) for tp, end in self.ends()}
 
     def positions(self) -> Iterator[AgentPosition]:
         """Where each agent starts, in the order of the record."""

@@ -37,7 +37,8 @@ def topic(name: str) -> Any:
 
 
 def table(name: str) -> Any:
-    return app.Table(name, key_type=str, value_type=int, default=int, partitions=PARTITIONS)
+    of = {"store": f"rocksdb:{name}"} if "CYCLE_ON_DISK" in os.environ else {}
+    return app.Table(name, key_type=str, value_type=int, default=int, partitions=PARTITIONS, **of)
 
 
 ping, pong = topic("ping"), topic("pong")
@@ -72,6 +73,6 @@ else:
     @app.agent(ping, name="sum")
     async def add_up(stream: Any) -> None:
         async for key, item in stream.items():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(float(os.environ.get("CYCLE_SUM_S", "0.01")))
             sums[key] += item["n"]
             await pong.send(key=key, value=item)

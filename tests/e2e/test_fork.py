@@ -100,6 +100,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             ids = out_ids(kafka.bootstrap, forked.prefix)
             assert set(ids.values()) == {1}, "each once"
             assert 0 < len(ids) <= ITEMS - AT_CUT, "only what had not come out at the cut"
+            changed = difference(connection, namespace, done, str(storage))
             for worker in [it for it in cycle.system.workers if it.app.startswith("fork-")]:
                 cycle.system.interrupt(worker)
             wait_until(
@@ -108,6 +109,13 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
                 timeout_s=60,
             )
             assert [fingerprint(kafka.bootstrap, cycle.prefix)] == before
+            apps = {f"{cycle.prefix}left", f"{cycle.prefix}right"}
+            assert {it.app for it in changed.tables} == apps, "by the names of production"
+            totals = {it.table: it.added + it.changed + it.unchanged for it in changed.tables}
+            assert totals["counts"] == totals["back"] == totals["sums"] == len(cycle.expected()["counts"])
+            assert not any(it.removed for it in changed.tables)
+            assert sum(it.messages_before for it in changed.channels) == assembled.tables["messages"]
+            assert sum(it.messages_after for it in changed.channels) == 0, "all of it was processed"
             dropped = asyncio.run(ops.drop_fork(connection, namespace, FORK))
             assert set(done.topics) <= set(dropped.topics)
             left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
@@ -119,6 +127,18 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             raise
         finally:
             cycle.system.stop()
+
+
+def difference(connection: Connection, namespace: str, fork: ops.Forked, storage: str) -> ops.Difference:
+    """Take a snapshot of the fork, which has processed everything, and compare it with the one it was created from."""
+    asyncio.run(
+        ops.trigger(
+            connection, fork.namespace, snapshot_id="end", storage=storage, ttl_ms=30_000, wait=True
+        )
+    )
+    (assembled,) = asyncio.run(ops.assemble(connection, fork.namespace, ["end"]))
+    assert assembled.verdict == "VERIFIED", assembled.checks
+    return asyncio.run(ops.diff_fork(connection, namespace, FORK, keys=1))
 
 
 def _settled(bootstrap: str, prefix: str) -> list[object]:

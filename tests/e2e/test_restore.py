@@ -7,7 +7,7 @@ import json
 import random
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -43,13 +43,21 @@ class Cycle:
         self.items = [(f"k{rng.randrange(KEYS)}", {"id": n, "n": rng.randint(1, 9)}) for n in range(ITEMS)]
         create_topics(bootstrap, *(f"{self.prefix}{name}" for name in TOPICS), partitions=PARTITIONS)
 
-    def start(self) -> None:
-        for role in ("left", "right"):
-            env = {"CYCLE_ROLE": role, "CYCLE_PREFIX": self.prefix}
-            self.system.start_worker(role, env, module="tests.e2e.cycling")
+    def start(self, env: Mapping[str, str] | None = None, *, data: Path | None = None) -> None:
+        """Start both.
 
-    def feed(self) -> None:
-        rows = [(key, json.dumps(item).encode(), None) for key, item in self.items]
+        Args:
+            env: more of their environment.
+            data: their tables lie in it, by role; None: each start has another folder.
+        """
+        for role in ("left", "right"):
+            more = {"CYCLE_ROLE": role, "CYCLE_PREFIX": self.prefix, **(env or {})}
+            if data is not None:
+                more["SNAPKAFKA_DEMO_DATA"] = str(data / role)
+            self.system.start_worker(role, more, module="tests.e2e.cycling")
+
+    def feed(self, start: int = 0, end: int = ITEMS) -> None:
+        rows = [(key, json.dumps(item).encode(), None) for key, item in self.items[start:end]]
         produce(self.system.bootstrap, f"{self.prefix}work", rows)
 
     def kill(self) -> None:

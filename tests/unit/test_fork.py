@@ -11,13 +11,20 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.errors import BadInputError, ForkFailedError, ForkRefusedError
-from snapkafka.ops.fork.planning import Source, in_fork, new_topics
+from snapkafka.errors import (
+    BadInputError,
+    ForkFailedError,
+    ForkRefusedError,
+    UnknownSnapshotError,
+)
+from snapkafka.ops.fork.planning import in_fork
 from snapkafka.ops.restore.refusing import Carried
+from snapkafka.ops.restore.topics import Source, new_topics
 from snapkafka.protocol.completion import LedgerState
-from snapkafka.protocol.records import Hello, TopicPartition
+from snapkafka.protocol.records import Hello, TopicPartition, Trigger, Verdict
 from snapkafka.wire import headers as wire
-from tests.fakes import FakeLedger, FakeTopic
+from tests.fakes import FakeLedger, FakeTopic, Worker
+from tests.unit.on_disk import write_snapshot
 from tests.unit.test_restore import IN, LEDGER, LOG, OUT, RAW, SETS, Admin, World, save, world
 
 __all__ = ["world"]
@@ -351,6 +358,59 @@ async def test_an_app_that_joined_the_fork_later_is_known_to_its_removal(fork: F
     assert fork.groups_deleted == [f"{P}app", f"{P}later"]
 
 
+# -- comparison ---------------------------------------------------------------------------------------------------
+
+
+async def test_what_a_fork_has_changed_is_listed_by_the_names_of_production(fork: Fork) -> None:
+    it = fork.production
+    await fork.create()
+    Worker(fork.ledgers[OWN], f"{P}app", f"{P}in")
+    epoch = fork.ledgers[OWN].put(Trigger(n=900, id="tested", storage=str(it.store.root))) + 1
+    row = {"app": f"{P}app", "partition": 0, "table": "t", "changelog_topic": f"{P}{LOG.topic}"}
+    in_set = {"table": "s", "changelog_topic": f"{P}{SETS.topic}", "key_raw": b'[15,"k"]'}
+    write_snapshot(
+        it.store,
+        "tested",
+        epoch,
+        namespace=f"{P}shop",
+        state=[
+            {**row, "key_raw": b'"x"', "value_raw": b"9"},
+            {**row, "key_raw": b'"z"', "value_raw": b"3"},
+            {**row, **in_set, "value_raw": b"[[1,2],[]]"},
+        ],
+        channels=[
+            {
+                "sender_app": f"{P}app",
+                "receiver_app": f"{P}app",
+                "topic": f"{P}in",
+                "partition": 0,
+                "messages": 5,
+                "bytes": 50,
+            }
+        ],
+    )
+    with pytest.raises(UnknownSnapshotError):
+        await ops.diff_fork(fork, "shop", "staging", storage=str(it.store.root))
+    place = it.store.manifest_place("tested")
+    fork.ledgers[OWN].put(Verdict(n=901, epoch=epoch, verdict="VERIFIED", manifest=place))
+    found = await ops.diff_fork(fork, "shop", "staging", storage=str(it.store.root), keys=2)
+    assert (found.before.id, found.before.namespace) == ("friday", "shop")
+    assert (found.after.id, found.after.namespace) == ("tested", f"{P}shop")
+    counts = {(it.app, it.table): (it.added, it.changed, it.removed, it.unchanged) for it in found.tables}
+    assert counts == {("app", "t"): (1, 1, 1, 0), ("app", "s"): (0, 0, 0, 1)}
+    named = {(key.change, bytes.fromhex(key.key_raw or "")) for key in found.keys}
+    assert named == {("added", b'"z"'), ("changed", b'"x"'), ("removed", b'"y"')}
+    (channel,) = found.channels
+    assert (channel.sender_app, channel.receiver_app, channel.topic) == ("app", "app", "in")
+    assert (channel.messages_before, channel.messages_after) == (0, 5)
+
+
+async def test_a_fork_that_does_not_exist_is_not_compared(fork: Fork) -> None:
+    await fork.create()
+    with pytest.raises(ForkRefusedError, match="there is no fork other"):
+        await ops.diff_fork(fork, "shop", "other", storage=str(fork.production.store.root))
+
+
 # -- plans --------------------------------------------------------------------------------------------------------
 
 
@@ -359,7 +419,7 @@ def test_settings_that_would_lose_or_refuse_what_a_fork_begins_with_are_changed(
     holding = own | {"max.message.bytes": "200", "message.timestamp.before.max.ms": "500"}
     sources = {"in": Source(topic_id="", partitions=1, settings=holding, own=own)}
     carried = {"in": Carried(records=1, oldest_ms=0, youngest_ms=0, largest=100)}
-    found = {it.of: it for it in new_topics(world.manifest, "staging", sources, carried, {}, 2_000)}
+    found = {it.of: it for it in new_topics(world.manifest, sources, carried, {}, 2_000, lambda name: P + name)}
     assert found["in"].changed == {
         "max.message.bytes": "232",
         "retention.ms": "-1",
@@ -369,7 +429,7 @@ def test_settings_that_would_lose_or_refuse_what_a_fork_begins_with_are_changed(
     assert found["raw"].settings == found["raw"].changed == {}
     young = {"in": Carried(records=1, oldest_ms=1_900, youngest_ms=1_900, largest=1)}
     (again,) = [
-        it for it in new_topics(world.manifest, "staging", sources, young, {}, 2_000) if it.of == "in"
+        it for it in new_topics(world.manifest, sources, young, {}, 2_000, lambda name: P + name) if it.of == "in"
     ]
     assert again.settings == own
 

@@ -27,11 +27,15 @@ NONE: Collection[str] = ()
 
 
 def restore(
-    driver: Any, *positions: tuple[str, int, tuple[int, ...]], plan: str = "r", done: bool = True
+    driver: Any,
+    *positions: tuple[str, int, tuple[int, ...]],
+    plan: str = "r",
+    done: bool = True,
+    origin: str = "",
 ) -> int:
     """App p is restored; the bases of its input and its changelog are `BASE`. Returns the author."""
     ends = tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=BASE) for tp in (IN, CHANGELOG))
-    driver.append(Restore(n=driver.number(), plan=plan, stage="begun", snapshot="s", apps=("p",)))
+    driver.append(Restore(n=driver.number(), plan=plan, stage="begun", snapshot="s", apps=("p",), origin=origin))
     driver.append(Hello(n=driver.number(), app="snapkafka-restore", mode=RESTORE))
     author = len(driver.ledger) - 1
     driver.append(Restore(n=driver.number(), plan=plan, stage="begun", author=author))
@@ -262,6 +266,20 @@ def test_a_store_that_has_read_past_the_base_is_kept(folder: Path) -> None:
     attached(worker, table, folder)
     assert table.persisted_offset(CHANGELOG) == BASE
     assert table.open(0).get(b"new") == b"1"
+
+
+def test_a_store_of_another_cluster_is_removed_whatever_it_has_read(folder: Path) -> None:
+    """The cluster is gone and the worker's disk is not: its offset is of a log that does not exist any more."""
+    table = Table(folder)
+    table.write(0, b"old", b"1", BASE + 5_000)
+    worker = Worker()
+    restore(worker, origin="a" * 32)
+    attached(worker, table, folder)
+    assert table.persisted_offset(CHANGELOG) is None
+    assert table.open(0).get(b"old") is None
+    assert worker.metrics.stores_removed == 1
+    table.write(0, b"new", b"2", BASE)
+    assert table.persisted_offset(CHANGELOG) == BASE, "it is of the time since"
 
 
 def stamp(process: int, cause: int | None) -> wire.Stamp:

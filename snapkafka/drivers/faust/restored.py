@@ -209,7 +209,7 @@ class Restored:
     # -- stores ---------------------------------------------------------------------------------------------------
 
     def renew_store(self, table: Any, tp: TopicPartition, ask: Callable[[Any], int | None]) -> bool:
-        """Remove the store of a table partition if it is of the time before a restore (D1).
+        """Remove the store of a table partition if it is of the time before a restore (D1), or of another cluster.
 
         Never by `reset_state`, which removes the tables of all partitions.
 
@@ -229,7 +229,7 @@ class Restored:
             return False
         removed = False
         if store.exists():
-            offset = ask(tp)
+            offset = None if base.elsewhere else ask(tp)
             if offset is None or offset < base.end:
                 _close(table, tp.partition)
                 shutil.rmtree(store)

@@ -31,6 +31,7 @@ from snapkafka.ops.restore.committing import RestoreBulk
 from snapkafka.ops.restore.editing import Editing, Mask, Suppression
 from snapkafka.ops.restore.looking import Tables, carried_by, load
 from snapkafka.ops.restore.planning import apps_of
+from snapkafka.ops.restore.topics import NewTopic, Source, Topics, admin_of, new_topics, topics_of
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, fork_problem, of_fork, prefixed
 from snapkafka.runtime.extras import require_extra
@@ -38,18 +39,9 @@ from snapkafka.store import read_manifest
 from snapkafka.wire.headers import ledger_id
 
 from .comparing import diff_fork
-from .creating import Forking, Topics
-from .listing import (
-    Dropped,
-    Fork,
-    admin_of,
-    drop_expired,
-    drop_fork,
-    fork_in,
-    list_forks,
-    removed,
-)
-from .planning import ForkPlan, NewTopic, Source, new_topics, refusals, topics_of
+from .creating import Forking
+from .listing import Dropped, Fork, drop_expired, drop_fork, fork_in, list_forks, removed
+from .planning import ForkPlan, refusals
 
 __all__ = [
     "Dropped",
@@ -250,7 +242,14 @@ class _Look:
             source=self.source,
             namespace=self.namespace,
             apps=tuple(prefixed(self.fork, app) for app in apps_of(manifest.captured)),
-            topics=new_topics(manifest, self.fork, await self._sources(), carried, largest, wall_ms()),
+            topics=new_topics(
+                manifest,
+                await self._sources(),
+                carried,
+                largest,
+                wall_ms(),
+                lambda name: prefixed(self.fork, name),
+            ),
             records=sum(map(len, self.tables.in_flight.values())),
             state=sum(rows for rows, _, _ in self.tables.state.values()),
             refusals=refusals(

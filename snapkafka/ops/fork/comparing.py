@@ -10,12 +10,13 @@ from snapkafka.kafka.reading import opened
 from snapkafka.ops.diffing import Difference, compare_views, compared
 from snapkafka.ops.finding import manifest_places
 from snapkafka.ops.querying import Placed, engine, in_thread, trusted
+from snapkafka.ops.restore.topics import admin_of
 from snapkafka.ports import Cluster
-from snapkafka.protocol.forking import prefix_of, prefixed
+from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 
-from .listing import fork_in
+from .listing import Fork, fork_in
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -54,8 +55,7 @@ async def diff_fork(
         StorageError: files are missing, cannot be read, or are not those that were written.
     """
     require_extra("query", "a comparison")
-    async with opened(where, prefixed(fork, namespace)) as work:
-        found = fork_in(work)
+    found = await _found(where, prefixed(fork, namespace))
     if found is None:
         raise ForkRefusedError(f"there is no fork {fork}", hint="`snapkafka fork list` lists those there are")
     (old,) = await manifest_places(where, namespace, [found.snapshot], storage=storage)
@@ -78,6 +78,19 @@ async def diff_fork(
             )
 
         return await in_thread(database, work_)
+
+
+async def _found(where: Connection | Cluster, namespace: str) -> Fork | None:
+    """Read which fork has this namespace; None: none."""
+    admin = admin_of(where)
+    try:
+        there = await admin.describe_topics([LEDGER + namespace])
+    finally:
+        await admin.close()
+    if LEDGER + namespace not in there:
+        return None
+    async with opened(where, namespace) as work:
+        return fork_in(work)
 
 
 def _name_as_in_production(database: DuckDBPyConnection, fork: str) -> None:

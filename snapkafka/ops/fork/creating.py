@@ -18,7 +18,7 @@ import asyncio
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import ForkFailedError
@@ -26,40 +26,24 @@ from snapkafka.ops.restore.appending import Author
 from snapkafka.ops.restore.channels import Channel, append_channels, channels
 from snapkafka.ops.restore.committing import Restoring
 from snapkafka.ops.restore.editing import Editing
-from snapkafka.ops.restore.looking import Groups, rows_of_state
+from snapkafka.ops.restore.looking import rows_of_state
 from snapkafka.ops.restore.planning import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
 from snapkafka.ops.restore.state import Row
+from snapkafka.ops.restore.topics import NewTopic, Topics
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.forking import prefixed
 from snapkafka.protocol.records import Fork, ForkTopic, TopicPartition
 
-from .planning import NewTopic, in_fork
+from .planning import in_fork
 
-__all__ = ["Forking", "Topics", "await_gone"]
+__all__ = ["Forking", "await_gone"]
 
 #: Each takes some 300 bytes, and a record of the ledger at most 256 KB.
 TOPICS_PER_RECORD: Final = 500
 #: A topic that was deleted is unknown to every broker within this time.
 GONE_WITHIN_S: Final = 20.0
 LOOK_AGAIN_S: Final = 0.1
-
-
-class Topics(Groups, Protocol):
-    """Hold what a fork does with topics, besides what it asks of them."""
-
-    async def create_topic(
-        self,
-        topic: str,
-        *,
-        partitions: int = 1,
-        replicas: int | None = None,
-        settings: Mapping[str, str] | None = None,
-    ) -> bool:
-        """Create a topic; False where it was there already."""
-
-    async def delete_topics(self, *topics: str) -> None:
-        """Delete topics; those that are not there are skipped."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,21 +8,20 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError
-from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import Opened, opened
+from snapkafka.ops.restore.topics import Topics, admin_of
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, fork_of, of_fork, prefixed
 
-from .creating import Topics, await_gone
+from .creating import await_gone
 
 __all__ = [
     "Dropped",
     "Fork",
     "GroupRemoval",
-    "admin_of",
     "drop_expired",
     "drop_fork",
     "fork_in",
@@ -258,7 +257,3 @@ async def _running(admin: Topics, apps: Iterable[str]) -> str:
         if members := await admin.members(app):
             return f"consumer group {app} has {members} member{'s' if members > 1 else ''}"
     return ""
-
-
-def admin_of(where: Connection | Cluster) -> Topics:
-    return cast(Topics, KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin())

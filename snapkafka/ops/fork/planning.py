@@ -1,58 +1,22 @@
-"""Describe what the creation of a fork does, computed without I/O.
-
-Topics of a fork have the partition counts and the settings of those that they are named after, except where such a
-setting would lose or refuse what the fork begins with: records in flight bear their old timestamps, and a header.
-"""
+"""Describe what the creation of a fork does, computed without I/O."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from snapkafka.manifest import Manifest
 from snapkafka.ops.restore.planning import apps_of
-from snapkafka.ops.restore.refusing import (
-    AFTER,
-    BEFORE,
-    HEADER_BYTES,
-    OVERHEAD_BYTES,
-    UNBOUNDED,
-    Carried,
-    Refusal,
-    parts_of,
-)
+from snapkafka.ops.restore.refusing import Refusal, copy_refusals
+from snapkafka.ops.restore.topics import NewTopic, topics_of
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.forking import LEDGER, of_fork, prefix_of, prefixed
 
-__all__ = ["ForkPlan", "NewTopic", "Source", "in_fork", "new_topics", "refusals", "topics_of"]
+__all__ = ["ForkPlan", "in_fork", "refusals"]
 
 #: Kafka's own limit.
 TOPIC_CHARS_MAX = 249
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A topic of production. `settings`: those that hold; `own`: those that were made on the topic itself."""
-
-    topic_id: str
-    partitions: int
-    replicas: int | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    own: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
-    """A topic that is created. `of`: the one that it is named after. `changed`: settings that are not those of that."""
-
-    topic: str
-    of: str
-    partitions: int
-    replicas: int | None
-    settings: Mapping[str, str]
-    changed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +45,6 @@ class ForkPlan:
         return bool(self.refusals)
 
 
-def topics_of(manifest: Manifest) -> dict[str, int]:
-    """Count the partitions of each topic that a fork needs: inputs, changelogs and outputs."""
-    counts: defaultdict[str, int] = defaultdict(int)
-    for part in (*parts_of(manifest.captured), *manifest.captured.senders):
-        counts[part.topic] = max(counts[part.topic], part.partition + 1)
-    return dict(sorted(counts.items())) | {it.name: it.partitions for it in manifest.topics}
-
-
 def in_fork(captured: Captured, fork: str) -> Captured:
     """Translate inputs and changelogs to their names in the fork."""
 
@@ -114,63 +70,6 @@ def in_fork(captured: Captured, fork: str) -> Captured:
     )
 
 
-def new_topics(
-    manifest: Manifest,
-    fork: str,
-    sources: Mapping[str, Source],
-    carried: Mapping[str, Carried],
-    state_largest: Mapping[str, int],
-    now_ms: int,
-) -> tuple[NewTopic, ...]:
-    """Compute the topics of a fork.
-
-    Args:
-        sources: the topics of production that exist.
-        carried: what each input begins with.
-        state_largest: the largest row of each changelog (bytes).
-    """
-    recorded = {it.name: it for it in manifest.topics}
-    found = []
-    for name, partitions in topics_of(manifest).items():
-        source = sources.get(name)
-        own = source.own if source is not None else {}
-        if not own and name in recorded:
-            own = recorded[name].settings
-        holding = {**own, **(source.settings if source is not None else {})}
-        changed = _fitting(holding, carried.get(name, Carried()), state_largest.get(name, 0), now_ms)
-        found.append(
-            NewTopic(
-                topic=prefixed(fork, name),
-                of=name,
-                partitions=partitions,
-                replicas=source.replicas if source is not None else None,
-                settings={**own, **changed},
-                changed=changed,
-            )
-        )
-    return tuple(found)
-
-
-def _fitting(holding: Mapping[str, str], carried: Carried, largest: int, now_ms: int) -> dict[str, str]:
-    """Find the settings that would lose or refuse what is appended, each with a value that does not."""
-    changed = {}
-    limit = int(holding.get("max.message.bytes", 0))
-    needed = max(largest, carried.largest) + HEADER_BYTES + OVERHEAD_BYTES
-    if limit and needed > limit:
-        changed["max.message.bytes"] = str(needed)
-    if not carried.records or holding.get("message.timestamp.type", "CreateTime") != "CreateTime":
-        return changed
-    age_ms, ahead_ms = now_ms - carried.oldest_ms, carried.youngest_ms - now_ms
-    retention_ms = int(holding.get("retention.ms", -1))
-    if "delete" in holding.get("cleanup.policy", "delete") and retention_ms != -1 and age_ms > retention_ms:
-        changed["retention.ms"] = "-1"
-    for name, beyond in ((BEFORE, age_ms), (AFTER, ahead_ms)):
-        bound = int(holding.get(name, -1))
-        if bound not in UNBOUNDED and beyond > bound:
-            changed[name] = str(UNBOUNDED[-1])
-    return changed
-
-
 # --- Why not ---------------------------------------------------------------------------------------------------------
 
 
@@ -194,44 +93,10 @@ def refusals(
         force: leave out what it overrides.
     """
     found = [
-        *_snapshot(manifest, files),
+        *copy_refusals(manifest, files, done="forked"),
         *_names(manifest, fork, there, unfinished, exists),
     ]
     return tuple(item for item in found if not (force and item.forceable))
-
-
-def _snapshot(manifest: Manifest, files: str) -> Iterator[Refusal]:
-    if manifest.verdict not in ("VERIFIED", "VERIFIED_OPEN"):
-        yield Refusal(
-            code="verdict",
-            what=f"snapshot {manifest.id} is {manifest.verdict or 'not verified'}",
-            hint="choose a VERIFIED snapshot (`snapkafka list`), or add --force and expect wrong values",
-            forceable=True,
-        )
-    if files:
-        yield Refusal(code="files", what=files, hint="choose another snapshot, or assemble this one again")
-    if not apps_of(manifest.captured):
-        yield Refusal(
-            code="no-apps",
-            what=f"snapshot {manifest.id} has no app with inputs or tables",
-            hint="choose one that was taken while workers ran",
-        )
-    changelogs = {cut.topic for cut in manifest.captured.changelogs}
-    for topic in sorted({cut.topic for cut in manifest.captured.inputs} & changelogs):
-        yield Refusal(
-            code="changelog-is-input",
-            what=f"topic {topic} is the changelog of one app and an input of another",
-            hint="its readers would take the state that is written for new changes: this cannot be forked",
-        )
-    for topic, *codecs in sorted(
-        {(c.topic, c.key_codec, c.value_codec) for c in manifest.captured.changelogs if c.sets}
-    ):
-        if codecs != ["json", "json"]:
-            yield Refusal(
-                code="set-codec",
-                what=f"changelog {topic} of a table of sets has codecs {codecs[0]} and {codecs[1]}",
-                hint="only tables of sets in JSON can be forked",
-            )
 
 
 def _names(

@@ -93,6 +93,7 @@ class Restoring:
         say: hears each phase as it begins.
         settings: all that hold for each topic; empty where they may not be read.
         selection, sender: the part that is restored (`placed` holds no other), and whose records are its own.
+        origin: the topic id of the snapshot's ledger, where that is of another cluster.
         crash: for tests: is called with the name of each step before it is done.
     """
 
@@ -110,6 +111,7 @@ class Restoring:
     selection: Selection = ALL
     sender: Callable[[int], bool] | None = None
     editing: Editing | None = None
+    origin: str = ""
     say: Callable[[str], None] = lambda text: None
     crash: Callable[[str], None] = lambda step: None
     appended: dict[str, int] = field(default_factory=dict)
@@ -147,9 +149,10 @@ class Restoring:
         self._phase("channels")
         appended = await self._channels(author, ends)
         self._phase("state")
-        settled = {TopicPartition(it.topic, it.partition): it.offset for it in self.placed.manifest.settled}
-        cuts = changelogs_of(self.captured)
-        ranges = await self._readable({tp: settled.get(tp, 0) for tp in cuts}, ends)
+        settled = self._settled()
+        ranges = await self._readable(
+            {tp: settled.get(tp, 0) for tp in changelogs_of(self.captured)}, ends
+        )
         await self._in_thread(lambda: self._state(author, ranges))
         await self._commit(author, ends, appended)
 
@@ -259,6 +262,10 @@ class Restoring:
         self.bulk.append(stamped(), lambda number, offset: None)
         self.appended["state"] = count
 
+    def _settled(self) -> Mapping[TopicPartition, int]:
+        """The offset of each changelog from which on records may name keys that the cut has otherwise."""
+        return {TopicPartition(it.topic, it.partition): it.offset for it in self.placed.manifest.settled}
+
     def _rows(self) -> Iterable[Row]:
         """The rows of the cut, by the names of the logs that are written to."""
         return rows_of_state(self.placed)
@@ -309,6 +316,7 @@ class Restoring:
             who=self.who,
             phase=phase,
             only=self.selection.text,
+            origin=self.origin,
         )
 
     def _view(self) -> RestoreView:

@@ -16,7 +16,19 @@ from snapkafka.protocol.records import FOREIGN_STATE, Hello, TopicPartition
 
 from .code import changed_parts, missing_parts
 
-__all__ = ["Carried", "Facts", "Refusal", "TopicFacts", "parts_of", "raise_refused", "refusals"]
+__all__ = [
+    "Carried",
+    "Facts",
+    "Refusal",
+    "TopicFacts",
+    "code_refusals",
+    "copy_refusals",
+    "member_refusals",
+    "parts_of",
+    "raise_refused",
+    "record_refusals",
+    "refusals",
+]
 
 #: Our header on a record that is appended again, with its name and lengths.
 HEADER_BYTES: Final = 32
@@ -110,10 +122,10 @@ def refusals(
         *_snapshot(manifest, facts),
         *_topics(captured, facts),
         *_logs(manifest, facts, lowest, part=part),
-        *_records(facts),
+        *record_refusals(facts),
         *_foreign(captured),
         *_code(captured, facts),
-        *_running(facts),
+        *member_refusals(facts.members),
     ]
     return tuple(item for item in found if not (force and item.forceable))
 
@@ -129,7 +141,29 @@ def raise_refused(found: tuple[Refusal, ...]) -> None:
         raise RestoreRefusedError(f"nothing was changed: {reasons}", hint=found[0].hint)
 
 
-def _snapshot(manifest: Manifest, facts: Facts) -> Iterator[Refusal]:
+def copy_refusals(manifest: Manifest, files: str, *, done: str) -> Iterator[Refusal]:
+    """Find what speaks against the copy of a snapshot into empty topics.
+
+    Args:
+        files: what is wrong with the files; empty: nothing.
+        done: what would be done with it, a participle.
+    """
+    captured = manifest.captured
+    yield from _verdict(manifest)
+    if files:
+        yield Refusal(code="files", what=files, hint="choose another snapshot, or assemble this one again")
+    if not parts_of(captured):
+        yield Refusal(
+            code="no-apps",
+            what=f"snapshot {manifest.id} has no app with inputs or tables",
+            hint="choose one that was taken while workers ran",
+        )
+    yield from _read_changelogs(captured, done)
+    yield from _foreign(captured)
+    yield from _set_codecs(captured, done)
+
+
+def _verdict(manifest: Manifest) -> Iterator[Refusal]:
     if manifest.verdict not in ("VERIFIED", "VERIFIED_OPEN"):
         yield Refusal(
             code="verdict",
@@ -137,6 +171,10 @@ def _snapshot(manifest: Manifest, facts: Facts) -> Iterator[Refusal]:
             hint="choose a VERIFIED snapshot (`snapkafka list`), or add --force and expect wrong values",
             forceable=True,
         )
+
+
+def _snapshot(manifest: Manifest, facts: Facts) -> Iterator[Refusal]:
+    yield from _verdict(manifest)
     if facts.files:
         yield Refusal(
             code="files", what=facts.files, hint="assemble the snapshot again, while its log is still there"
@@ -160,12 +198,7 @@ def _topics(captured: Captured, facts: Facts) -> Iterator[Refusal]:
     counts: dict[str, int] = {}
     for part in parts_of(captured):
         counts[part.topic] = max(part.partition + 1, counts.get(part.topic, 0))
-    for topic in sorted({c.topic for c in captured.inputs} & {c.topic for c in captured.changelogs}):
-        yield Refusal(
-            code="changelog-is-input",
-            what=f"topic {topic} is the changelog of one app and an input of another",
-            hint="its readers would take the state that is appended for new changes: this cannot be restored",
-        )
+    yield from _read_changelogs(captured, "restored")
     for topic, topic_id in sorted(ids.items()):
         now = facts.topics.get(topic)
         if now is None:
@@ -188,6 +221,15 @@ def _topics(captured: Captured, facts: Facts) -> Iterator[Refusal]:
             )
 
 
+def _read_changelogs(captured: Captured, done: str) -> Iterator[Refusal]:
+    for topic in sorted({c.topic for c in captured.inputs} & {c.topic for c in captured.changelogs}):
+        yield Refusal(
+            code="changelog-is-input",
+            what=f"topic {topic} is the changelog of one app and an input of another",
+            hint=f"its readers would take the state that is appended for new changes: this cannot be {done}",
+        )
+
+
 def _logs(
     manifest: Manifest, facts: Facts, lowest: Mapping[TopicPartition, int], *, part: bool
 ) -> Iterator[Refusal]:
@@ -202,7 +244,8 @@ def _logs(
             )
 
 
-def _records(facts: Facts) -> Iterator[Refusal]:
+def record_refusals(facts: Facts) -> Iterator[Refusal]:
+    """Find the settings of topics that would refuse or delete what is appended."""
     for topic, carried in sorted(facts.carried.items()):
         now = facts.topics.get(topic)
         if now is None or not carried.records:
@@ -269,30 +312,40 @@ def _code(captured: Captured, facts: Facts) -> Iterator[Refusal]:
                 what=f"no process of app {app} is in the ledger",
                 hint="start the app once, so that it announces its tables, and stop it",
             )
-    for missing in missing_parts(captured, facts.hellos):
+    yield from code_refusals(captured, facts.hellos)
+    yield from _set_codecs(captured, "restored")
+
+
+def code_refusals(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[Refusal]:
+    """Find what the code that ran last lacks of a snapshot, or reads otherwise; apps without a `Hello` apart."""
+    for missing in missing_parts(captured, hellos):
         yield Refusal(
             code=f"{missing.kind}-missing",
             what=f"{missing} is no longer in the code",
             hint=f"start a release of {missing.app} that has it once, then stop it; or leave it out: --drop-missing",
         )
-    for kind, name, what in changed_parts(captured, facts.hellos):
+    for kind, name, what in changed_parts(captured, hellos):
         yield Refusal(
             code=f"{kind}-changed",
             what=f"{name} reads otherwise than in the snapshot: {what}",
             hint="run the release that the snapshot was taken of; --force restores the bytes as they were",
             forceable=True,
         )
-    for cut_ in {(c.topic, c.key_codec, c.value_codec) for c in captured.changelogs if c.sets}:
-        if cut_[1:] != ("json", "json"):
+
+
+def _set_codecs(captured: Captured, done: str) -> Iterator[Refusal]:
+    for topic, *codecs in sorted({(c.topic, c.key_codec, c.value_codec) for c in captured.changelogs if c.sets}):
+        if codecs != ["json", "json"]:
             yield Refusal(
                 code="set-codec",
-                what=f"changelog {cut_[0]} of a table of sets has codecs {cut_[1]} and {cut_[2]}",
-                hint="only tables of sets in JSON can be restored",
+                what=f"changelog {topic} of a table of sets has codecs {codecs[0]} and {codecs[1]}",
+                hint=f"only tables of sets in JSON can be {done}",
             )
 
 
-def _running(facts: Facts) -> Iterator[Refusal]:
-    for app, members in sorted(facts.members.items()):
+def member_refusals(of_apps: Mapping[str, int]) -> Iterator[Refusal]:
+    """Refuse while consumer groups have members."""
+    for app, members in sorted(of_apps.items()):
         if members:
             yield Refusal(
                 code="group-has-members",

@@ -1,0 +1,155 @@
+"""The cluster is gone with all its data: from the storage alone the system goes on in another one, and ends as known."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import System, wait_until
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import read_manifest
+from snapkafka.testing import EmbeddedKafka
+from tests.features.harness import Record, is_marker
+
+from .cycling_names import PARTITIONS
+from .test_restore import END_S, ITEMS, Cycle
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+
+#: External records that lie in the old cluster at the cut, and when it is lost.
+AT_CUT, AT_LOSS = ITEMS // 2, ITEMS // 2 + 50
+#: Tables lie on the disks of the workers, which survive the cluster. Sums are slow: messages pile up before them.
+ENV: Final = {"CYCLE_ON_DISK": "1", "CYCLE_SUM_S": "0.06"}
+
+
+def read_through(cycle: Cycle, observer: Observer) -> bool:
+    """Have both agents of `work` processed all that lies there?"""
+    tps = [TopicPartition(f"{cycle.prefix}work", n) for n in range(PARTITIONS)]
+    ends = observer.call(observer.admin.log_ends(tps))
+    committed = observer.call(observer.admin.committed(f"{cycle.prefix}left"))
+    return sum(ends.values()) > 0 and all(committed.get(tp, (-1, ""))[0] == end for tp, end in ends.items())
+
+
+def lose(kafka: EmbeddedKafka, namespace: str, tmp_path: Path) -> tuple[Cycle, list[Record]]:
+    """Run the system until a snapshot of it is assembled, kill it and its cluster; returns what had come out."""
+    connection, storage = Connection(bootstrap=kafka.bootstrap), tmp_path / "storage"
+    storage.mkdir()
+    with observing(kafka.bootstrap, namespace) as observer:
+        cycle = Cycle(kafka.bootstrap, tmp_path, observer, 2011)
+        try:
+            cycle.start(ENV, data=tmp_path / "data")
+            observer.wait_for_workers(cycle.system)
+            cycle.feed(0, AT_CUT)
+            wait_until(
+                "the external records to be read",
+                lambda: read_through(cycle, observer),
+                timeout_s=END_S,
+                system=cycle.system,
+            )
+            asyncio.run(
+                ops.trigger(
+                    connection, namespace, snapshot_id="cut", storage=str(storage), ttl_ms=30_000, wait=True
+                )
+            )
+            at_cut = cycle.sent()
+            cycle.feed(AT_CUT, AT_LOSS)
+            wait_until(
+                "more outputs", lambda: cycle.sent() > at_cut, timeout_s=END_S, system=cycle.system
+            )
+            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
+            assert assembled.verdict == "VERIFIED", assembled.checks
+            assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
+            cycle.kill()
+            return cycle, cycle.records()["out"]
+        except BaseException:
+            last_words(cycle.system)
+            raise
+        finally:
+            cycle.system.stop()
+            kafka.kill()
+
+
+def outputs(records: list[Record], ends: Mapping[int, int]) -> Counter[int]:
+    """The ids that came out below these ends, by partition."""
+    found: Counter[int] = Counter()
+    for record in records:
+        below = record.partition not in ends or record.offset < ends[record.partition]
+        if not is_marker(record) and record.value is not None and below:
+            found[json.loads(record.value)["id"]] += 1
+    return found
+
+
+def white_ends(manifest: Manifest, topic: str) -> dict[int, int]:
+    ends = dict.fromkeys(range(PARTITIONS), 0)
+    return ends | {it.partition: it.white_end for it in manifest.captured.senders if it.topic == topic}
+
+
+def last_words(system: System) -> None:
+    for worker in system.workers:
+        print(f"--- {worker.name}\n{worker.last_lines(30)}")
+
+
+def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path) -> None:
+    namespace, storage = f"e{uuid.uuid4().hex[:8]}", str(tmp_path / "storage")
+    with EmbeddedKafka() as old:
+        cycle, before = lose(old, namespace, tmp_path)
+    assert list((tmp_path / "data").rglob("*.sst")) or list((tmp_path / "data").rglob("CURRENT")), (
+        "no table lies on the disk: the test shows less"
+    )
+    _, manifest = read_manifest(str(next((tmp_path / "storage").rglob("cut*.json"))))
+    came_out = outputs(before, white_ends(manifest, f"{cycle.prefix}out"))
+    assert sum(outputs(before, {}).values()) > sum(came_out.values()), "nothing came out after the cut"
+    with EmbeddedKafka() as kafka:
+        connection = Connection(bootstrap=kafka.bootstrap)
+        done = asyncio.run(ops.restore_into(connection, "", "cut", storage=storage))
+        assert done.messages > 0
+        assert done.state > 0
+        absent = {it.topic: it.unread for it in done.absent}
+        assert absent == {f"{cycle.prefix}work": 0}, "all external records before the cut were processed"
+        with observing(kafka.bootstrap, namespace) as observer:
+            cycle.observer = observer
+            cycle.system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path / "new")
+            cycle.system.folder.mkdir()
+            try:
+                cycle.start(ENV, data=tmp_path / "data")
+                observer.wait_for_workers(cycle.system)
+                asyncio.run(
+                    ops.trigger(
+                        connection, namespace, snapshot_id="first", storage=storage, ttl_ms=30_000, wait=True
+                    )
+                )
+                cycle.feed(AT_CUT)  # what was sent after the cut, once more, and the rest
+                wait_until(
+                    "the end result",
+                    lambda: cycle.tables() == cycle.expected(),
+                    timeout_s=END_S,
+                    period_s=2.0,
+                    system=cycle.system,
+                )
+                wait_until(
+                    "all outputs to have come out once",
+                    lambda: came_out + outputs(cycle.records()["out"], {}) == Counter(range(ITEMS)),
+                    timeout_s=60,
+                    period_s=1.0,
+                )
+                cycle.system.stop()
+                assert cycle.tables() == cycle.expected(), "nothing came after the end"
+                assert came_out + outputs(cycle.records()["out"], {}) == Counter(range(ITEMS))
+            except BaseException:
+                last_words(cycle.system)
+                raise
+            finally:
+                cycle.system.stop()
+        (first,) = asyncio.run(ops.assemble(connection, namespace, ["first"]))
+        assert first.verdict == "VERIFIED", first.checks
