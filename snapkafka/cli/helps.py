@@ -41,8 +41,8 @@ COMMANDS: Final = {
     ),
     "serve": "Serve REST and a page: snapshots, live progress, tables. It keeps nothing; any number may run.",
     "restore": (
-        "Restore the apps of a snapshot in place, or --into an empty cluster: shows the plan, and asks. Overwrites, does"
-        " not merge."
+        "Restore the apps of a snapshot in place, or --into an empty cluster: shows the plan, and asks. Overwrites,"
+        " does not merge."
     ),
     "fork": "Create, list, compare and drop forks: snapshots that run as second systems beside production.",
     "drill": (

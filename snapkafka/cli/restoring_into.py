@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import typer
 from rich.markup import escape
@@ -120,8 +120,7 @@ def _print_plan(into: str, plan: ops.IntoPlan) -> None:
         console.print(f"        {escape(refusal.hint)}", soft_wrap=True)
 
 
-def _settings(settings: object) -> str:
-    assert isinstance(settings, dict)
+def _settings(settings: Mapping[str, str]) -> str:
     return escape(", ".join(f"{name}={value}" for name, value in settings.items()))
 
 

@@ -132,9 +132,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
 def difference(connection: Connection, namespace: str, fork: ops.Forked, storage: str) -> ops.Difference:
     """Take a snapshot of the fork, which has processed everything, and compare it with the one it was created from."""
     asyncio.run(
-        ops.trigger(
-            connection, fork.namespace, snapshot_id="end", storage=storage, ttl_ms=30_000, wait=True
-        )
+        ops.trigger(connection, fork.namespace, snapshot_id="end", storage=storage, ttl_ms=30_000, wait=True)
     )
     (assembled,) = asyncio.run(ops.assemble(connection, fork.namespace, ["end"]))
     assert assembled.verdict == "VERIFIED", assembled.checks

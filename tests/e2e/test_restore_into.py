@@ -1,4 +1,4 @@
-"""The cluster is gone with all its data: from the storage alone the system goes on in another one, and ends as known."""
+"""The cluster is lost with all its data: from the storage alone the system goes on in another, and ends as known."""
 
 from __future__ import annotations
 
@@ -64,9 +64,7 @@ def lose(kafka: EmbeddedKafka, namespace: str, tmp_path: Path) -> tuple[Cycle, l
             )
             at_cut = cycle.sent()
             cycle.feed(AT_CUT, AT_LOSS)
-            wait_until(
-                "more outputs", lambda: cycle.sent() > at_cut, timeout_s=END_S, system=cycle.system
-            )
+            wait_until("more outputs", lambda: cycle.sent() > at_cut, timeout_s=END_S, system=cycle.system)
             (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
             assert assembled.verdict == "VERIFIED", assembled.checks
             assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"

@@ -419,7 +419,9 @@ def test_settings_that_would_lose_or_refuse_what_a_fork_begins_with_are_changed(
     holding = own | {"max.message.bytes": "200", "message.timestamp.before.max.ms": "500"}
     sources = {"in": Source(topic_id="", partitions=1, settings=holding, own=own)}
     carried = {"in": Carried(records=1, oldest_ms=0, youngest_ms=0, largest=100)}
-    found = {it.of: it for it in new_topics(world.manifest, sources, carried, {}, 2_000, lambda name: P + name)}
+    found = {
+        it.of: it for it in new_topics(world.manifest, sources, carried, {}, 2_000, lambda name: P + name)
+    }
     assert found["in"].changed == {
         "max.message.bytes": "232",
         "retention.ms": "-1",
@@ -429,7 +431,9 @@ def test_settings_that_would_lose_or_refuse_what_a_fork_begins_with_are_changed(
     assert found["raw"].settings == found["raw"].changed == {}
     young = {"in": Carried(records=1, oldest_ms=1_900, youngest_ms=1_900, largest=1)}
     (again,) = [
-        it for it in new_topics(world.manifest, sources, young, {}, 2_000, lambda name: P + name) if it.of == "in"
+        it
+        for it in new_topics(world.manifest, sources, young, {}, 2_000, lambda name: P + name)
+        if it.of == "in"
     ]
     assert again.settings == own
 

@@ -81,7 +81,7 @@ def invoke(*arguments: str) -> Any:
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, name: str, answer: Any) -> list[tuple[Any, ...]]:
-    """Let `ops.NAME` answer so; returns what it is asked for: positional arguments after the connection, and options."""
+    """Let `ops.NAME` answer so; returns what it is asked for: arguments after the connection, and options last."""
     asked: list[tuple[Any, ...]] = []
 
     async def verb(where: Any, *arguments: Any, **options: Any) -> Any:
@@ -123,9 +123,7 @@ def test_a_refused_plan_is_status_1_and_names_the_reason(
     assert created == []
 
 
-def test_without_a_terminal_it_takes_yes_to_create(
-    created: list[tuple[Any, ...]], tmp_path: Path
-) -> None:
+def test_without_a_terminal_it_takes_yes_to_create(created: list[tuple[Any, ...]], tmp_path: Path) -> None:
     result = invoke("create", "staging")
     assert (result.exit_code, created) == (2, [])
     assert "nothing was changed" in result.stderr
@@ -136,7 +134,12 @@ def test_without_a_terminal_it_takes_yes_to_create(
     result = invoke("create", "staging", "--from", "friday", "--yes", *more)
     assert result.exit_code == 0, result.stderr
     ((namespace, name, options),) = created
-    assert (namespace, name, options["snapshot"], options["expires_s"]) == ("shop", "staging", "friday", 172_800)
+    assert (namespace, name, options["snapshot"], options["expires_s"]) == (
+        "shop",
+        "staging",
+        "friday",
+        172_800,
+    )
     assert options["with_inputs"] and options["force"]
     assert options["mask"][0].topic == "orders"
     assert options["suppress"].keys == ("ann",)
@@ -221,7 +224,11 @@ def test_forks_whose_time_is_over_are_dropped_together_and_what_stays_is_named(
     answered(monkeypatch, "drop_expired", found)
     result = invoke("drop", "--expired", "--yes")
     assert result.exit_code == 0
-    for text in ("fork old is removed", "left: fork.old.mine", "fork busy stays: consumer group fork.busy.app"):
+    for text in (
+        "fork old is removed",
+        "left: fork.old.mine",
+        "fork busy stays: consumer group fork.busy.app",
+    ):
         assert text in result.stdout, text
     told = json.loads(invoke("drop", "--expired", "--yes", "--json").stdout)
     assert [it["fork"] for it in told["dropped"]] == ["old", "busy"]

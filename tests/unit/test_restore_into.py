@@ -328,7 +328,13 @@ def _with_code(new: New, hello: Hello) -> None:
             ),
         ),
         ("table-missing", lambda it: _with_code(it, dataclasses.replace(HELLO, tables=HELLO.tables[:1]))),
-        ("record-too-large", lambda it: (it.admin.topics.update({"in": FakeTopic(1)}), it.admin.settings.update({"in": {"max.message.bytes": "10"}}))),  # fmt: skip # noqa: E501
+        (
+            "record-too-large",
+            lambda it: (
+                it.admin.topics.update({"in": FakeTopic(1)}),
+                it.admin.settings.update({"in": {"max.message.bytes": "10"}}),
+            ),
+        ),
     ],
 )
 async def test_a_refusal_names_its_reason_and_changes_nothing(new: New, code: str, change: Any) -> None:

@@ -16,7 +16,9 @@ from snapkafka.ops.restore.refusing import Refusal
 from snapkafka.ops.restore.topics import NewTopic
 
 ARGUMENTS = ("restore", "friday", "--into", "127.0.0.1:1", "--storage", "/there")
-ABSENT = (ops.AbsentInput(topic="orders", partition=3, start=100, apart_until=130, cut_end=4_811, mixed=True),)
+ABSENT = (
+    ops.AbsentInput(topic="orders", partition=3, start=100, apart_until=130, cut_end=4_811, mixed=True),
+)
 PLAN = ops.IntoPlan(
     snapshot="friday",
     epoch=18,
@@ -117,7 +119,13 @@ def test_without_a_terminal_it_takes_yes_to_act(asked: list[dict[str, Any]]) -> 
     assert result.exit_code == 0, result.stderr
     (options,) = asked
     assert (options["storage"], options["force"], options["drop_missing"]) == ("/there", True, False)
-    for text in ("created: 1 topics", "77 messages", "5 external records", "undo: stop the workers", "not there:"):
+    for text in (
+        "created: 1 topics",
+        "77 messages",
+        "5 external records",
+        "undo: stop the workers",
+        "not there:",
+    ):
         assert text in result.stdout, text
 
 

@@ -35,7 +35,9 @@ def restore(
 ) -> int:
     """App p is restored; the bases of its input and its changelog are `BASE`. Returns the author."""
     ends = tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=BASE) for tp in (IN, CHANGELOG))
-    driver.append(Restore(n=driver.number(), plan=plan, stage="begun", snapshot="s", apps=("p",), origin=origin))
+    driver.append(
+        Restore(n=driver.number(), plan=plan, stage="begun", snapshot="s", apps=("p",), origin=origin)
+    )
     driver.append(Hello(n=driver.number(), app="snapkafka-restore", mode=RESTORE))
     author = len(driver.ledger) - 1
     driver.append(Restore(n=driver.number(), plan=plan, stage="begun", author=author))

@@ -150,9 +150,7 @@ class Restoring:
         appended = await self._channels(author, ends)
         self._phase("state")
         settled = self._settled()
-        ranges = await self._readable(
-            {tp: settled.get(tp, 0) for tp in changelogs_of(self.captured)}, ends
-        )
+        ranges = await self._readable({tp: settled.get(tp, 0) for tp in changelogs_of(self.captured)}, ends)
         await self._in_thread(lambda: self._state(author, ranges))
         await self._commit(author, ends, appended)
 

@@ -334,7 +334,9 @@ def code_refusals(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[R
 
 
 def _set_codecs(captured: Captured, done: str) -> Iterator[Refusal]:
-    for topic, *codecs in sorted({(c.topic, c.key_codec, c.value_codec) for c in captured.changelogs if c.sets}):
+    for topic, *codecs in sorted(
+        {(c.topic, c.key_codec, c.value_codec) for c in captured.changelogs if c.sets}
+    ):
         if codecs != ["json", "json"]:
             yield Refusal(
                 code="set-codec",

@@ -179,7 +179,9 @@ async def restore_into(
 def _undo(plan: IntoPlan) -> str:
     """Name what takes it back: the old cluster was not touched, and in the new one there was nothing."""
     topics = [it.topic for it in plan.topics] + list(plan.existing)
-    return f"stop the workers, and delete these topics: {', '.join([*sorted(topics), LEDGER + plan.namespace])}"
+    return (
+        f"stop the workers, and delete these topics: {', '.join([*sorted(topics), LEDGER + plan.namespace])}"
+    )
 
 
 # --- One look --------------------------------------------------------------------------------------------------------

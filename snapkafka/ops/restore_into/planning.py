@@ -28,6 +28,11 @@ from snapkafka.protocol.restoring import Restores, RestoreView
 
 __all__ = ["AbsentInput", "IntoPlan", "absent_inputs", "missing_topics", "notes", "refusals"]
 
+#: What the manifest does not have.
+UNRECORDED: Final = (
+    "not recorded, and as the new cluster has them: replication factors, access rights, quotas, and the offsets of"
+    " consumer groups outside of the snapshot"
+)
 #: Names in a sentence, at most.
 NAMED: Final = 5
 
@@ -107,7 +112,9 @@ def absent_inputs(manifest: Manifest) -> tuple[AbsentInput, ...]:
 
 def _passed(cut: InputCut) -> int:
     """Find the offset from which on no agent has started a record."""
-    return max((it + 1 for at in cut.agents for it in (at.offset - 1, *at.started_above)), default=cut.position)
+    return max(
+        (it + 1 for at in cut.agents for it in (at.offset - 1, *at.started_above)), default=cut.position
+    )
 
 
 def notes(manifest: Manifest, unseen: Sequence[str]) -> tuple[str, ...]:
@@ -121,10 +128,7 @@ def notes(manifest: Manifest, unseen: Sequence[str]) -> tuple[str, ...]:
     outputs = [name for name in topics_of(manifest) if name not in read]
     recorded = {it.name: it for it in manifest.topics}
     bare = [name for name in topics_of(manifest) if name not in recorded or not recorded[name].settings]
-    found = [
-        "not recorded, and as the new cluster has them: replication factors, access rights, quotas, and the offsets of"
-        " consumer groups outside of the snapshot"
-    ]
+    found = [UNRECORDED]
     if outputs:
         found.append(f"outputs begin empty: {_named(outputs)}; what was in them before the cut is not stored")
     if bare:
@@ -212,12 +216,10 @@ def _topics(manifest: Manifest, facts: Facts, ends: Mapping[TopicPartition, int]
                 what=f"topic {topic} has {now.partitions} partitions here, and had {partitions} in the snapshot",
                 hint="delete it, as long as it is empty: it is created as it was",
             )
-        held = sum(
-            end - facts.starts.get(tp, 0) for tp, end in ends.items() if tp.topic == topic
-        )
+        held = sum(end - facts.starts.get(tp, 0) for tp, end in ends.items() if tp.topic == topic)
         if held:
             yield Refusal(
                 code="topic-not-empty",
                 what=f"topic {topic} exists here and holds {held:,} records",
-                hint="a restore into a cluster takes topics that are empty or not there; use another cluster, or delete it",
+                hint="a restore into a cluster takes topics that are empty or not there: use another, or delete it",
             )
