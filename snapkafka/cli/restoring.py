@@ -37,7 +37,7 @@ def restore(
         typer.Option(
             "--into",
             metavar="HOST:PORT",
-            help="Restore into this empty cluster, from --storage alone: the old one is gone.",
+            help="Restore into this empty cluster, from --storage alone: nothing is asked of the old one.",
         ),
     ] = "",
     dry_run: Annotated[

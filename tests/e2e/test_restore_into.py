@@ -45,6 +45,7 @@ def lose(kafka: EmbeddedKafka, namespace: str, tmp_path: Path) -> tuple[Cycle, l
     """Run the system until a snapshot of it is assembled, kill it and its cluster; returns what had come out."""
     connection, storage = Connection(bootstrap=kafka.bootstrap), tmp_path / "storage"
     storage.mkdir()
+    (tmp_path / "data").mkdir()
     with observing(kafka.bootstrap, namespace) as observer:
         cycle = Cycle(kafka.bootstrap, tmp_path, observer, 2011)
         try:

@@ -99,7 +99,7 @@ class Recreating(Restoring):
             yield Channel(found.tp, (*flying, *since))
 
     def _settled(self) -> Mapping[TopicPartition, int]:
-        """Whatever an earlier attempt has appended counts as touched."""
+        """All that an earlier attempt has appended counts as touched."""
         return {}
 
     def _may_have_lost(self, topic: str) -> bool:

@@ -92,7 +92,7 @@ class IntoPlan:
 
 
 def absent_inputs(manifest: Manifest) -> tuple[AbsentInput, ...]:
-    """List the inputs with external records, or with records of which nobody knows: of those no table has any."""
+    """List the inputs with external records, or whose writers are unknown: no table has records of those."""
     written = {end.topic for end in manifest.captured.senders}
     external = {entry.topic for entry in manifest.external}
     lowest = lowest_positions(manifest.captured)
