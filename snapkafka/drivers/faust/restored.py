@@ -91,11 +91,12 @@ class Restored:
                 logged = state
                 logger.warning(
                     "snapkafka: app %s waits: %s is %s, and no input is read before it is done"
-                    " (`snapkafka restore --plan %s` finishes it)",
+                    " (`snapkafka restore %s%s` finishes it)",
                     self._driver.app.conf.id,
                     view,
                     view.stage,
-                    view.plan,
+                    view.begun.snapshot,
+                    " --into ..." if view.begun.origin else "",
                     extra=self._driver.about(),
                 )
             await self._driver.waiting.changed()
