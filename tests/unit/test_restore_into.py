@@ -87,9 +87,8 @@ class New:
         self.admin.log, self.admin.ledger, self.admin.other = self.log, self.ledger, {}
 
     async def restore(self, **options: Any) -> ops.RestoredInto:
-        return await ops.restore_into(
-            self.cluster, "", "friday", **({"storage": str(self.old.store.root), "bulk": self.log} | options)
-        )
+        given: dict[str, Any] = {"storage": str(self.old.store.root), "bulk": self.log} | options
+        return await ops.restore_into(self.cluster, "", "friday", **given)
 
     async def plan(self, **options: Any) -> ops.IntoPlan:
         return await ops.plan_restore_into(
@@ -299,6 +298,22 @@ def _open_another(new: New) -> None:
     new.ledger.put(Restore(n=1, plan="other", stage="begun", snapshot="monday", apps=("app",)))
 
 
+def _of_this_cluster(new: New) -> None:
+    new.ledger.exists = True
+    ledger = dataclasses.replace(new.old.manifest.ledger, topic_id=NEW_ID)
+    save(new.old, dataclasses.replace(new.old.manifest, ledger=ledger))
+
+
+def _with_small_records(new: New) -> None:
+    new.admin.topics["in"] = FakeTopic(1)
+    new.admin.settings["in"] = {"max.message.bytes": "10"}
+
+
+def _with_a_record(new: New) -> None:
+    new.admin.topics["raw"] = FakeTopic(1)
+    new.log.put(RAW, b"", b"")
+
+
 def _with_code(new: New, hello: Hello) -> None:
     new.ledger.exists = True
     new.ledger.put(None)
@@ -310,31 +325,13 @@ def _with_code(new: New, hello: Hello) -> None:
     [
         ("verdict", lambda it: save(it.old, dataclasses.replace(it.old.manifest, verdict="UNVERIFIABLE"))),
         ("files", lambda it: next(iter(Path(it.old.store.root).rglob("*.parquet"))).write_bytes(b"")),
-        ("topic-not-empty", lambda it: (it.admin.topics.update(raw=FakeTopic(1)), it.log.put(RAW, b"", b""))),
+        ("topic-not-empty", _with_a_record),
         ("partitions-changed", lambda it: it.admin.topics.update(raw=FakeTopic(3))),
         ("group-has-members", lambda it: it.admin.member_counts.append(2)),
         ("plan-open", _open_another),
-        (
-            "same-cluster",
-            lambda it: (
-                setattr(it.ledger, "exists", True),
-                save(
-                    it.old,
-                    dataclasses.replace(
-                        it.old.manifest,
-                        ledger=dataclasses.replace(it.old.manifest.ledger, topic_id=NEW_ID),
-                    ),
-                ),
-            ),
-        ),
+        ("same-cluster", _of_this_cluster),
         ("table-missing", lambda it: _with_code(it, dataclasses.replace(HELLO, tables=HELLO.tables[:1]))),
-        (
-            "record-too-large",
-            lambda it: (
-                it.admin.topics.update({"in": FakeTopic(1)}),
-                it.admin.settings.update({"in": {"max.message.bytes": "10"}}),
-            ),
-        ),
+        ("record-too-large", _with_small_records),
     ],
 )
 async def test_a_refusal_names_its_reason_and_changes_nothing(new: New, code: str, change: Any) -> None:
