@@ -8,7 +8,7 @@ JOBS ?= 2
 unexport PYTHONSAFEPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint docs format prove chaos bench oldest test-airflow test-docker packages mutation clean
+.PHONY: help setup demo test lint docs format prove chaos bench oldest test-airflow test-docker packages sbom audit mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,17 @@ packages: .venv/packages/.ready  ## build sdist and wheel of snapkafka and snapk
 	@.venv/packages/bin/twine check --strict dist/*
 	@.venv/packages/bin/check-wheel-contents dist/*.whl
 
+sbom: build/released/.ready  ## write build/sbom/snapkafka.cdx.json: what an installation with every extra consists of (CycloneDX)
+	@mkdir -p build/sbom
+	@.venv/packages/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+	  --output-file build/sbom/snapkafka.cdx.json build/released
+	@echo "build/sbom/snapkafka.cdx.json"
+
+audit: build/released/.ready  ## known vulnerabilities of what it installs, by PyPI's advisories, and of the workflow files
+	@.venv/packages/bin/pip-audit --progress-spinner off --skip-editable \
+	  --path "$$(build/released/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	@.venv/packages/bin/zizmor --offline --persona pedantic .github/workflows
+
 test-docker: $(READY)  ## build the images and run compose.minimal.yaml, where a Docker engine answers; says "not run" where none does
 	@$(VENV)/python -m tests.docker
 
@@ -98,7 +109,16 @@ $(READY): pyproject.toml
 
 .venv/packages/.ready: pyproject.toml
 	@$(PYTHON) -m venv --clear .venv/packages
-	@.venv/packages/bin/pip install --quiet --disable-pip-version-check 'build>=1.2,<2' 'twine>=7,<8' 'check-wheel-contents>=0.6,<1'
+	@.venv/packages/bin/pip install --quiet --disable-pip-version-check 'build>=1.2,<2' 'twine>=7,<8' 'check-wheel-contents>=0.6,<1' \
+	  'cyclonedx-bom>=7,<8' 'pip-audit>=2.9,<3' 'zizmor>=1.9,<2'
+	@touch $@
+
+# All that a user may have, and nothing else: no pip, no tools of ours.
+build/released/.ready: pyproject.toml .venv/packages/.ready
+	@rm -rf build/released
+	@$(PYTHON) -m venv --without-pip build/released
+	@.venv/packages/bin/python -m pip --python build/released/bin/python install --quiet --disable-pip-version-check \
+	  '.[demo,s3,service,sim]'
 	@touch $@
 
 # No test and no lint needs these.

@@ -8,7 +8,6 @@ import math
 import os
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +22,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, RestorableEntry, WitnessEntry
 from snapkafka.protocol.captured import Uncaptured
 from snapkafka.protocol.snapshots import Unread
-from snapkafka.runtime.child import run_child
+from snapkafka.runtime.child import await_child, run_child
 from snapkafka.runtime.extras import require_extra
 
 from .finding import manifest_places
@@ -291,7 +290,7 @@ async def _job(
             *arguments,
             "--json",
         ]
-        status = await _ended(
+        status = await await_child(
             partial(
                 run_child,
                 command,
@@ -309,17 +308,6 @@ async def _job(
     if "error" in told:
         raise _error(told["error"])
     return tuple(_assembled(item) for item in told["snapshots"])
-
-
-async def _ended(run: Callable[..., int]) -> int:
-    """Run a child in a thread; where this task is cancelled the child is ended first."""
-    stop = threading.Event()
-    running = asyncio.ensure_future(asyncio.to_thread(run, stop=stop))
-    try:
-        return await asyncio.shield(running)
-    finally:
-        stop.set()
-        await asyncio.wait([running])
 
 
 def _error(told: Mapping[str, Any]) -> SnapkafkaError:

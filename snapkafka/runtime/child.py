@@ -11,6 +11,7 @@ on Linux only, does not cover what the child starts, and fires when the *thread*
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import os
@@ -21,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Final, Self
 
-__all__ = ["GRACE_S", "Child", "ending_with", "run_child"]
+__all__ = ["GRACE_S", "Child", "await_child", "ending_with", "run_child"]
 
 #: A child has so long to put things away, and its group so long after that. A busy machine needs the rest of 5 s.
 GRACE_S: Final = 2.0
@@ -40,6 +41,7 @@ class Child:
     Args:
         output: where standard output and error go, both; `subprocess.PIPE`: to `output`; None: where ours go.
         stop: ends waiting as soon as it is set.
+        grace_s: it has so long to put things away.
     """
 
     def __init__(
@@ -50,8 +52,9 @@ class Child:
         output: int | IO[bytes] | None = None,
         pass_fds: Sequence[int] = (),
         stop: threading.Event | None = None,
+        grace_s: float = GRACE_S,
     ) -> None:
-        self._stop = stop or threading.Event()
+        self._stop, self._grace_s = stop or threading.Event(), grace_s
         self._process = subprocess.Popen(
             command,
             env=env,
@@ -85,11 +88,11 @@ class Child:
             self._process.terminate()
 
     def end(self) -> None:
-        """End it and its group, gently first; within 5 s where it still runs or `stop` is set."""
+        """End it and its group, gently first; where it still runs or `stop` is set within 5 s (with the usual grace)."""
         if self.status is None:
             self._stop.set()
             self._process.terminate()
-            self._await(lambda: self.status is not None, GRACE_S, stopped=True)
+            self._await(lambda: self.status is not None, self._grace_s, stopped=True)
         else:
             self._await(self._is_alone, LEAVING_S)
         if not self._is_alone():
@@ -122,11 +125,13 @@ def run_child(
     stop: threading.Event,
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
+    grace_s: float = GRACE_S,
 ) -> int:
     """Run a child until it ends or `stop` is set; its exit status, negative for the signal that killed it.
 
     Args:
         heard: called in another thread with each line that it prints until then.
+        grace_s: it has so long to put things away.
     """
     ended = threading.Event()
 
@@ -136,7 +141,9 @@ def run_child(
                 if not (ended.is_set() or stop.is_set()):
                     heard(line.decode(errors="replace").strip())
 
-    with Child(command, env=env, output=subprocess.PIPE, pass_fds=pass_fds, stop=stop) as child:
+    with Child(
+        command, env=env, output=subprocess.PIPE, pass_fds=pass_fds, stop=stop, grace_s=grace_s
+    ) as child:
         assert child.output is not None
         reader = threading.Thread(target=read, args=(child.output,), daemon=True)
         reader.start()
@@ -148,10 +155,29 @@ def run_child(
     return status
 
 
+async def await_child(run: Callable[..., int]) -> int:
+    """Run `run_child` in a thread; where this task is cancelled the child is ended first.
+
+    Args:
+        run: takes `stop`, the event that ends the child.
+    """
+    stop = threading.Event()
+    running = asyncio.ensure_future(asyncio.to_thread(run, stop=stop))
+    try:
+        return await asyncio.shield(running)
+    finally:
+        stop.set()
+        await asyncio.wait([running])
+
+
 @contextlib.contextmanager
-def ending_with(parent: int) -> Iterator[None]:
+def ending_with(parent: int, *, grace_s: float = GRACE_S) -> Iterator[None]:
     """End this process when `parent` is not its parent any more: TERM to this process, and where it leads a group (so
-    that nobody else's processes are in it) also TERM and KILL to that, for the length of the block."""
+    that nobody else's processes are in it) also TERM and KILL to that, for the length of the block.
+
+    Args:
+        grace_s: this process has so long to put things away.
+    """
     done, orphaned = threading.Event(), threading.Event()
 
     def watch() -> None:
@@ -160,7 +186,7 @@ def ending_with(parent: int) -> Iterator[None]:
                 return
         orphaned.set()
         os.kill(os.getpid(), signal.SIGTERM)
-        done.wait(GRACE_S)
+        done.wait(grace_s)
         if os.getpgrp() == os.getpid():
             _signal_group(0, signal.SIGTERM)
             time.sleep(GROUP_GRACE_S)

@@ -16,9 +16,8 @@ import psutil
 import pytest
 
 from snapkafka.demo.system import wait_until
-from snapkafka.ops.assembling import _ended
 from snapkafka.runtime import child as children
-from snapkafka.runtime.child import Child, run_child
+from snapkafka.runtime.child import Child, await_child, run_child
 from snapkafka.runtime.interrupts import CODES, Interrupted, exit_status
 
 #: Starts a process that holds its output and ignores what is polite, as a JVM that is starting up may.
@@ -104,7 +103,7 @@ async def test_whoever_is_cancelled_twice_still_leaves_no_child(tmp_path: Path) 
             python(WAITS), lambda line: started.set(), stop=stop, env={**os.environ, "MARK": str(tmp_path)}
         )
 
-    work = asyncio.ensure_future(_ended(run))
+    work = asyncio.ensure_future(await_child(run))
     assert await asyncio.to_thread(started.wait, 60)
     work.cancel()
     await asyncio.sleep(0)

@@ -21,8 +21,21 @@ DOCKER = CHECKOUT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
 COMPOSE = ("compose.minimal.yaml", "compose.yaml")
 COMMAND: Any = typer.main.get_command(app)
-CRONJOB: dict[str, Any] = yaml.safe_load((DOCKER / "k8s/cronjob.yaml").read_text())
-(CONTAINER,) = CRONJOB["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+#: Kind -> what the files for Kubernetes have of it, one of each.
+K8S: dict[str, dict[str, Any]] = {
+    document["kind"]: document
+    for path in sorted((DOCKER / "k8s").glob("*.yaml"))
+    for document in yaml.safe_load_all(path.read_text())
+}
+CRONJOB, DEPLOYMENT = K8S["CronJob"], K8S["Deployment"]
+#: Kind -> the pods that it makes.
+PODS: dict[str, dict[str, Any]] = {
+    "CronJob": CRONJOB["spec"]["jobTemplate"]["spec"]["template"],
+    "Deployment": DEPLOYMENT["spec"]["template"],
+}
+CONTAINERS: dict[str, dict[str, Any]] = {kind: pod["spec"]["containers"][0] for kind, pod in PODS.items()}
+#: Where the service listens.
+PORT = 8023
 #: Variables that code reads under a name that it puts together.
 MADE_UP = {"SNAPKAFKA_KAFKA_SASL_USERNAME", "SNAPKAFKA_KAFKA_SASL_PASSWORD"}
 
@@ -46,7 +59,8 @@ def stages() -> dict[str, str]:
 
 def snapkafka_commands() -> Iterator[tuple[str, list[str]]]:
     """Every command line of `snapkafka` in any of the files."""
-    yield "cronjob.yaml", [str(part) for part in CONTAINER["args"]]
+    for kind, container in CONTAINERS.items():
+        yield kind, [str(part) for part in container["args"]]
     for where, service in services():
         if (
             service.get("image", "").startswith(("snapkafka-job", "snapkafka-command"))
@@ -62,7 +76,8 @@ def snapkafka_commands() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_every_version_is_that_of_the_package() -> None:
-    images = [service["image"] for _, service in services()] + [CONTAINER["image"]]
+    images = [service["image"] for _, service in services()]
+    images += [container["image"] for container in CONTAINERS.values()]
     ours = [image for image in images if image.startswith("snapkafka")]
     assert ours
     assert {image.partition(":")[2] for image in ours} == {snapkafka.__version__}
@@ -81,7 +96,7 @@ def test_every_image_is_pinned() -> None:
 def test_every_command_and_option_exists() -> None:
     found = list(snapkafka_commands())
     assert {where for where, _ in found} >= {
-        "cronjob.yaml", "compose.yaml keep", "compose.yaml metrics", "snapkafka-keep.service",
+        "CronJob", "Deployment", "compose.yaml keep", "compose.yaml metrics", "snapkafka-keep.service",
     }  # fmt: skip
     for where, (name, *arguments) in found:
         command = COMMAND.commands[name]
@@ -92,7 +107,7 @@ def test_every_command_and_option_exists() -> None:
 
 def test_every_variable_is_read_by_the_code() -> None:
     sources = "\n".join(path.read_text() for path in (CHECKOUT / "snapkafka").rglob("*.py"))
-    given = {item["name"] for item in CONTAINER["env"]}
+    given = {item["name"] for container in CONTAINERS.values() for item in container["env"]}
     for _, service in services():
         given |= set(service.get("environment", ()))
     ours = {name for name in given if name.startswith("SNAPKAFKA_")}
@@ -103,7 +118,7 @@ def test_every_variable_is_read_by_the_code() -> None:
 
 def test_every_image_runs_as_nobody_in_particular_and_ends_when_asked() -> None:
     found = stages()
-    for target in ("worker", "command", "job"):
+    for target in ("worker", "command", "service", "job"):
         assert re.search(r"^USER 10001$", found[target], re.MULTILINE), target
         assert re.search(r"^STOPSIGNAL SIG(INT|TERM)$", found[target], re.MULTILINE), target
         assert re.search(r"^HEALTHCHECK ", found[target], re.MULTILINE), target
@@ -112,8 +127,9 @@ def test_every_image_runs_as_nobody_in_particular_and_ends_when_asked() -> None:
         )
     extras = set(re.findall(r"--extra (\w+)", DOCKERFILE))
     assert extras <= set(EXTRAS)
-    security = CRONJOB["spec"]["jobTemplate"]["spec"]["template"]["spec"]["securityContext"]
-    assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 10001)
+    for pod in PODS.values():
+        security = pod["spec"]["securityContext"]
+        assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 10001)
     assert CRONJOB["spec"]["concurrencyPolicy"] == "Forbid"
 
 
@@ -144,3 +160,48 @@ def test_what_prometheus_asks_is_served() -> None:
             assert ports[host] == port
             assert host in compose("compose.yaml")["services"]
     assert "EXPOSE 6066" in stages()["worker"]
+
+
+# -- Kubernetes -----------------------------------------------------------------------------------------------
+
+
+def test_every_image_of_kubernetes_is_built_and_what_it_mounts_is_there() -> None:
+    for kind, container in CONTAINERS.items():
+        name = container["image"].partition(":")[0]
+        assert name.removeprefix("snapkafka-") in stages(), f"{kind}: {name}"
+        volumes = {volume["name"] for volume in PODS[kind]["spec"]["volumes"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} <= volumes, kind
+    assert f"EXPOSE {PORT}" in stages()["service"]
+    assert f"https://127.0.0.1:{PORT}/healthz" in stages()["service"]
+
+
+def test_the_service_is_reached_where_it_listens_and_by_the_name_that_it_has() -> None:
+    (container,) = PODS["Deployment"]["spec"]["containers"]
+    options = dict(word.removeprefix("--").split("=") for word in container["args"][1:])
+    (port,) = container["ports"]
+    assert int(options["port"]) == port["containerPort"] == PORT
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    for option in ("tls-certificate", "tls-key", "storage-root"):
+        assert any(options[option].startswith(place) for place in mounts), option
+    (served,) = K8S["Service"]["spec"]["ports"]
+    assert served["targetPort"] == port["name"]
+    assert options["host-name"].split(".")[0] == K8S["Service"]["metadata"]["name"]
+    labels = PODS["Deployment"]["metadata"]["labels"]
+    assert labels == DEPLOYMENT["spec"]["selector"]["matchLabels"] == K8S["Service"]["spec"]["selector"]
+    routes = (CHECKOUT / "snapkafka/service/app.py").read_text()
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = container[probe]["httpGet"]
+        assert (asked["port"], asked["scheme"]) == (port["name"], "HTTPS")
+        assert f'Route("{asked["path"]}"' in routes
+
+
+def test_prometheus_finds_the_service_and_logs_in() -> None:
+    (endpoint,) = K8S["ServiceMonitor"]["spec"]["endpoints"]
+    (served,) = K8S["Service"]["spec"]["ports"]
+    assert (endpoint["port"], endpoint["scheme"]) == (served["name"], "https")
+    assert K8S["ServiceMonitor"]["spec"]["selector"]["matchLabels"] == K8S["Service"]["metadata"]["labels"]
+    assert f'Route("{endpoint["path"]}"' in (CHECKOUT / "snapkafka/service/app.py").read_text()
+    tokens = next(it for it in CONTAINERS["Deployment"]["env"] if it["name"] == "SNAPKAFKA_SERVICE_TOKENS")
+    assert endpoint["authorization"]["credentials"]["name"] == tokens["valueFrom"]["secretKeyRef"]["name"]
+    (name,) = (word for word in CONTAINERS["Deployment"]["args"] if word.startswith("--host-name="))
+    assert endpoint["tlsConfig"]["serverName"] == name.removeprefix("--host-name=")

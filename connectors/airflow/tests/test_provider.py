@@ -61,6 +61,7 @@ def test_the_example_dags_are_imported_without_errors() -> None:
     assert set(bag.dags) == {
         "snapkafka_alert",
         "snapkafka_daily_full",
+        "snapkafka_drill",
         "snapkafka_hourly",
         "snapkafka_report",
         "snapkafka_verify_again",

@@ -23,7 +23,13 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "hooks": [{"integration-name": "snapkafka", "python-modules": ["snapkafka_airflow.hooks.snapkafka"]}],
         "operators": [
-            {"integration-name": "snapkafka", "python-modules": ["snapkafka_airflow.operators.snapkafka"]}
+            {
+                "integration-name": "snapkafka",
+                "python-modules": [
+                    "snapkafka_airflow.operators.snapkafka",
+                    "snapkafka_airflow.operators.drill",
+                ],
+            }
         ],
         "sensors": [
             {"integration-name": "snapkafka", "python-modules": ["snapkafka_airflow.sensors.snapkafka"]}

@@ -75,7 +75,7 @@ class SnapkafkaBaseOperator(BaseOperator):
             kind = AirflowFailException if error.code in HOPELESS else AirflowException
             raise kind(f"{error.code}: {error} ({error.advice})") from error
         except asyncio.CancelledError:
-            raise AirflowException("the task was killed: its Spark job has ended") from None
+            raise AirflowException("the task was killed: what it ran has ended") from None
         finally:
             self._cancel = None
 

@@ -1,0 +1,137 @@
+"""A drill as a task: the command `snapkafka drill` in a process of its own, its report in XCom and log."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from snapkafka import ops
+from snapkafka.cli.running import STATUSES
+from snapkafka.cli.tethered import GRACE_S
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
+from snapkafka.runtime.child import await_child, run_child
+from snapkafka_airflow.operators.running import HOPELESS, SnapkafkaBaseOperator
+from snapkafka_airflow.version_compat import AirflowException, AirflowFailException
+
+__all__ = ["SnapkafkaDrillOperator"]
+
+#: XCom key of the report.
+REPORT: Final = "report"
+#: Exit status of the command -> its code and what it means.
+MEANINGS: Final = {status: (code, meaning) for status, code, meaning in STATUSES}
+
+
+class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
+    """Run a snapshot as a throwaway fork, and fail unless the backup can be trusted.
+
+    The command runs in the Python of the connection, which needs `snapkafka[spark,restore]`. When the task is killed it
+    ends its workers and removes its fork; killed with its worker, it does so by itself.
+
+    Args:
+        apps: commands that start the workers of the fork, one for each app at least; no shell runs them.
+        snapshot_id: an id, an epoch, or `latest`, the newest good one.
+        invariants, parameters: SQL to check on both snapshots (V6), and `name=value` for it.
+        until: SQL that has to hold of the fork before it is judged, as for `watch`.
+        timeout: for becoming stable, and for working off, each.
+        report: a file for the report (Markdown); empty: it is in XCom alone, under `report`.
+        env: variables for the command and the apps, on top of those of Airflow's worker.
+        reading: how the log is read (`snapkafka.ops.HowToRead`).
+    """
+
+    template_fields: Sequence[str] = (
+        "apps", "snapshot_id", "invariants", "parameters", "until", "report", "env", "namespace", "storage",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        apps: Sequence[str] | str,
+        snapshot_id: str = "latest",
+        invariants: Sequence[str] = (),
+        parameters: Sequence[str] = (),
+        until: str = "",
+        timeout: timedelta = timedelta(minutes=10),
+        report: str = "",
+        env: Mapping[str, str] | None = None,
+        reading: ops.HowToRead | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.apps, self.snapshot_id, self.until, self.timeout = apps, snapshot_id, until, timeout
+        self.invariants, self.parameters, self.report = invariants, parameters, report
+        self.env, self.reading = env or {}, reading
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Run the command until it ends; returns what was found, without the workers' logs."""
+        hook, reading = self.hook, self.reading or ops.HowToRead()
+        launch = hook.launch()
+        environ = {**os.environ, **launch.environ, **self.env}
+        if reading.schema_registry:
+            environ["SNAPKAFKA_SCHEMA_REGISTRY"] = reading.schema_registry
+        with tempfile.TemporaryDirectory(prefix="snapkafka-drill-") as folder:
+            result, report = Path(folder, "drill.json"), Path(self.report or f"{folder}/drill.md")
+            command = [
+                launch.python or sys.executable, "-m", "snapkafka.cli.tethered", str(os.getpid()), "drill",
+                f"--bootstrap={hook.bootstrap}", f"--namespace={hook.namespace}",
+                f"--json={result}", f"--report={report}",
+                *self._options(hook.storage), *reading.options(),
+            ]  # fmt: skip
+            status, last = self._run(command, environ)
+            if status in (EXIT_OK, EXIT_NOT_GOOD) and result.exists():
+                return self._found(context, json.loads(result.read_text()), report.read_text())
+        raise _failure(status, last)
+
+    def _options(self, storage: str) -> Iterator[str]:
+        apps = [self.apps] if isinstance(self.apps, str) else self.apps
+        yield from (f"--app={command}" for command in apps)
+        yield f"--snapshot={self.snapshot_id}"
+        yield f"--timeout={self.timeout.total_seconds():g}s"
+        yield from (f"--invariants={item}" for item in self.invariants)
+        yield from (f"--set={item}" for item in self.parameters)
+        for option, value in (("--storage", storage), ("--until", self.until)):
+            if value:
+                yield f"{option}={value}"
+
+    def _run(self, command: Sequence[str], environ: Mapping[str, str]) -> tuple[int, str]:
+        """Run it; its exit status, and its last line, which names the error where it has failed."""
+        lines: list[str] = []
+
+        def heard(line: str) -> None:
+            if line:
+                lines.append(line)
+                self.log.info("%s", line)
+
+        status = self.run_verb(
+            lambda: await_child(partial(run_child, command, heard, env=environ, grace_s=GRACE_S))
+        )
+        errors = [line for line in lines if line.startswith("error: ")]
+        return status, (errors or lines or ["it printed nothing"])[-1].removeprefix("error: ")
+
+    def _found(self, context: Any, found: dict[str, Any], report: str) -> dict[str, Any]:
+        """Push the report to XCom; a backup that cannot be trusted fails the task for good."""
+        context["ti"].xcom_push(key=REPORT, value=report)
+        if not found["trusted"]:
+            for command, lines in found["logs"].items():
+                self.log.error("last lines of `%s`:\n%s", command, lines)
+            raise AirflowFailException(
+                f"the backup cannot be trusted (exit status {EXIT_NOT_GOOD}, {MEANINGS[EXIT_NOT_GOOD][0]}):"
+                f" {'; '.join(found['reasons'])}"
+            )
+        return {key: found[key] for key in ("trusted", "snapshot", "epoch", "fork", "rpo_s", "rto_s")}
+
+
+def _failure(status: int, last: str) -> AirflowException:
+    """The error of a command that found nothing; another try is made unless it would meet the same."""
+    if status < 0:
+        return AirflowException(f"the drill was killed by {signal.Signals(-status).name}: {last}")
+    code, meaning = MEANINGS.get(status, ("unknown", ""))
+    kind = AirflowFailException if code in HOPELESS else AirflowException
+    return kind(f"the drill ended with status {status}, {code}: {last} {f'({meaning})' if meaning else ''}".rstrip())
