@@ -25,6 +25,7 @@ from . import (
     storing,
     switching,
     tracing,
+    verdicts,
     watching,
 )
 from .helps import COMMANDS, SNAPKAFKA
@@ -297,6 +298,7 @@ def verify(
 _command("watch")(watching.watch)
 _command("keep")(keep.keep)
 _command("metrics")(freshness.metrics)
+_command("verdicts")(verdicts.verdicts)
 _command("query")(querying.query)
 _command("diff")(querying.diff)
 _command("draw")(querying.draw)

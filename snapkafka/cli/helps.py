@@ -23,6 +23,7 @@ COMMANDS: Final = {
         "Keep snapshots by a schedule: trigger, assemble, verify, prune; one at a time. --once is for timers and pods."
     ),
     "metrics": "Print the age of the newest good snapshot and more, as Prometheus reads it.",
+    "verdicts": "Print the verdicts of the ledger, a line of JSON each; --follow prints later ones as they come.",
     "query": "Ask an assembled snapshot with SQL (DuckDB). Reads its files, and can change nothing.",
     "diff": (
         "Print what changed from one assembled snapshot to another: keys, what was in flight, how far everybody read."

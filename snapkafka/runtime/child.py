@@ -88,7 +88,7 @@ class Child:
             self._process.terminate()
 
     def end(self) -> None:
-        """End it and its group, gently first; where it still runs or `stop` is set within 5 s (with the usual grace)."""
+        """End it and its group, gently first; within 5 s (of the usual grace) where it runs or `stop` is set."""
         if self.status is None:
             self._stop.set()
             self._process.terminate()

@@ -90,7 +90,9 @@ def test_a_verified_snapshot_starts_the_dag_that_is_scheduled_on_the_asset(tmp_p
         with standalone(airflow):
             wait_until(
                 "the triggerer to watch the ledger",
-                lambda: "SnapkafkaVerdictTrigger" in airflow.output or "1 triggers currently" in airflow.output,
+                lambda: (
+                    "SnapkafkaVerdictTrigger" in airflow.output or "1 triggers currently" in airflow.output
+                ),
                 timeout_s=240,
             )
             assert query(airflow, f"SELECT state FROM dag_run WHERE dag_id = '{REPORT}'") == []
@@ -98,7 +100,9 @@ def test_a_verified_snapshot_starts_the_dag_that_is_scheduled_on_the_asset(tmp_p
             assert assemble(system.bootstrap, NAMESPACE, ["friday"], storage) == 0
 
             def states() -> list[object]:
-                return [row[0] for row in query(airflow, f"SELECT state FROM dag_run WHERE dag_id = '{REPORT}'")]
+                return [
+                    row[0] for row in query(airflow, f"SELECT state FROM dag_run WHERE dag_id = '{REPORT}'")
+                ]
 
             try:
                 wait_until("the report's run", lambda: states() == ["success"], timeout_s=180)
@@ -110,8 +114,11 @@ def test_a_verified_snapshot_starts_the_dag_that_is_scheduled_on_the_asset(tmp_p
             print("the event:", event)
             found = event.get("payload", event)
             assert (found["id"], found["verdict"][:8]) == ("friday", "VERIFIED")
-            logs = "".join(path.read_text() for path in (airflow.home / "logs").rglob("*.log") if REPORT in str(path))
-            assert f"consistent as of {found['triggered_ms']}" in logs.replace("', '", " ") or str(
-                found["triggered_ms"]
-            ) in logs
+            logs = "".join(
+                path.read_text() for path in (airflow.home / "logs").rglob("*.log") if REPORT in str(path)
+            )
+            assert (
+                f"consistent as of {found['triggered_ms']}" in logs.replace("', '", " ")
+                or str(found["triggered_ms"]) in logs
+            )
         assert ours(airflow.home) == []

@@ -1,4 +1,4 @@
-"""The drill DAG on a real Airflow: a backup becomes a fork, its report lies in XCom, and a killed task leaves nothing."""
+"""The drill DAG on a real Airflow: a backup is run as a fork, and a killed task leaves nothing."""
 
 from __future__ import annotations
 
@@ -37,11 +37,9 @@ def test_the_drill_dag_trusts_a_backup_and_killed_leaves_neither_processes_nor_t
         view = system.take("backup", storage=str(tmp_path / "snapshots"))
         assert assemble(system.bootstrap, namespace, ["backup"], tmp_path / "snapshots") == 0
         system.observer.stop_load()
+        options = ("worker", "-l", "warn", "--without-web")
         workers = [
-            shlex.join(
-                [sys.executable, "-m", "faust", "-A", f"snapkafka.demo.{app}", "worker", "-l", "warn"]
-                + ["--without-web"]
-            )
+            shlex.join([sys.executable, "-m", "faust", "-A", f"snapkafka.demo.{app}", *options])
             for app in ("accounts", "clearing")
         ]
         airflow = airflow_for(
@@ -62,7 +60,9 @@ def test_the_drill_dag_trusts_a_backup_and_killed_leaves_neither_processes_nor_t
         # SIGTERM to the task in its middle: workers end, the fork is removed.
         def forked() -> list[str]:
             return [
-                name for name in system.observer.call(system.observer.admin.describe_topics()) if "fork." in name
+                name
+                for name in system.observer.call(system.observer.admin.describe_topics())
+                if "fork." in name
             ]
 
         assert forked() == []

@@ -134,4 +134,6 @@ def _failure(status: int, last: str) -> AirflowException:
         return AirflowException(f"the drill was killed by {signal.Signals(-status).name}: {last}")
     code, meaning = MEANINGS.get(status, ("unknown", ""))
     kind = AirflowFailException if code in HOPELESS else AirflowException
-    return kind(f"the drill ended with status {status}, {code}: {last} {f'({meaning})' if meaning else ''}".rstrip())
+    return kind(
+        f"the drill ended with status {status}, {code}: {last} {f'({meaning})' if meaning else ''}".rstrip()
+    )

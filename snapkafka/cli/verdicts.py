@@ -1,0 +1,37 @@
+"""`snapkafka verdicts`: a line of JSON for each verdict, for files, pipes and Kafka Connect."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from snapkafka import ops
+
+from .options import Bootstrap, Namespace
+from .running import connect, print_json, run
+
+__all__ = ["verdicts"]
+
+
+def verdicts(
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    start: Annotated[
+        int,
+        typer.Option(
+            "--from",
+            metavar="OFFSET",
+            min=0,
+            help="The first offset of the ledger that counts; each line has its own.",
+        ),
+    ] = 0,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for later ones, until Ctrl-C.")] = False,
+) -> None:
+    """Run `snapkafka verdicts`."""
+
+    async def lines() -> None:
+        async for found in ops.verdicts(connect(bootstrap), namespace, start=start, live=follow):
+            print_json(found, in_lines=True)
+
+    run(lines, as_json=True, in_lines=True)
