@@ -110,15 +110,16 @@ $(READY): pyproject.toml
 .venv/packages/.ready: pyproject.toml
 	@$(PYTHON) -m venv --clear .venv/packages
 	@.venv/packages/bin/pip install --quiet --disable-pip-version-check 'build>=1.2,<2' 'twine>=7,<8' 'check-wheel-contents>=0.6,<1' \
-	  'cyclonedx-bom>=7,<8' 'pip-audit>=2.9,<3' 'zizmor>=1.9,<2'
+	  'cyclonedx-bom>=7.5,<8' 'pip-audit>=2.10,<3' 'zizmor>=1.32,<2'
 	@touch $@
 
 # All that a user may have, and nothing else: no pip, no tools of ours.
 build/released/.ready: pyproject.toml .venv/packages/.ready
 	@rm -rf build/released
 	@$(PYTHON) -m venv --without-pip build/released
-	@.venv/packages/bin/python -m pip --python build/released/bin/python install --quiet --disable-pip-version-check \
-	  '.[demo,s3,service,sim]'
+	@if command -v uv >/dev/null; then INSTALL="uv pip install --python build/released"; \
+	 else INSTALL=".venv/packages/bin/python -m pip --python build/released/bin/python install"; fi; \
+	 $$INSTALL --quiet '.[demo,s3,service,sim]'
 	@touch $@
 
 # No test and no lint needs these.
