@@ -32,6 +32,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.protocol.captured import Captured
 
 __all__ = [
+    "AROUND",
     "MANIFEST_VERSION",
     "STATE",
     "STATE_DELTA",
@@ -66,6 +67,8 @@ MANIFEST_VERSION: Final = 1
 #: The tables that hold rows of state: of a full snapshot all of them, of an incremental one what is new.
 STATE: Final = "state"
 STATE_DELTA: Final = "state_delta"
+#: The table of records about the cut, for pictures: what the log held there when it was read.
+AROUND: Final = "around"
 
 
 class LaterVersionError(BadInputError):
@@ -331,10 +334,12 @@ def saw_nothing(checks: Iterable[CheckEntry]) -> bool:
 def content_digest(tables: Iterable[TableEntry], parents: Iterable[ParentEntry] = ()) -> str:
     """One digest over the rows of all tables, in hex; the same for every assembly of the same snapshot.
 
+    The table `around` is left out: how far the log goes past the cut depends on when it is read.
+
     Args:
         parents: those of an incremental snapshot; their rows of state count by their digests.
     """
-    lines = sorted(f"{table.name} {table.rows} {table.digest}\n" for table in tables)
+    lines = sorted(f"{table.name} {table.rows} {table.digest}\n" for table in tables if table.name != AROUND)
     lines += [f"on {parent.digest}\n" for parent in parents]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 

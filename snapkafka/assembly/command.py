@@ -44,7 +44,7 @@ from snapkafka.runtime.interrupts import Interrupted, exit_status
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
 from .desk import Desk
-from .facts import DEFAULT_ISOLATION, kafka_options, look, look_for_strangers
+from .facts import DEFAULT_ISOLATION, kafka_options, look, look_for_strangers, require_around
 from .failures import told_when_it_was_lost, translate
 from .interrupting import interrupted_by, interruptible_again
 from .manifests import check_entries, entry, openness_of, verdict_of
@@ -142,6 +142,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
     if not options.snapshot:
         raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
+    require_around(options.around)
     options.isolation = options.isolation or DEFAULT_ISOLATION
     given_sql, connection = _invariants(options), _connection(options.bootstrap)
     wanted, asked = ((), given_sql) if options.ask else (given_sql, ())
@@ -364,6 +365,7 @@ def _settings(
         ),
         sources=tuple(options.source),
         strict=options.strict,
+        around=options.around,
     )
 
 

@@ -24,18 +24,25 @@ from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
 
 __all__ = [
+    "AROUND_MAX",
+    "AROUND_RECORDS",
     "DEFAULT_ISOLATION",
     "ISOLATIONS",
     "kafka_options",
     "look",
     "look_at_topics",
     "look_for_strangers",
+    "require_around",
     "require_isolation",
 ]
 
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 #: What was aborted is no message and no state, whoever sent it; where there are no transactions it makes no difference.
 DEFAULT_ISOLATION: Final = "read_committed"
+#: Records of a channel about the cut that the table `around` holds, on each side of it; no picture shows more than
+#: `AROUND_MAX`.
+AROUND_RECORDS: Final = 50
+AROUND_MAX: Final = 10_000
 #: A transaction that was open at the cut is over by then, or its producer is dead: the broker's own limit is 60 s.
 STABLE_TIMEOUT_S: Final = 70.0
 STABLE_POLL_S: Final = 0.2
@@ -52,6 +59,18 @@ def require_isolation(asked: str) -> None:
     if asked not in ("", *ISOLATIONS):
         raise BadInputError(
             f"invalid isolation: {asked!r}", hint=f"--isolation takes {' or '.join(ISOLATIONS)}"
+        )
+
+
+def require_around(records: int) -> None:
+    """Refuse a window that no table has.
+
+    Raises:
+        BadInputError: naming the bounds.
+    """
+    if not 0 <= records <= AROUND_MAX:
+        raise BadInputError(
+            f"--around must be 0 to {AROUND_MAX:,} records, got {records:,}", hint="0 leaves the table out"
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +25,7 @@ from snapkafka.checks import (
 from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.manifest import (
+    AROUND,
     STATE,
     STATE_DELTA,
     LedgerEntry,
@@ -39,9 +40,11 @@ from snapkafka.store import Folder, Store, state_parents
 from snapkafka.wire.headers import ledger_id
 
 from . import checks, deltas, hashes, invariants, table_checks, tables, writing
+from .around import around, leads, per_kind, reach
 from .checks import Checked
 from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
+from .facts import AROUND_RECORDS
 from .lookups import Lookups
 from .manifests import Clock, manifest_of, openness_of
 from .meter import Meter, observed
@@ -72,6 +75,7 @@ class Settings:
         decoding: how keys and values are read.
         sources: topics whose external records are declared to be no effects of what the apps send.
         strict: external records leave a snapshot open wherever they are not declared.
+        around: records of a channel and side of the cut in the table `around`, at most; 0: it is not written.
     """
 
     bootstrap: str
@@ -82,6 +86,7 @@ class Settings:
     decoding: Decoding = PLAIN
     sources: tuple[str, ...] = ()
     strict: bool = False
+    around: int = AROUND_RECORDS
 
 
 class Stored(NamedTuple):
@@ -231,7 +236,9 @@ def _stored(spark: SparkSession, stored: Stored) -> dict[str, DataFrame]:
     """The tables of a snapshot as they lie in its storage, of an incremental one with the whole state."""
     store, manifest = stored
     written = {
-        table.name: writing.read(spark, table.name, store.spark_uri(table.path)) for table in manifest.tables
+        table.name: writing.read(spark, table.name, store.spark_uri(table.path))
+        for table in manifest.tables
+        if table.name != AROUND  # which depends on when the log was read
     }
     if STATE_DELTA in written:
         own = written.pop(STATE_DELTA)
@@ -347,9 +354,18 @@ def _write(
         return write(STATE_DELTA, deltas.delta(records, lookups, parent, settings.decoding), view.changelogs)
 
     view = lookups.view
+
+    def write_around() -> DataFrame:
+        wide = per_kind(view, settings.around)
+        reaches = reach(view, wide)
+        before = _lead(lookups.spark, leads(view, reaches, ranges, wide), settings)
+        found = around(records.unionByName(before), lookups, wide, reaches, settings.decoding)
+        return write(AROUND, found)
+
     state = pool.submit(write_state)
     processes = pool.submit(lambda: write("processes", tables.processes(lookups, settings.ledger)))
     positions = pool.submit(lambda: write("positions", tables.positions(lookups)))
+    near = pool.submit(write_around) if settings.around else None
     messages = write("messages", tables.messages(records, lookups, settings.decoding), view.inputs)
     channels = write("channels", tables.channels(messages, lookups))
     return {
@@ -358,7 +374,14 @@ def _write(
         "channels": channels,
         "processes": processes.result(),
         "positions": positions.result(),
+        **({} if near is None else {AROUND: near.result()}),
     }
+
+
+def _lead(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> DataFrame:
+    """Records before the cut that nothing but a picture needs: what of them is deleted meanwhile is not missed."""
+    lenient = replace(settings, options={**settings.options, "failOnDataLoss": "false"})
+    return _stamped(_source(spark, ranges, lenient), settings).drop("key_hash")
 
 
 def _with_state(

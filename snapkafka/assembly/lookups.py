@@ -132,10 +132,11 @@ class Lookups:
 
     @cached_property
     def inputs(self) -> DataFrame:
-        return self._readable(INPUTS, self._input_rows)
+        return self._readable(INPUTS, self.input_rows)
 
     @cached_property
-    def _input_rows(self) -> list[dict[str, Any]]:
+    def input_rows(self) -> list[dict[str, Any]]:
+        """Those of `inputs`."""
         return [
             {
                 "app": source.app,
@@ -153,7 +154,7 @@ class Lookups:
     @cached_property
     def shared_by_inputs(self) -> Mapping[str, Column]:
         """The codecs that all inputs have, as literals."""
-        return _shared_codecs(self._input_rows)
+        return _shared_codecs(self.input_rows)
 
     @cached_property
     def partitions(self) -> list[TopicPartition]:

@@ -8,7 +8,7 @@ import os
 from snapkafka.checks.invariants import ready_made
 from snapkafka.checks.ranges import TAIL_MAX
 
-from .facts import DEFAULT_ISOLATION, ISOLATIONS
+from .facts import AROUND_RECORDS, DEFAULT_ISOLATION, ISOLATIONS
 
 __all__ = ["parser"]
 
@@ -79,6 +79,13 @@ def parser() -> argparse.ArgumentParser:
         default=TAIL_MAX,
         metavar="N",
         help="offsets to look at past the snapshot's ends",
+    )
+    add(
+        "--around",
+        type=int,
+        default=AROUND_RECORDS,
+        metavar="N",
+        help="records of a channel to keep on each side of the cut, for pictures; 0: none",
     )
     add(
         "--sink",

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from snapkafka.manifest import STATE, STATE_DELTA, LedgerEntry
+from snapkafka.manifest import AROUND, STATE, STATE_DELTA, LedgerEntry
 from snapkafka.protocol.records import Position
 
 from .codecs import PLAIN, Decoding, decoded, key_and_value
@@ -34,6 +34,7 @@ __all__ = [
     "processes",
     "schema",
     "state",
+    "without_void",
 ]
 
 #: The columns of each table, in order. Offsets, positions and ids are Kafka's; `*_raw` are the bytes as they were.
@@ -60,6 +61,12 @@ SCHEMAS: Final[Mapping[str, str]] = {
         "app string, agent string, topic string, partition int, position bigint, started_above array<bigint>, "
         "replay_until bigint, process bigint"
     ),
+    AROUND: (
+        "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
+        "offset bigint, seq bigint, side string, received boolean, sent_ms bigint, received_ms bigint, "
+        "effects bigint, cause_topic string, cause_partition int, cause_offset bigint, key string, value string, "
+        "bytes bigint"
+    ),
 }
 #: The times that are some: Kafka says -1 for none, and past the year 9999 hardly any reader of a file can follow.
 TIMES: Final = ("1970-01-01 00:00:00 UTC", "9999-12-31 23:59:59.999 UTC")
@@ -76,6 +83,7 @@ SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "channels": ("receiver_app", "topic", "partition", "sender"),
     "processes": ("process",),
     "positions": ("app", "topic", "partition", "agent"),
+    AROUND: ("receiver_app", "topic", "partition", "offset"),
 }
 
 

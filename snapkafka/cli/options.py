@@ -12,6 +12,7 @@ from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
 
 __all__ = [
+    "Around",
     "AsJson",
     "Avro",
     "Bootstrap",
@@ -122,6 +123,14 @@ SchemaRegistry = Annotated[
         envvar="SNAPKAFKA_SCHEMA_REGISTRY",
         show_envvar=True,
         help="Ask it for the schemas whose numbers keys and values begin with.",
+    ),
+]
+Around = Annotated[
+    int,
+    typer.Option(
+        "--around",
+        metavar="N",
+        help="Assembly keeps so many records of a channel on each side of the cut, for diagrams; 0: none.",
     ),
 ]
 MaxMbS = Annotated[

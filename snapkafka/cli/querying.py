@@ -108,7 +108,7 @@ def query(
         str,
         typer.Argument(
             metavar="SQL",
-            help="A SELECT on state, messages, channels, processes, positions; "
+            help="A SELECT on state, messages, channels, processes, positions, around; "
             'those of another snapshot in the same storage are "ID".state and so on.',
         ),
     ],

@@ -11,6 +11,7 @@ from typing import Any, Final
 from snapkafka import ops
 
 from .options import (
+    Around,
     Avro,
     Codecs,
     Isolation,
@@ -39,6 +40,7 @@ def _read(
     avro: Avro = None,
     schema_registry: SchemaRegistry = "",
     max_mb_s: MaxMbS = None,
+    around: Around = ops.AROUND_RECORDS,
 ) -> ops.HowToRead:
     return ops.HowToRead(
         isolation=isolation,
@@ -50,6 +52,7 @@ def _read(
         avro=avro or (),
         schema_registry=schema_registry,
         max_mb_s=max_mb_s,
+        around=around,
     )
 
 

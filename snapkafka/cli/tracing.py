@@ -9,6 +9,7 @@ import typer
 from snapkafka import ops
 
 from .options import AsJson, Bootstrap, Namespace
+from .querying import Storage
 from .running import connect, print_json, run
 
 __all__ = ["trace"]
@@ -21,15 +22,42 @@ def trace(
     steps: Annotated[
         int, typer.Option("--steps", metavar="N", help="Follow at most so many causes.")
     ] = ops.STEPS_MAX,
+    snapshot: Annotated[
+        str,
+        typer.Option(
+            "--snapshot", metavar="ID", help="Read what this snapshot keeps about its cut, not the log."
+        ),
+    ] = "",
+    storage: Storage = "",
+    manifest: Annotated[
+        str,
+        typer.Option(
+            "--manifest", metavar="PATH", help="As --snapshot, by its manifest: no broker is asked."
+        ),
+    ] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
     """Run `snapkafka trace`."""
-    found = run(
-        lambda: ops.trace(connect(bootstrap), namespace, topic, partition, offset, most=steps),
-        as_json=as_json,
-    )
+
+    async def work() -> ops.Trace:
+        if not (snapshot or manifest):
+            return await ops.trace(connect(bootstrap), namespace, topic, partition, offset, most=steps)
+        where = connect(bootstrap) if bootstrap or not (manifest or storage) else None
+        return await ops.trace_stored(
+            where,
+            namespace,
+            topic,
+            partition,
+            offset,
+            name=snapshot,
+            manifest=manifest,
+            storage=storage,
+            most=steps,
+        )
+
+    found = run(work, as_json=as_json)
     if as_json:
         print_json(found)
         return
@@ -42,8 +70,12 @@ def _line(step: ops.Step) -> str:
     place = f"{step.topic}[{step.partition}] offset {step.offset}"
     if step.process < 0:
         return f"{place}, external"
-    colour = f"red for {step.after or f'epoch {step.epoch}'}" if step.epoch else "white for every snapshot"
+    colour = f"{step.side} in snapshot {step.after}" if step.side else _colour(step)
     what = "marker of" if step.marker else "sent by"
     return (
         f"{place}, {what} {step.app or 'an unknown app'} (process {step.process}, seq {step.seq}), {colour}"
     )
+
+
+def _colour(step: ops.Step) -> str:
+    return f"red for {step.after or f'epoch {step.epoch}'}" if step.epoch else "white for every snapshot"

@@ -12,7 +12,7 @@ from snapkafka.advice import Advice
 from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
 
 from .aborting import abort
-from .assembling import Assembled, HowToRead, Launch, assemble, verify
+from .assembling import AROUND_RECORDS, Assembled, HowToRead, Launch, assemble, verify
 from .capturing import await_captured
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
@@ -39,6 +39,7 @@ from .keep import Outcome, Quiet, Schedule, keep
 from .keep import Round as KeptRound
 from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
+from .near_cut import trace_stored
 from .planning import Reading, plan_assembly
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Bounds, Queried, query
@@ -57,6 +58,7 @@ from .verdict_stream import Verified, verdicts
 from .watching import Answer, Round, watch
 
 __all__ = [
+    "AROUND_RECORDS",
     "MESSAGES_SHOWN",
     "STEPS_MAX",
     "AbsentInput",
@@ -153,6 +155,7 @@ __all__ = [
     "show",
     "stored",
     "trace",
+    "trace_stored",
     "trigger",
     "verdicts",
     "verify",

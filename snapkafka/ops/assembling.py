@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from snapkafka.assembly.entry import PARENT
-from snapkafka.assembly.facts import require_isolation
+from snapkafka.assembly.facts import AROUND_RECORDS, require_around, require_isolation
 from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
@@ -27,7 +27,16 @@ from snapkafka.runtime.extras import require_extra
 
 from .finding import manifest_places
 
-__all__ = ["AS_IT_IS", "BESIDE_US", "Assembled", "HowToRead", "Launch", "assemble", "verify"]
+__all__ = [
+    "AROUND_RECORDS",
+    "AS_IT_IS",
+    "BESIDE_US",
+    "Assembled",
+    "HowToRead",
+    "Launch",
+    "assemble",
+    "verify",
+]
 
 #: The Spark job. Not imported: it takes seconds and gigabytes that end with it.
 JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
@@ -73,9 +82,10 @@ class HowToRead:
         schema_registry: the URL of one that is asked for others; the job gets it by its environment, as it may hold a
             password.
         max_mb_s: no broker sends more megabytes a second; takes the right to set quotas.
+        around: records of a channel and side of the cut that assembly keeps for pictures; 0: none.
 
     Raises:
-        BadInputError: that is not an isolation, or no rate.
+        BadInputError: that is not an isolation, no rate, or no window.
     """
 
     isolation: str = ""
@@ -87,9 +97,11 @@ class HowToRead:
     avro: Sequence[str] = ()
     schema_registry: str = ""
     max_mb_s: float | None = None
+    around: int = AROUND_RECORDS
 
     def __post_init__(self) -> None:
         require_isolation(self.isolation)
+        require_around(self.around)
         if self.max_mb_s is not None and not 0 < self.max_mb_s < math.inf:
             raise BadInputError(f"invalid --max-mb-s: {self.max_mb_s:g}", hint="check --max-mb-s")
 
@@ -112,6 +124,8 @@ class HowToRead:
             yield "--unpickle"
         if self.max_mb_s is not None:
             yield f"--max-mb-s={self.max_mb_s:g}"
+        if self.around != AROUND_RECORDS:
+            yield f"--around={self.around}"
 
 
 AS_IT_IS: Final = HowToRead()

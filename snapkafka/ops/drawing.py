@@ -16,6 +16,7 @@ from snapkafka.store import read_manifest
 
 from .finding import manifest_places
 from .listing import Details
+from .near_cut import has_around, messages_of, sql_of
 from .picture import EXTERNAL, Lane, Message, Picture, lay_out
 from .picture_svg import svg
 from .querying import Bounds, query
@@ -42,13 +43,15 @@ ORDER BY row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """A diagram as SVG. `shown`, `hidden`: messages in flight."""
+    """A diagram as SVG. `shown`, `hidden`: messages in flight; `near`, `near_hidden`: others about the cut."""
 
     id: str
     epoch: int
     svg: str
     shown: int
     hidden: int
+    near: int = 0
+    near_hidden: int = 0
 
 
 async def draw(
@@ -67,7 +70,7 @@ async def draw(
         where: not needed with `storage` or `manifest`.
         name: id, epoch or `latest`, the last one that was assembled.
         manifest: the manifest itself.
-        messages_max: no more messages in flight are drawn.
+        messages_max: no more messages in flight are drawn, and no more of those that do not cross the cut.
         bounds: see `query`.
 
     Raises:
@@ -79,19 +82,36 @@ async def draw(
         raise BadInputError(f"--messages must be 0 or more, got {messages_max}")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     _, found = read_manifest(place)
-    asked = await query(where, namespace, FIRST_OF_EACH, manifest=place, rows_max=messages_max, bounds=bounds)
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")
-    shown = list(asked.rows)
+    if has_around(found):
+        asked = await query(
+            where, namespace, sql_of(messages_max, OF_A_CHANNEL), manifest=place, bounds=bounds
+        )
+        messages = messages_of(asked.rows, found, _receivers(found.captured))
+        near_total = asked.rows[0]["near"] if asked.rows else 0
+    else:
+        asked = await query(
+            where, namespace, FIRST_OF_EACH, manifest=place, rows_max=messages_max, bounds=bounds
+        )
+        messages, near_total = _in_flight(found.captured, asked.rows), 0
+    shown = sum(message.kind == "in-flight" for message in messages)
+    near = len(messages) - shown
     picture = Picture(
         title=found.id,
         verdict=found.verdict,
         lanes=_lanes(found.captured, _after_trigger(found)),
-        messages=(*_in_flight(found.captured, shown), *_backward(found), *_markers(found.captured)),
-        hidden=in_flight - len(shown),
+        messages=(*_without(messages, backward := _backward(found)), *backward, *_markers(found.captured)),
+        hidden=in_flight - shown + near_total - near,
         notes=_notes(found.captured),
     )
     return Drawn(
-        id=found.id, epoch=found.epoch, svg=svg(lay_out(picture)), shown=len(shown), hidden=picture.hidden
+        id=found.id,
+        epoch=found.epoch,
+        svg=svg(lay_out(picture)),
+        shown=shown,
+        hidden=in_flight - shown,
+        near=near,
+        near_hidden=near_total - near,
     )
 
 
@@ -180,6 +200,12 @@ def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[Me
     ]
 
 
+def _without(messages: Iterable[Message], others: Iterable[Message]) -> list[Message]:
+    """Leave out messages that are among others: a check has more to state about them."""
+    there = {(one.topic, one.partition, one.offset) for one in others}
+    return [one for one in messages if (one.topic, one.partition, one.offset) not in there]
+
+
 def _backward(manifest: Manifest) -> list[Message]:
     """Return what a check found received and not sent."""
     receivers: dict[tuple[str, int], int] = {}
@@ -229,7 +255,7 @@ def _markers(captured: Captured) -> list[Message]:
 
 
 def _notes(captured: Captured) -> tuple[str, ...]:
-    notes = ["Cuts stand to scale; of messages the order in each partition, not the time."]
+    notes = ["Cuts stand to scale; of messages the order, not the time."]
     if captured.contaminated:
         notes.append(f"Contaminated: {captured.contaminated}")
     return tuple(notes)

@@ -3,7 +3,8 @@
 A line per process, time to the right. A process's cut is a point of its line, and the cut of the system a curve through
 all of them. A message in flight was sent left of its sender's cut and is received right of its receiver's, so its arrow
 crosses the curve from left to right; one that was received and not sent would cross it backwards, and there is not one
-in a consistent cut (Chandy and Lamport 1985). Cuts stand to scale; of messages only the order is known, and kept.
+in a consistent cut (Chandy and Lamport 1985). Cuts stand to scale; of messages the order is kept, on each side of the
+cut: that of each partition's log, and where their times are known that of `picture_order`, for all lines together.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from .picture_order import in_order
 
 __all__ = ["Arrow", "Lane", "Layout", "Message", "Picture", "Placed", "lay_out"]
 
@@ -55,7 +58,12 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message that crosses the cut. `kind`: "in-flight"; "backward", received and not sent; or "marker"."""
+    """A message about the cut. `kind`: "in-flight" across it; "backward", received and not sent; "received" before it;
+    "later", sent after it; "waiting", an external one from before it that was not received yet; or "marker".
+
+    `sent_ms`, `received_ms`: milliseconds since 1970, None: not known. `cause`: topic, partition and offset of the
+    message whose event sent it.
+    """
 
     kind: str
     sender: int
@@ -66,11 +74,14 @@ class Message:
     key: str = ""
     value: str = ""
     what: str = ""
+    sent_ms: int | None = None
+    received_ms: int | None = None
+    cause: tuple[str, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Hold what is drawn. `hidden`: so many messages in flight are not. `notes`: sentences below it."""
+    """Hold what is drawn. `hidden`: so many messages are not. `notes`: sentences below it."""
 
     title: str
     verdict: str
@@ -155,6 +166,8 @@ def _cut_x(cut_ms: int | None, cuts: Sequence[int]) -> float | None:
 def _arrows(messages: Sequence[Message], placed: Mapping[int, Placed]) -> list[Arrow]:
     """Sends and receipts of a line stand side by side, those of one partition in the order of its log."""
     known = [one for one in messages if one.sender in placed and one.receiver in placed]
+    if any(message.sent_ms is not None for message in known):
+        return _arrows_in_time(known, placed)
     left: dict[int, list[tuple[int, str]]] = defaultdict(list)
     right: dict[int, list[tuple[int, str]]] = defaultdict(list)
     order = {process: number for number, process in enumerate(placed)}
@@ -190,13 +203,39 @@ def _arrows(messages: Sequence[Message], placed: Mapping[int, Placed]) -> list[A
     ]
 
 
+def _arrows_in_time(known: Sequence[Message], placed: Mapping[int, Placed]) -> list[Arrow]:
+    """Every send and receipt of a side of the cut has a place of its own, from left to right in their order."""
+    cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
+    ends = [place.end for place in placed.values()]
+    spans = {"left": (LABELS + 6, min(min(cuts) - CLEAR, *ends)), "right": (max(cuts) + CLEAR, RIGHT - 12)}
+    sides: dict[str, list[tuple[int, str]]] = {"left": [], "right": []}
+    for index, end in in_order(known):
+        sends, receives = _sides(known[index].kind)
+        sides[sends if end == "start" else receives].append((index, end))
+    places: dict[tuple[int, str], float] = {}
+    for side, events in sides.items():
+        low, high = spans[side]
+        for number, event in enumerate(events, 1):
+            places[event] = low + (high - low) * number / (len(events) + 1)
+    return [
+        Arrow(
+            message=message,
+            start=(places[index, "start"], placed[message.sender].y),
+            end=(places[index, "end"], placed[message.receiver].y),
+        )
+        for index, message in enumerate(known)
+    ]
+
+
 def _sides(kind: str) -> tuple[str, str]:
     """On which side of the cut a message is sent, and received."""
     match kind:
         case "backward":
             return "right", "left"
-        case "marker":
+        case "marker" | "later":
             return "right", "right"
+        case "received":
+            return "left", "left"
         case _:
             return "left", "right"
 

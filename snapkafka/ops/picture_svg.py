@@ -31,6 +31,17 @@ _FORBIDDEN: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 655
 SHOWN_CHARS: Final = 80
 
 
+#: By kind of a message, the class of its arrow; of any other: near the cut, and not across it.
+CLASSES: Final = {"in-flight": "flight", "backward": "backward", "marker": "marker"}
+EXPLAINED: Final = {
+    "in-flight": "in flight: sent before the cut, not received before it",
+    "received": "received before the cut",
+    "later": "sent after the cut",
+    "waiting": "external, from before the cut, not received before it",
+    "backward": "received before the cut, sent after it: the cut is inconsistent",
+}
+
+
 def svg(layout: Layout) -> str:
     """Draw a layout."""
     return "\n".join(_lines(layout)) + "\n"
@@ -45,7 +56,7 @@ def _lines(layout: Layout) -> Iterator[str]:
     )
     yield f'<title id="cut-title">{_text(f"Space-time diagram of snapshot {picture.title}")}</title>'
     yield "<defs>"
-    for name, colour in (("flight", FLIGHT), ("backward", BACK), ("marker", PALE)):
+    for name, colour in (("flight", FLIGHT), ("backward", BACK), ("marker", PALE), ("near", PALE)):
         yield (
             f'<marker id="head-{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"'
             f' orient="auto-start-reverse"><path d="M0,0 L8,4 L0,8 z" class="head-{name}" fill="{colour}"/></marker>'
@@ -61,7 +72,7 @@ def _lines(layout: Layout) -> Iterator[str]:
     )
     yield f'<text class="pale" x="{LABELS}" y="{TOP - 18}" fill="{PALE}">time &#8594;</text>'
     yield from (_lane(place, names=layout.names) for place in layout.lanes)
-    for kind in ("marker", "in-flight", "backward"):
+    for kind in ("received", "waiting", "later", "marker", "in-flight", "backward"):
         yield from (_arrow(arrow) for arrow in layout.arrows if arrow.message.kind == kind)
     yield _curve(layout)
     yield from (part for place in layout.lanes for part in _cut_of(place))
@@ -104,7 +115,7 @@ def _lane(place: Placed, *, names: bool) -> str:
 def _arrow(arrow: Arrow) -> str:
     message = arrow.message
     (x1, y1), (x2, y2) = arrow.start, arrow.end
-    name = {"in-flight": "flight"}.get(message.kind, message.kind)
+    name = CLASSES.get(message.kind, "near")
     colour = {"flight": FLIGHT, "backward": BACK}.get(name, PALE)
     dots = ' stroke-dasharray="2 4"' if name == "marker" else ""
     path = (
@@ -113,21 +124,20 @@ def _arrow(arrow: Arrow) -> str:
         else f"M{x1:.1f},{y1:.1f} L{x2:.1f},{y2:.1f}"
     )
     where = f"{message.topic}[{message.partition}]"
+    at = (message.topic, message.partition, message.offset)
+    cause = f" data-cause={quoteattr(_clean(_place(message.cause)))}" if message.cause else ""
     told = [f"{where} offset {message.offset}" if message.offset >= 0 else where]
     told += [f"key {message.key}"] if message.key else []
     told += [f"value {message.value}"] if message.value else []
-    told += [
-        message.what
-        or {"in-flight": "in flight: sent before the cut, not received before it"}.get(message.kind, "")
-    ]
+    told += [message.what or EXPLAINED.get(message.kind, "")]
+    told += [f"because of {_place(message.cause)}"] if message.cause else []
     ends = (
         f'<circle cx="{x1:.1f}" cy="{y1:.1f}" r="2.5" class="dot-{name}" fill="{colour}"/>'
         if name != "marker"
         else ""
     )
     return (
-        f'<g class="message {name}" data-topic={quoteattr(_clean(message.topic))}'
-        f' data-partition="{message.partition}" data-offset="{message.offset}">'
+        f'<g class="message {name}" data-at={quoteattr(_clean(_place(at)))}{cause}>'
         f"<title>{_text(chr(10).join(line for line in told if line))}</title>"
         f'<path d="{path}" fill="none" stroke="transparent" stroke-width="9"/>'
         f'<path class="arrow-{name}" d="{path}" fill="none" stroke="{colour}" stroke-width="1.7"{dots}'
@@ -184,6 +194,8 @@ def _legend(layout: Layout) -> Iterator[str]:
         entries.append((_sample("flight", FLIGHT), "in flight across the cut"))
     if "backward" in shown:
         entries.append((_sample("backward", BACK), "received, not sent: inconsistent"))
+    if {"received", "later", "waiting"} & set(shown):
+        entries.append((_sample("near", PALE), "other message"))
     if "marker" in shown:
         entries.append((_sample("marker", PALE, dots=True), "marker"))
     if any(place.lane.running for place in layout.lanes):
@@ -213,6 +225,11 @@ def _legend(layout: Layout) -> Iterator[str]:
         yield (
             f'<text class="pale" x="16" y="{y + 8 + 16 * number:g}" fill="#52606d"{weight}>{_text(note)}</text>'
         )
+
+
+def _place(place: tuple[str, int, int]) -> str:
+    topic, partition, offset = place
+    return f"{topic}[{partition}] offset {offset}"
 
 
 def _sample(name: str, colour: str, *, dots: bool = False) -> str:

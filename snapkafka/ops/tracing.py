@@ -16,7 +16,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers
 
-__all__ = ["STEPS_MAX", "Step", "Trace", "trace"]
+__all__ = ["STEPS_MAX", "Step", "Trace", "require_numbers", "trace"]
 
 #: A chain is as long as its messages went through services; longer ones are loops.
 STEPS_MAX: Final = 100
@@ -25,7 +25,8 @@ STEPS_MAX: Final = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A record of the chain. `process`, `app`: its sender; -1 and empty for an external one. `epoch`: the colour of its
-    event; `after`: the id of the snapshot of that epoch, empty before the first."""
+    event; `after`: the id of the snapshot of that epoch, empty before the first. `side`: of a step that comes from the
+    table `around` of snapshot `after`: "white", "red" or "external" in that snapshot."""
 
     topic: str
     partition: int
@@ -36,6 +37,7 @@ class Step:
     epoch: int = 0
     after: str = ""
     marker: bool = False
+    side: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +66,7 @@ async def trace(
         BadInputError: there is no such topic or partition, or a number is out of range.
         LedgerUnusableError, BrokerUnavailableError: the cluster cannot be read.
     """
-    if partition < 0 or offset < 0 or most < 1:
-        raise BadInputError(
-            f"partition and offset must be 0 or more, --steps 1 or more: got {partition}, {offset}, {most}"
-        )
+    require_numbers(partition, offset, most)
     async with opened(where, namespace) as work:
         described = await work.admin.describe_topics()
         if topic not in described or partition >= described[topic].partitions:
@@ -79,6 +78,18 @@ async def trace(
             headers.topics_by_check(described),
         )
         return await tracer.follow(TopicPartition(topic, partition), offset, most)
+
+
+def require_numbers(partition: int, offset: int, most: int) -> None:
+    """Refuse numbers out of range.
+
+    Raises:
+        BadInputError: naming them.
+    """
+    if partition < 0 or offset < 0 or most < 1:
+        raise BadInputError(
+            f"partition and offset must be 0 or more, --steps 1 or more: got {partition}, {offset}, {most}"
+        )
 
 
 class _Tracer:

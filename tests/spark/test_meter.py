@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 FEW = Invariant(name="few", sql="SELECT * FROM messages WHERE offset > 1000")
 NAMES = {
-    *(f"table {name}" for name in ("state", "messages", "channels", "processes", "positions")),
+    *(f"table {name}" for name in ("state", "messages", "channels", "processes", "positions", "around")),
     "digests of the tables",
     "digests of the files",
     "V1 to V5: a first look at every record",

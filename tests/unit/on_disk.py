@@ -13,6 +13,7 @@ import duckdb
 
 from snapkafka.assembly.tables import SCHEMAS, schema
 from snapkafka.manifest import (
+    AROUND,
     STATE,
     STATE_DELTA,
     Column,
@@ -82,11 +83,13 @@ def write_snapshot(
     parent: Manifest | None = None,
     **rows: Sequence[Row],
 ) -> Manifest:
-    """Write a snapshot; tables of which no rows are given are empty. On a `parent` its state is a `state_delta`."""
+    """Write a snapshot; tables of which no rows are given are empty, `around` is left out. On a `parent` its state is a
+    `state_delta`."""
     with store.staging(snapshot_id) as folder:
         tables = []
         of_state = STATE if parent is None else STATE_DELTA
-        for name in (of_state, *(name for name in SCHEMAS if name != STATE)):
+        others = (name for name in SCHEMAS if name != STATE and (name != AROUND or AROUND in rows))
+        for name in (of_state, *others):
             table = write_table(folder, name, rows.get(name, ()))
             path = f"{file_stem(snapshot_id)}/{name}"
             files = [dataclasses.replace(file, path=f"{path}/{Path(file.path).name}") for file in table.files]

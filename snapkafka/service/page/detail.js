@@ -17,10 +17,12 @@ export async function show(place, epoch, others, again = false) {
   if (again && (shown?.epoch !== epoch || JSON.stringify({ ...told, duration_ms: 0 }) === shown.told)) return;
   shown = { epoch, told: JSON.stringify({ ...told, duration_ms: 0 }) };
   const diagram = h("div", { class: "diagram", tabindex: "0", role: "region", "aria-label": "Space-time diagram" });
+  const chain = h("p", { class: "hint", "aria-live": "polite" }, "Click a message to follow its causes.");
+  diagram.addEventListener("click", (event) => follow(diagram, event.target.closest("g.message"), chain, told.snapshot_id));
   place.replaceChildren(...[
     h("h2", {}, told.snapshot_id, " ", h("span", { class: `status ${mood(told)}` }, told.verdict ?? told.status)),
     facts(told), why(told),
-    h("h3", {}, "Space-time diagram"), diagram,
+    h("h3", {}, "Space-time diagram"), diagram, chain,
     h("h3", {}, "Processes, the slowest first"), lanes(told),
     h("h3", {}, "Inputs and what waited in them"), positions(told),
     h("h3", {}, "Checks"), checks(told),
@@ -34,6 +36,24 @@ export async function show(place, epoch, others, again = false) {
   } catch (error) {
     diagram.replaceChildren(h("p", { class: "why" }, `${error.message} ${error.hint ?? ""}`));
   }
+}
+
+// The causes of a message, as far as the picture holds them; the command has the others.
+function follow(diagram, clicked, answer, id) {
+  for (const one of diagram.querySelectorAll(".traced")) one.classList.remove("traced");
+  if (!clicked) return;
+  const drawn = new Map([...diagram.querySelectorAll("g.message")].map((one) => [one.dataset.at, one]));
+  const places = [];
+  let last = null;
+  for (let one = clicked; one && !one.classList.contains("traced"); one = drawn.get(one.dataset.cause)) {
+    one.classList.add("traced");
+    places.push(one.dataset.at);
+    last = one;
+  }
+  const more = last.dataset.cause && !drawn.has(last.dataset.cause) ? ` because of ${last.dataset.cause}, not drawn` : "";
+  const [, topic, partition, offset] = /^(.*)\[(\d+)\] offset (-?\d+)$/.exec(places[0]);
+  answer.replaceChildren(`${places.join(" because of ")}${more}. `,
+    h("code", {}, `snapkafka trace ${topic} ${partition} ${offset} --snapshot ${id}`));
 }
 
 function facts(told) {

@@ -1,0 +1,201 @@
+"""What the table `around` of an assembled snapshot shows: messages on both sides of its cut, and chains of causes.
+
+Assembly keeps them (`snapkafka.assembly.around`), so nothing here needs the log, or a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import LATEST
+from snapkafka.manifest import AROUND, Manifest
+from snapkafka.ports import Cluster
+from snapkafka.store import read_manifest
+
+from .finding import manifest_places
+from .picture import EXTERNAL, Message
+from .querying import Bounds, query
+from .tracing import STEPS_MAX, Step, Trace, require_numbers
+
+__all__ = ["has_around", "messages_of", "sql_of", "trace_stored"]
+
+#: Of one channel and side so many are drawn that do not cross the cut.
+OF_A_SIDE: Final = 3
+VALUE_CHARS: Final = 80
+
+#: Messages in flight come from `messages`, which has them all, with the times that `around` has of the nearest.
+_IN_FLIGHT: Final = """
+SELECT * EXCLUDE nth FROM (
+  SELECT 'white' AS side, false AS received, m.sender, coalesce(a.receiver, -1) AS receiver, receiver_app, topic,
+         "partition", "offset", left(coalesce(m.key, ''), {chars}) AS key,
+         left(coalesce(m.value, ''), {chars}) AS value, coalesce(a.sent_ms, m.timestamp_ms) AS sent_ms, a.received_ms,
+         a.cause_topic, a.cause_partition, a.cause_offset,
+         row_number() OVER (PARTITION BY m.sender, receiver_app, topic, "partition" ORDER BY "offset") AS nth
+  FROM messages m LEFT JOIN around a USING (receiver_app, topic, "partition", "offset"))
+WHERE nth <= {of_a_channel} ORDER BY nth, topic, "partition" LIMIT {most}
+"""
+_NEAR: Final = """
+SELECT * EXCLUDE nth FROM (
+  SELECT side, received, sender, receiver, receiver_app, topic, "partition", "offset", coalesce(key, '') AS key,
+         coalesce(value, '') AS value, sent_ms, received_ms, cause_topic, cause_partition, cause_offset,
+         row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition", side, received
+                            ORDER BY CASE WHEN received THEN -"offset" ELSE "offset" END) AS nth
+  FROM around WHERE received OR side <> 'white')
+WHERE nth <= {of_a_side} ORDER BY (received AND side = 'red') DESC, nth, topic, "partition" LIMIT {most}
+"""
+_TOTAL: Final = "SELECT count(*) FROM around WHERE received OR side <> 'white'"
+_CHAIN: Final = """
+WITH RECURSIVE records AS (SELECT DISTINCT ON (topic, "partition", "offset") * FROM around),
+chain AS (
+  SELECT 1 AS step, r.* FROM records r WHERE topic = {topic} AND "partition" = {partition} AND "offset" = {offset}
+  UNION ALL
+  SELECT c.step + 1, r.* FROM chain c JOIN records r
+  ON r.topic = c.cause_topic AND r."partition" = c.cause_partition AND r."offset" = c.cause_offset
+  WHERE c.step <= {most}
+)
+SELECT step, sender, sender_app, topic, "partition", "offset", seq, side, cause_topic, cause_partition, cause_offset
+FROM chain ORDER BY step
+"""
+
+
+def has_around(manifest: Manifest) -> bool:
+    """Return whether the snapshot was assembled with the table."""
+    return any(table.name == AROUND for table in manifest.tables)
+
+
+def sql_of(most: int, of_a_channel: int) -> str:
+    """Return the query for the messages of a picture: those in flight, and those that do not cross the cut.
+
+    Args:
+        most: of either, at most.
+        of_a_channel: messages in flight of one channel, at most.
+    """
+    flight = _IN_FLIGHT.format(chars=VALUE_CHARS, of_a_channel=of_a_channel, most=most)
+    near = _NEAR.format(of_a_side=OF_A_SIDE, most=most)
+    return f"SELECT *, ({_TOTAL}) AS near FROM (SELECT * FROM ({flight}) UNION ALL SELECT * FROM ({near}))"
+
+
+def messages_of(
+    rows: Iterable[Mapping[str, Any]], manifest: Manifest, receivers: Mapping[tuple[str, str, int], int]
+) -> list[Message]:
+    """Return what rows of `sql_of` show; messages of processes that the snapshot does not know are left out.
+
+    Args:
+        receivers: by app, topic and partition, the process that cut the input.
+    """
+    known = {cut.process for cut in manifest.captured.processes}
+    found = []
+    for row in rows:
+        receiver = receivers.get((row["receiver_app"], row["topic"], row["partition"]))
+        external = row["side"] == "external"
+        if receiver not in known or (not external and row["sender"] not in known):
+            continue
+        caused = row["cause_topic"] is not None
+        found.append(
+            Message(
+                kind=_kind(row, manifest.ledger.triggered_ms),
+                sender=EXTERNAL if external else row["sender"],
+                receiver=receiver,
+                topic=row["topic"],
+                partition=row["partition"],
+                offset=row["offset"],
+                key=row["key"],
+                value=row["value"],
+                sent_ms=row["sent_ms"],
+                received_ms=row["received_ms"],
+                cause=(row["cause_topic"], row["cause_partition"], row["cause_offset"]) if caused else None,
+            )
+        )
+    return found
+
+
+def _kind(row: Mapping[str, Any], triggered_ms: int) -> str:
+    """How a record lies to the cut (`Message.kind`); of an external one that was not received its time decides."""
+    match row["side"], row["received"]:
+        case "white", False:
+            return "in-flight"
+        case "red", True:
+            return "backward"
+        case _, True:
+            return "received"
+        case "external", _ if (row["sent_ms"] or 0) < triggered_ms:
+            return "waiting"
+        case _:
+            return "later"
+
+
+async def trace_stored(
+    where: Connection | Cluster | None,
+    namespace: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    name: str = LATEST,
+    manifest: str = "",
+    storage: str = "",
+    most: int = STEPS_MAX,
+    bounds: Bounds | None = None,
+) -> Trace:
+    """Follow the causes of a record as far as the table `around` of a snapshot holds them; the log is not read.
+
+    Args:
+        where: not needed with `storage` or `manifest`.
+        name: id, epoch or `latest`, the last one that was assembled.
+        manifest: the manifest itself.
+        most: steps at most.
+        bounds: see `query`.
+
+    Raises:
+        BadInputError: a number is out of range; the snapshot has no such table.
+        UnknownSnapshotError: it does not exist.
+        StorageError: its manifest or tables cannot be read.
+        DependencyMissingError: DuckDB is not installed.
+    """
+    require_numbers(partition, offset, most)
+    place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
+    _, found = read_manifest(place)
+    if not has_around(found):
+        raise BadInputError(
+            f"snapshot {found.id} has no table {AROUND}: it was assembled without",
+            hint="leave --snapshot out to read the log, or assemble it again",
+        )
+    quoted = "'" + topic.replace("'", "''") + "'"
+    sql = _CHAIN.format(topic=quoted, partition=partition, offset=offset, most=most)
+    asked = await query(where, namespace, sql, manifest=place, bounds=bounds)
+    rows = list(asked.rows)
+    if not rows:
+        return Trace(
+            steps=(),
+            end=f"table {AROUND} of snapshot {found.id} does not hold {topic}[{partition}] offset {offset}",
+        )
+    steps = tuple(_step(row, found) for row in rows[:most])
+    return Trace(steps=steps, end=_end(rows[len(steps) - 1], found, longer=len(rows) > most, most=most))
+
+
+def _step(row: Mapping[str, Any], manifest: Manifest) -> Step:
+    external = row["side"] == "external"
+    return Step(
+        topic=row["topic"],
+        partition=row["partition"],
+        offset=row["offset"],
+        process=-1 if external else row["sender"],
+        app="" if external else row["sender_app"] or "",
+        seq=-1 if external else row["seq"],
+        side=row["side"],
+        after=manifest.id,
+    )
+
+
+def _end(last: Mapping[str, Any], manifest: Manifest, *, longer: bool, most: int) -> str:
+    if last["side"] == "external":
+        return "the last one is external: its sender stamps no headers"
+    if last["cause_topic"] is None:
+        return "the last one was sent outside any event, or without causes"
+    if longer:
+        return f"it goes on: --steps {most} is reached"
+    cause = f"{last['cause_topic']}[{last['cause_partition']}] offset {last['cause_offset']}"
+    return f"its cause is {cause}, which table {AROUND} of snapshot {manifest.id} does not hold"

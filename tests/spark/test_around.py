@@ -1,0 +1,151 @@
+"""The table `around` on a real log: its rows one by one, its bounds, and a picture of a system whose log is gone."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from snapkafka import ops
+from snapkafka.assembly import job
+from snapkafka.assembly.desk import Desk
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import AROUND, Manifest
+from snapkafka.store import LocalStore
+from snapkafka.testing.broker import Broker
+from tests.spark.scene import Stage, play
+
+pytestmark = [pytest.mark.usefixtures("small"), pytest.mark.long]
+
+SVG = "{http://www.w3.org/2000/svg}"
+COLUMNS = ("topic", "partition", "offset", "sender_app", "receiver_app", "side", "received", "effects")
+
+
+def assemble(spark: SparkSession, stage: Stage, store: LocalStore, *, around: int = 50) -> Manifest:
+    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
+        captured = desk.captured(f"{stage.namespace}-snap")
+        view = desk.look(captured, "read_uncommitted")
+        settings = job.Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured), around=around)
+        return job.assemble(spark, view, settings, store, namespace=stage.namespace)
+
+
+def rows(store: LocalStore, manifest: Manifest, table: str = AROUND) -> list[dict[str, Any]]:
+    place = store.root / next(entry.path for entry in manifest.tables if entry.name == table)
+    found: list[dict[str, Any]] = pq.read_table(place, partitioning=None).to_pylist()
+    return found
+
+
+@pytest.fixture
+def stage(spark: SparkSession, kafka: Broker, request: pytest.FixtureRequest) -> Stage:
+    """The scene, and two records more, after everything else: what beta sent of an event, in red."""
+    found = play(kafka.bootstrap, f"t{id(spark)}-{request.node.name.replace('_', '-')[:40]}")
+    _, beta = found.players
+    cause = (found.tp("credits"), 0)
+    for _ in range(2):
+        beta.send(
+            found.tp("orders"), b'"caused"', b"1" * 500, epoch=found.epoch, cause=cause
+        )  # orders 10, 11
+    return found
+
+
+def test_rows_lie_about_the_cut_one_by_one(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    manifest = assemble(spark, stage, store)
+    orders, back = stage.topic("orders"), stage.topic("credits")
+    found = sorted(rows(store, manifest), key=lambda row: (row["topic"], row["partition"], row["offset"]))
+    assert [tuple(row[name] for name in COLUMNS) for row in found] == [
+        (back, 0, 0, "alpha", "beta", "white", False, 2),
+        (back, 0, 1, "beta", "beta", "white", True, 0),  # of a process that left; started out of turn
+        (back, 0, 2, "alpha", "beta", "white", False, 0),
+        (back, 0, 4, "alpha", "beta", "red", False, 0),  # the marker at 3 is no record
+        (back, 1, 0, "alpha", "beta", "white", True, 0),
+        (orders, 0, 0, None, "alpha", "external", True, 0),  # below what anything else reads
+        (orders, 0, 1, "beta", "alpha", "white", True, 2),
+        (orders, 0, 2, "beta", "alpha", "white", False, 0),
+        (orders, 0, 3, None, "alpha", "external", False, 0),
+        (orders, 0, 4, "beta", "alpha", "white", False, 0),
+        (orders, 0, 5, "beta", "alpha", "white", False, 0),
+        (orders, 0, 6, "beta", "alpha", "white", False, 0),
+        (orders, 0, 7, None, "alpha", "external", False, 0),
+        (orders, 0, 9, "beta", "alpha", "red", False, 0),
+        (orders, 0, 10, "beta", "alpha", "red", False, 0),
+        (orders, 0, 11, "beta", "alpha", "red", False, 0),
+    ]
+    at = {(row["topic"], row["partition"], row["offset"]): row for row in found}
+    alpha, beta = (player.process for player in stage.players)
+    assert {row["receiver"] for row in found if row["topic"] == orders} == {alpha}
+    assert {row["receiver"] for row in found if row["topic"] == back} == {beta}
+    caused = at[orders, 0, 10]
+    assert (caused["cause_topic"], caused["cause_partition"], caused["cause_offset"]) == (back, 0, 0)
+    assert caused["sender"] == beta
+    assert (caused["key"], caused["value"], caused["bytes"]) == ("caused", "1" * 80, 8 + 500)
+    # The receipt of a record is placed by the first record that its event sent.
+    assert at[back, 0, 0]["received_ms"] == caused["sent_ms"]
+    assert at[back, 0, 0]["sent_ms"] < caused["sent_ms"] <= at[orders, 0, 11]["sent_ms"]
+    assert at[orders, 0, 1]["received_ms"] >= at[orders, 0, 1]["sent_ms"]
+    assert at[orders, 0, 2]["received_ms"] is None
+    undecodable = at[orders, 0, 5]
+    assert (undecodable["key"], undecodable["value"], undecodable["bytes"]) == (None, None, 4)
+    # No digest of the snapshot depends on it, and the other tables are what they are without it.
+    without = assemble(spark, stage, LocalStore(tmp_path / "without"), around=0)
+    assert AROUND not in {table.name for table in without.tables}
+    assert without.content == manifest.content
+    assert without.read == manifest.read
+
+
+def test_no_channel_has_more_than_the_window(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    alpha, beta = stage.players
+    for number in range(200):  # far past the window
+        beta.send(stage.tp("orders"), b'"more"', b"%d" % number, epoch=stage.epoch)
+    manifest = assemble(spark, stage, store, around=1)
+    found = sorted(
+        (row["topic"].removeprefix(f"{stage.namespace}-"), row["partition"], row["offset"], row["side"])
+        for row in rows(store, manifest)
+    )
+    assert found == [
+        ("credits", 0, 0, "white"),
+        ("credits", 0, 1, "white"),
+        ("credits", 0, 4, "red"),
+        ("credits", 1, 0, "white"),
+        ("orders", 0, 0, "external"),
+        ("orders", 0, 1, "white"),
+        ("orders", 0, 2, "white"),
+        ("orders", 0, 3, "external"),
+        ("orders", 0, 4, "white"),  # the channel of the process that left
+        ("orders", 0, 9, "red"),
+    ]
+    wide = assemble(spark, stage, LocalStore(tmp_path / "wide"), around=50)
+    reds = [row for row in rows(LocalStore(tmp_path / "wide"), wide) if row["side"] == "red"]
+    assert len([row for row in reds if row["topic"] == stage.topic("orders")]) == 50
+    assert alpha.process != beta.process
+
+
+async def test_a_cut_is_drawn_when_its_topics_are_gone(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+) -> None:
+    store = LocalStore(tmp_path)
+    manifest = assemble(spark, stage, store)
+    names = [stage.topic(name) for name in ("orders", "credits", "balances")]
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    for future in admin.delete_topics([*names, stage.ledger.topic]).values():
+        future.result(20)
+    place = store.manifest_place(manifest.id)
+    drawn = await ops.draw(None, "", manifest=place)
+    kinds = [element.get("class") for element in ET.fromstring(drawn.svg).iter(f"{SVG}g")]
+    assert kinds.count("message flight") == drawn.shown == 6
+    assert kinds.count("message near") == drawn.near == 10
+    assert (drawn.hidden, drawn.near_hidden) == (0, 0)
+    chain = await ops.trace_stored(None, "", names[0], 0, 11, manifest=place)
+    assert [(step.topic, step.offset, step.app, step.side) for step in chain.steps] == [
+        (names[0], 11, "beta", "red"),
+        (names[1], 0, "alpha", "white"),
+    ]
+    with pytest.raises(BadInputError):
+        await ops.trace_stored(None, "", names[0], -1, 11, manifest=place)
