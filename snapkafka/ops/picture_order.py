@@ -1,6 +1,6 @@
 """The order of sends and receipts in a space-time diagram: by their times, as far as causes allow.
 
-Times of records are not a clock: they come from several machines, and some are missing. What is certain goes first: a
+Times of records are not a clock: they come from several machines, and some are missing. The certain goes first: a
 message is received after it was sent, an event sends after it received, and a partition is a log. Among events that
 none of this orders, the earlier time goes first (Kahn's topological sort with a heap).
 """
@@ -23,7 +23,7 @@ UNKNOWN: Final = -1
 
 
 class Timed(Protocol):
-    """What of a message orders its send and its receipt."""
+    """The fields of a message that order its send and its receipt."""
 
     @property
     def sender(self) -> int: ...
@@ -76,7 +76,7 @@ def in_order(messages: Sequence[Timed]) -> list[Event]:
 
 
 def _edges(messages: Sequence[Timed]) -> Iterator[tuple[Event, Event]]:
-    """What is certain: each pair is in this order."""
+    """Yield the certain pairs: each is in this order."""
     receipts: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     logs: dict[tuple[str, str, int, int], list[int]] = defaultdict(list)
     for number, message in enumerate(messages):
