@@ -129,7 +129,9 @@ def around(
         window: records of each channel and kind at most.
         reaches: where they lie (`reach`).
     """
-    near = _nearest(_near(records, lookups, _reaches(lookups, reaches)), window)
+    # Of what is kept, parts without a record of an input are skipped unread.
+    of_inputs = records.where(fn.col("topic").isin(sorted({item.topic for item in reaches})))
+    near = _nearest(_near(of_inputs, lookups, _reaches(lookups, reaches)), window)
     receipts = _receipts(records, lookups, reaches)
     if sum(item.high - item.low for item in reaches) <= BROADCAST_MAX:
         receipts = fn.broadcast(receipts)
