@@ -118,7 +118,7 @@ def test_records_and_bytes_read_are_those_of_the_log(spark: SparkSession, done: 
 
 def test_rows_and_bytes_written_are_those_of_the_files(done: Done) -> None:
     files = list(done.folder.rglob("*.parquet"))
-    assert done.work.tables_written == 5
+    assert done.work.tables_written == 6
     assert done.work.rows_written == sum(pq.ParquetFile(file).metadata.num_rows for file in files)
     assert done.work.bytes_written == sum(file.stat().st_size for file in files)
     assert done.work.checks == ("V1", "V2", "V3", "V4", "V5", "V6 few")
