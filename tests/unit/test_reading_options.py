@@ -32,10 +32,12 @@ def test_they_stand_where_the_parameter_stands_and_reach_the_command() -> None:
     names = list(inspect.signature(command).parameters)
     assert (names[0], names[-1], {*names[1:-1]}) == ("first", "last", WANTED)
     options = dict.fromkeys(WANTED) | {"strict": True, "sinks": ["audit"], "max_mb_s": 2.5, "isolation": ""}
+    options |= {"around": 7}
     command(first="a", last=True, **options)
     ((first, read, last),) = given
     assert (first, last) == ("a", True)
     assert (read.strict, read.sinks, read.max_mb_s, read.sources) == (True, ["audit"], 2.5, ())
+    assert read.around == 7
 
 
 def test_a_wrong_value_is_one_line() -> None:
