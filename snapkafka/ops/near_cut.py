@@ -1,4 +1,4 @@
-"""What the table `around` of an assembled snapshot shows: messages on both sides of its cut, and chains of causes.
+"""Show messages on both sides of a cut, and chains of causes, from the table `around` of an assembled snapshot.
 
 Assembly keeps them (`snapkafka.assembly.around`), so nothing here needs the log, or a broker.
 """
