@@ -28,6 +28,7 @@ from .access import Role
 from .guard import App, Guard
 from .metrics import Metrics
 from .problems import RefusedError, problem
+from .recovery import Recovery
 from .routes import Handlers
 from .settings import Settings
 
@@ -35,7 +36,8 @@ __all__ = ["ROUTES", "make_app", "openapi"]
 
 logger = logging.getLogger("snapkafka")
 
-#: Method and path -> the handler of `Handlers`, and the role that it needs. The OpenAPI document has the same routes.
+#: Method and path -> the handler of `Handlers` or `Recovery`, and the role that it needs. The OpenAPI document has the
+#: same routes.
 ROUTES: Final[dict[tuple[str, str], tuple[str, Role]]] = {
     ("POST", "/v1/snapshots/trigger"): ("trigger", Role.TRIGGER),
     ("GET", "/v1/snapshots"): ("list", Role.READ),
@@ -49,6 +51,8 @@ ROUTES: Final[dict[tuple[str, str], tuple[str, Role]]] = {
     ("POST", "/v1/snapshots/{snapshot_id}/verify"): ("verify", Role.TRIGGER),
     ("GET", "/v1/jobs/{job_id}"): ("job", Role.READ),
     ("GET", "/v1/processes"): ("processes", Role.READ),
+    ("GET", "/v1/restores"): ("restores", Role.READ),
+    ("GET", "/v1/forks"): ("forks", Role.READ),
     ("GET", "/v1/events"): ("events", Role.READ),
 }
 #: The page may be kept for a minute; everything else is asked for anew.
@@ -75,12 +79,14 @@ def make_app(
     clock: Callable[[], int] = wall_ms,
     assemble: Callable[..., Awaitable[Any]] = ops.assemble,
     verify: Callable[..., Awaitable[Any]] = ops.verify,
+    list_forks: Callable[..., Awaitable[Any]] = ops.list_forks,
 ) -> App:
     """Make the application. It follows the ledger from its start-up on.
 
     Args:
         clock: milliseconds since 1970.
         assemble, verify: what runs in the background.
+        list_forks: what reads the ledgers of forks.
 
     Raises:
         BadInputError: the settings make no sense.
@@ -88,6 +94,8 @@ def make_app(
     settings.validate()
     standing = Standing(where, namespace, clock)
     handlers = Handlers(where, standing, settings, assemble=assemble, verify=verify)
+    recovery = Recovery(where, standing, list_forks=list_forks)
+    handled = {"restores": recovery.restores, "forks": recovery.forks}
     metrics = Metrics(standing, handlers.streams)
 
     @contextlib.asynccontextmanager
@@ -103,7 +111,7 @@ def make_app(
     inner = Starlette(
         routes=[
             *(
-                Route(path, getattr(handlers, name), methods=[method])
+                Route(path, handled.get(name) or getattr(handlers, name), methods=[method])
                 for (method, path), (name, _) in ROUTES.items()
             ),
             Route("/metrics", scraped),

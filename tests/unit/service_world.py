@@ -28,7 +28,7 @@ HOST = "localhost:8023"
 @contextmanager
 def served(cluster: FakeCluster, roots: tuple[str, ...] = (STORAGE,), **more: Any) -> Iterator[TestClient]:
     """A client of the service, once that has read the ledger."""
-    verbs = {name: more.pop(name) for name in ("assemble", "verify", "clock") if name in more}
+    verbs = {name: more.pop(name) for name in ("assemble", "verify", "clock", "list_forks") if name in more}
     app = make_app(cluster, "ns", Settings(roots=roots, **more), **verbs)
     with TestClient(
         app, base_url=f"http://{HOST}", client=("127.0.0.1", 5), raise_server_exceptions=False

@@ -1,6 +1,7 @@
 // The table of snapshots, live, and the keys. Everything shown comes from /v1.
 import { Problem, follow, get, keepToken } from "./api.js";
 import { bytes, copy, count, h, mood, ms, restorable, time } from "./dom.js";
+import { recovery } from "./recovery.js";
 import { close, isOpen, show } from "./detail.js";
 
 const COLUMNS = [["Status"], ["Snapshot"], ["Triggered"], ["Duration", "number"], ["Type"], ["Parent"], ["Processes", "number"],
@@ -103,9 +104,11 @@ async function live() {
   for (;;) {
     try {
       await load();
+      recovery(one("recovery")).catch(complain);
       await follow("/v1/events", (name, told) => {
         one("live").textContent = `${told.followed ? "live" : "the broker does not answer"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
         load().catch(complain);
+        recovery(one("recovery")).catch(complain);
         if (isOpen() && told.running.length) show(one("detail"), selected, rows.concat(older), true).catch(complain);
       });
     } catch (error) {

@@ -1,0 +1,110 @@
+"""Restores and forks over HTTP, to look at: what the ledger states about them. Acting is done by the command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from snapkafka import ops
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import LedgerReading
+from snapkafka.ops import Standing
+from snapkafka.ports import Cluster
+from snapkafka.protocol.restoring import RestoreView
+
+from .answers import instant
+from .problems import RefusedError
+
+__all__ = ["Recovery"]
+
+#: Each fork has a ledger of its own, which is read for the list.
+FORKS_S: Final = 10.0
+#: A list of forks is kept for so long.
+FORKS_KEPT_MS: Final = 5_000
+LINK: Final = "run `snapkafka fork list` instead"
+
+
+class Recovery:
+    """The routes of restores and forks. Made for one namespace.
+
+    Args:
+        list_forks: `ops.list_forks`, or what stands for it in a test.
+    """
+
+    def __init__(
+        self,
+        where: Connection | Cluster,
+        standing: Standing,
+        *,
+        list_forks: Callable[..., Awaitable[Sequence[ops.Fork]]] = ops.list_forks,
+    ) -> None:
+        self._where, self._standing, self._list_forks = where, standing, list_forks
+        self._reads = asyncio.Lock()
+        self._forks: tuple[int, list[dict[str, Any]]] | None = None
+
+    async def restores(self, request: Request) -> Response:
+        """GET /v1/restores"""
+        reading = self._standing.reading
+        views = sorted(reading.state.restores.views.values(), key=lambda view: view.begun_at, reverse=True)
+        return JSONResponse({"restores": [_restore(view, reading) for view in views]})
+
+    async def forks(self, request: Request) -> Response:
+        """GET /v1/forks"""
+        now = self._standing.clock()
+        if self._forks is None or not 0 <= now - self._forks[0] < FORKS_KEPT_MS:
+            if self._reads.locked():
+                raise RefusedError("busy", "the forks are being read", "try again soon")
+            async with self._reads:
+                try:
+                    async with asyncio.timeout(FORKS_S):
+                        found = await self._list_forks(self._where, self._standing.namespace)
+                except TimeoutError:
+                    raise RefusedError("busy", "the ledgers of the forks take too long", LINK) from None
+            self._forks = now, [_fork(fork, now) for fork in found]
+        return JSONResponse({"forks": self._forks[1]})
+
+
+def _restore(view: RestoreView, reading: LedgerReading) -> dict[str, Any]:
+    """A plan: its stage, and how far the phase is that it reported last."""
+    times, last = reading.times_ms, view.progress or view.begun
+    at = {"begun_at": view.begun_at, "ready_at": view.ready_at, "closed_at": view.closed_at}
+    return {
+        "plan": view.plan,
+        "snapshot_id": view.begun.snapshot,
+        "epoch": view.begun.epoch,
+        "apps": list(view.apps),
+        "only": view.begun.only or None,
+        "stage": view.stage,
+        "initiated_by_node_id": view.begun.who,
+        "phase": last.phase if view.open else "",
+        "records": last.records if view.open else 0,
+        "total": last.total if view.open else 0,
+        "reason": view.reason or None,
+        **{name: _instant(times.get(-1 if offset is None else offset, 0)) for name, offset in at.items()},
+    }
+
+
+def _fork(fork: ops.Fork, now_ms: int) -> dict[str, Any]:
+    return {
+        "fork": fork.fork,
+        "namespace": fork.namespace,
+        "stage": fork.stage,
+        "snapshot_id": fork.snapshot,
+        "epoch": fork.epoch,
+        "plan": fork.plan,
+        "apps": list(fork.apps),
+        "topics": len(fork.topics),
+        "initiated_by_node_id": fork.who,
+        "created_at": _instant(fork.created_ms),
+        "expires_at": _instant(fork.expires_ms),
+        "expired": fork.expired(now_ms),
+    }
+
+
+def _instant(ms: int) -> str | None:
+    """A time as the contract has them; 0: none, or none that is known."""
+    return instant(ms) if ms else None
