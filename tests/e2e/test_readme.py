@@ -40,7 +40,7 @@ def test_what_readme_shows_is_what_happens(kafka: Broker, tmp_path: Path) -> Non
             observer.wait_for_workers(system)
 
             def ordered() -> int:
-                return len(read_topics(kafka.bootstrap, f"{namespace}-payments").get("payments", ()))
+                return len(read_topics(kafka.bootstrap, f"{namespace}-").get("payments", ()))
 
             wait_until("orders to be paid", lambda: ordered() > 2 * IN_FLIGHT, timeout_s=120, system=system)
             trigger, assemble, query = (
