@@ -81,8 +81,10 @@ sbom: build/released/.ready  ## write build/sbom/snapkafka.cdx.json: what an ins
 	@echo "build/sbom/snapkafka.cdx.json"
 
 audit: build/released/.ready  ## known vulnerabilities of what it installs, by PyPI's advisories, and of the workflow files
-	@.venv/packages/bin/pip-audit --progress-spinner off --skip-editable \
-	  --path "$$(build/released/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	@rm -f build/audit.json
+	@.venv/packages/bin/pip-audit --progress-spinner off --skip-editable --format json --output build/audit.json \
+	  --path "$$(build/released/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" || true
+	@.venv/packages/bin/python tests/check_audit.py build/audit.json
 	@.venv/packages/bin/zizmor --offline --persona pedantic .github/workflows
 
 test-docker: $(READY)  ## build the images and run compose.minimal.yaml, where a Docker engine answers; says "not run" where none does
