@@ -31,7 +31,7 @@ EXTRAS: Final = {
         "grpc_reflection",
         "google",
     ),
-    "restore": ("duckdb", "pytz", "xxhash", "confluent_kafka"),
+    "restore": ("aiokafka", "typer", "rich", "duckdb", "pytz", "xxhash", "confluent_kafka"),
     "s3": ("s3fs", "fsspec"),
     "sim": ("matplotlib",),
     "demo": (
