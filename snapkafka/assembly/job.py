@@ -358,9 +358,9 @@ def _write(
     def write_around() -> DataFrame:
         wide = per_kind(view, settings.around)
         reaches = reach(view, wide)
-        before = _lead(lookups.spark, leads(view, reaches, ranges, wide), settings)
-        found = around(records.unionByName(before), lookups, wide, reaches, settings.decoding)
-        return write(AROUND, found)
+        with kept(_lead(lookups.spark, leads(view, reaches, ranges, wide), settings)) as before:
+            both = records.unionByName(before)
+            return write(AROUND, around(both, lookups, wide, reaches, settings.decoding))
 
     state = pool.submit(write_state)
     processes = pool.submit(lambda: write("processes", tables.processes(lookups, settings.ledger)))
