@@ -44,7 +44,6 @@ from .around import around, leads, per_kind, reach
 from .checks import Checked
 from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
-from .facts import AROUND_RECORDS
 from .lookups import Lookups
 from .manifests import Clock, manifest_of, openness_of
 from .meter import Meter, observed
@@ -86,7 +85,7 @@ class Settings:
     decoding: Decoding = PLAIN
     sources: tuple[str, ...] = ()
     strict: bool = False
-    around: int = AROUND_RECORDS
+    around: int = 0
 
 
 class Stored(NamedTuple):

@@ -70,7 +70,7 @@ def done(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFa
         patch.setattr(meter, "EVERY_S", 0.01)
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_uncommitted")
-        settings = job.Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger(captured))
+        settings = job.Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger(captured), around=50)
         before, metered = all_jobs(spark), Meter(spark, captured.id, told.append)
         manifest = job.assemble(
             spark, view, settings, LocalStore(folder), namespace=stage.namespace, wanted=[FEW], meter=metered
