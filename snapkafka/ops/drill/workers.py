@@ -1,10 +1,14 @@
-"""The workers of a fork: the apps' own commands, started, watched, and ended by their process groups."""
+"""The workers of a fork: the apps' own commands, started, watched, and ended by their process groups.
+
+They end with the drill, also where that is killed: nobody else would end them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,6 +17,7 @@ from typing import Final
 
 from snapkafka.errors import BadInputError
 from snapkafka.runtime.child import Child
+from snapkafka.runtime.tethered import tethered
 
 __all__ = ["FORK", "AppEndedError", "Workers", "parsed"]
 
@@ -79,13 +84,12 @@ class Workers:
         for number, words in enumerate(commands, start=1):
             log = self._folder / f"app-{number}.txt"
             out = self._files.enter_context(log.open("wb"))
-            try:
-                child = Child(words, env={**environ, FORK: fork}, output=out)
-            except OSError as error:
+            if shutil.which(words[0], path=environ.get("PATH")) is None:
                 raise BadInputError(
-                    f"--app {shlex.join(words)!r} cannot be started: {error.strerror}",
+                    f"--app {shlex.join(words)!r} cannot be started: no program {words[0]}",
                     hint="check the command",
-                ) from error
+                )
+            child = Child(tethered(words), env={**environ, FORK: fork}, output=out)
             self._running.append(_Running(shlex.join(words), child, log))
 
     def require_running(self) -> None:
