@@ -71,7 +71,7 @@ def assembled(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempP
         with Desk(Connection(bootstrap=kafka.bootstrap), stage.namespace) as desk:
             captured = desk.captured(f"{stage.namespace}-snap")
             view = desk.look(captured, "read_uncommitted")
-            settings = job.Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger(captured))
+            settings = job.Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger(captured), around=50)
             return job.assemble(spark, view, settings, store, namespace=stage.namespace, wanted=wanted)
 
     return Assembled(stage, first, again(), again)
@@ -116,7 +116,7 @@ def test_no_marker_and_no_header_of_ours_shows(assembled: Assembled) -> None:
     headers = {row[0]: row[1] for row in assembled.rows("messages", "offset", "headers")}
     assert headers[6] == []
     everything = [row for table in SCHEMAS for row in assembled.rows(table)]
-    assert len(everything) == 4 + 6 + 4 + 3 + 4
+    assert len(everything) == 4 + 6 + 4 + 3 + 4 + 14
     assert "_sk" not in str(everything), "files are compressed: it is the rows that tell"
     in_flight = {
         row[0]: [(header["key"], header["value"]) for header in row[1]]
