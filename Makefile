@@ -22,12 +22,11 @@ demo: $(READY)  ## see a snapshot taken, assembled and verified (ARGS="..." are 
 PYTEST = $(VENV)/python -m pytest
 BESIDE = --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test: $(READY)  ## run the tests, two files at a time, and those that need the machine for themselves (JOBS=n; ARGS="-k name" picks some)
+test: $(READY)  ## run the tests, two files at a time (JOBS=n; ARGS="-k name" picks some)
 ifdef ARGS
 	@$(PYTEST) $(BESIDE) $(ARGS)
 else
-	@$(PYTEST) $(BESIDE) -m "not alone and not long"
-	@$(PYTEST) -m alone
+	@$(PYTEST) $(BESIDE) -m "not long"
 endif
 
 lint: $(READY)  ## style, format, types, layers, that every claim has its test, every protocol rule its place, every link its page, that generated pages are up to date, and that the words are those of the glossary
@@ -62,7 +61,7 @@ chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a s
 	@$(VENV)/python -m tests.chaos
 
 oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproject.toml allows (ARGS="tests/unit" picks some)
-	@.venv/oldest/bin/python -m pytest $(BESIDE) -m "not alone and not long" $(ARGS)
+	@.venv/oldest/bin/python -m pytest $(BESIDE) -m "not long" $(ARGS)
 
 test-airflow: .venv/airflow/.ready  ## the Airflow provider's own tests, in an environment with Airflow (`make prove` runs a DAG on a real system)
 	@cd connectors/airflow && ../../.venv/airflow/bin/python -m pytest $(ARGS)

@@ -18,7 +18,7 @@ from tests.chaos.storm import GAP_S, Fault, Storm, bugs_in, storm, stormy
 SECONDS = 150
 
 
-@pytest.mark.alone
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
 def test_a_storm_of_faults(namespace: str) -> None:

@@ -14,6 +14,7 @@ from tests.e2e.parts import Live, live
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 
+@pytest.mark.long
 def test_a_deleted_and_recreated_ledger_is_noticed_and_the_next_snapshot_works(namespace: str) -> None:
     with live(namespace) as system:
         system.take("before")

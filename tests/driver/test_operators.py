@@ -136,6 +136,7 @@ def rows(observer: Observer, name: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.long
 def test_the_timers_of_all_workers_take_one_snapshot_at_a_time(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

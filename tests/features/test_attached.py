@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 FEW = 20
 
 
+@pytest.mark.long
 def test_what_waits_for_a_commit_when_its_partition_is_taken_away(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ def test_the_same_exceptions(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(("workers", "keys"), [(1, 1), pytest.param(2, 11, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_what_the_thread_sends_is_in_no_transaction(
     kafka: Broker, tmp_path: Path, workers: int, keys: int
 ) -> None:

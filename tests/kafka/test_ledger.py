@@ -457,6 +457,7 @@ async def test_one_who_takes_the_call_and_says_nothing_is_given_up_within_ten_se
         await ledger.close()
 
 
+@pytest.mark.long
 async def test_the_ledger_outlives_a_broker_that_comes_back(namespace: str) -> None:
     from snapkafka.testing import EmbeddedKafka
 

@@ -37,6 +37,7 @@ def test_numbers_are_what_python_reads(spark: SparkSession) -> None:
         assert {bytes(row[0]): list(row[1:]) for row in found.collect()} == wanted
 
 
+@pytest.mark.long
 def test_what_spark_does_not_give_out_is_read_by_digits(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -233,6 +233,7 @@ def test_a_broken_parent_is_said_before_anything_is_read(
 
 
 @pytest.mark.parametrize("when", ["entries", pytest.param("digests", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_a_parent_that_is_pruned_meanwhile_is_noticed(
     chain: Chain,
     tmp_path: Path,

@@ -147,7 +147,7 @@ def test_certificates_in_the_form_of_each_client(pem: Certificates) -> None:
     assert lax.for_librdkafka()["ssl.endpoint.identification.algorithm"] == "none"
 
     with pytest.raises(CertificateError, match=r"cannot be used as certificate and key: KEY_VALUES_MISMATCH"):
-        read(environ | {"SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": pem.stranger_key})
+        read(environ | {"SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": pem.unknown_key})
     with pytest.raises(CertificateError, match=r"needs ssl\.certificate\.location"):
         read({**TLS, "SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": pem.client_key})
     with pytest.raises(CertificateError, match="holds no certificates in PEM"):
