@@ -22,7 +22,7 @@ from zipfile import ZipFile
 from snapkafka.runtime import JarSet, jars, java
 from snapkafka.testing import watchdog
 
-__all__ = ["AVRO_PREFIX", "AVRO_SCHEMA", "Reader", "connect", "console", "registry", "sink"]
+__all__ = ["AVRO_PREFIX", "AVRO_SCHEMA", "Reader", "connect", "console", "registry", "sink", "standalone"]
 
 #: Fetched when first asked for, into the cache that all checkouts share.
 READER_JARS: Final = JarSet(
@@ -102,6 +102,13 @@ def connect(bootstrap: str, folder: Path, port: int, *connectors: Path) -> Abstr
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     }
+    return standalone(folder, settings, *connectors)
+
+
+def standalone(
+    folder: Path, settings: Mapping[str, str], *connectors: Path
+) -> AbstractContextManager[Reader]:
+    """A standalone worker of Kafka Connect with these settings and connectors."""
     worker = _properties(folder / "worker.properties", settings)
     main = "org.apache.kafka.connect.cli.ConnectStandalone"
     return _running(folder, "connect", main, str(worker), *map(str, connectors))

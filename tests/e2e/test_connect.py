@@ -1,0 +1,209 @@
+"""The configurations of connectors/kafka-connect on a real Connect worker, beside a service and its snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.kafka.reading import opened
+from snapkafka.protocol.records import Trigger, Verdict
+from snapkafka.testing import RunningSystem
+from snapkafka.wire import codec
+from tests.e2e import fed_shop
+from tests.features.harness import free_port, read_topics
+from tests.features.readers import Reader, standalone
+
+SHIPPED: Final = Path(__file__).parents[2] / "connectors" / "kafka-connect"
+CONNECTORS: Final = ("orders-source", "totals-sink", "verdicts-source", "verdicts-sink", "ledger-sink")
+#: The group by which Connect reads for a sink.
+SINK: Final = "connect-totals-sink"
+PAUSE_S: Final = 0.01
+LINES: Final = 100
+#: A worker of Connect starts, and takes over from one that was killed, on a busy machine.
+WITHIN_S: Final = 150
+
+
+def shipped(name: str) -> dict[str, str]:
+    lines = (SHIPPED / f"{name}.properties").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def test_every_file_is_a_configuration_that_names_itself() -> None:
+    assert {path.stem for path in SHIPPED.glob("*.properties")} == {"worker", *CONNECTORS}
+    for name in CONNECTORS:
+        settings = shipped(name)
+        assert settings["name"] == name
+        assert settings["connector.class"].startswith("org.apache.kafka.connect.file.FileStreamS")
+
+
+@dataclass(frozen=True)
+class Connect:
+    """Where the shipped configurations lead in this test: only files, addresses and the flush interval are others."""
+
+    folder: Path
+    bootstrap: str
+
+    def file(self, name: str) -> Path:
+        return self.folder / f"{name}.txt"
+
+    @contextlib.contextmanager
+    def running(self, *, flush_ms: int) -> Iterator[Reader]:
+        settings = shipped("worker") | {
+            "bootstrap.servers": self.bootstrap,
+            "listeners": f"http://127.0.0.1:{free_port()}",
+            "plugin.path": str(self.folder / "plugins"),
+            "offset.storage.file.filename": str(self.folder / "offsets"),
+            "offset.flush.interval.ms": str(flush_ms),
+        }
+        (self.folder / "plugins").mkdir(exist_ok=True)
+        given = []
+        for name in CONNECTORS:
+            self.file(name).touch()
+            given.append(self.folder / f"{name}.properties")
+            _write(given[-1], shipped(name) | {"file": str(self.file(name))})
+        with standalone(self.folder, settings, *given) as reader:
+            yield reader
+
+
+def _write(path: Path, settings: Mapping[str, str]) -> None:
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+
+@contextlib.contextmanager
+def feeding(file: Path) -> Iterator[None]:
+    """Append lines to a file until the end of the block, each another one."""
+    done = threading.Event()
+
+    def feed() -> None:
+        with file.open("a", buffering=1) as lines:
+            for number in itertools.count():
+                if done.wait(PAUSE_S):
+                    return
+                lines.write(f"customer-{number % 7} {number}\n")
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(feed)
+        try:
+            yield
+        finally:
+            done.set()
+            running.result()
+
+
+def run(work: Any) -> Any:
+    return asyncio.run(work)
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+@pytest.mark.timeout(600)  # the first run fetches the jars of Connect, 70 MB
+def test_a_source_a_sink_the_verdicts_and_the_ledger(
+    snapkafka_system: Callable[..., RunningSystem], tmp_path: Path
+) -> None:
+    s = snapkafka_system(fed_shop.app, topics={"totals": 1, "snapkafka-verdicts": 1})
+    connect = Connect(tmp_path, s.bootstrap)
+    with feeding(connect.file("orders-source")):
+        # 1. A connector that is killed before it has committed how far it has read writes its lines again.
+        with connect.running(flush_ms=600_000) as reader:
+            s.wait_until(f"{LINES} orders", lambda: len(_orders(s)) >= LINES, timeout_s=WITHIN_S)
+            reader.check_quiet()
+        before = len(_orders(s))
+        with connect.running(flush_ms=500) as reader:
+            s.wait_until("the same lines once more", lambda: _doubled(s) >= before, timeout_s=WITHIN_S)
+
+            # 2. A snapshot in the middle of it has the position of the service in what the connector has written.
+            taken = s.snapshot()
+            found = run(ops.read_ledger(s.connection, s.namespace)).state.captured(taken.epoch)
+            position = next(it.position for it in found.inputs if it.topic == "orders")
+            assert before < position <= len(_orders(s))
+            reader.check_quiet()
+
+            # 3. Verdicts, as lines of a file, come out of the other end of Connect.
+            run(_judge(s, taken.epoch))
+            words = ["verdicts", "--bootstrap", s.bootstrap, "--namespace", s.namespace]
+            with connect.file("verdicts-source").open("ab") as out:
+                subprocess.run([sys.executable, "-m", "snapkafka.cli", *words], stdout=out, check=True)
+            verdicts = connect.file("verdicts-sink")
+            s.wait_until("the verdict", lambda: verdicts.read_text().count("\n") == 1, timeout_s=WITHIN_S)
+            assert f"id={taken.id}" in verdicts.read_text()
+            fields = set(verdicts.read_text().strip("{}\n").split(", "))  # of a Java map, in no order
+            assert {"verdict=VERIFIED", "good=true"} <= fields
+
+            # 4. The ledger, byte by byte.
+            archive = connect.file("ledger-sink")
+
+            def records() -> list[Any]:
+                parts = re.split(rb"\n(?=\xc3\x01|$)", archive.read_bytes().decode().encode("iso-8859-1"))
+                return [codec.decode(part) for part in parts if part]
+
+            s.wait_until(
+                "the verdict in the archive of the ledger",
+                lambda: any(isinstance(record, Verdict) for record in records()),
+                timeout_s=WITHIN_S,
+            )
+            assert [it.id for it in records() if isinstance(it, Trigger)] == [taken.id]
+
+            # 5. What the service has written, as the sink has it.
+            totals = connect.file("totals-sink")
+            s.wait_until(
+                "the sink to write as many totals as there were orders",
+                lambda: totals.read_text().count("\n") >= position,
+                timeout_s=WITHIN_S,
+            )
+            assert set(json.loads(totals.read_text().splitlines()[0])) == {"customer", "orders"}
+            reader.check_quiet()
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_snapshot_beside_connect_counts_each_record_once_and_names_the_sink(
+    snapkafka_system: Callable[..., RunningSystem], tmp_path: Path
+) -> None:
+    s = snapkafka_system(fed_shop.app, topics={"totals": 1, "snapkafka-verdicts": 1})
+    connect = Connect(tmp_path, s.bootstrap)
+    with feeding(connect.file("orders-source")), connect.running(flush_ms=500):
+        s.wait_until(f"{LINES} orders", lambda: len(_orders(s)) >= LINES, timeout_s=WITHIN_S)
+        taken = s.snapshot()
+        found = run(ops.read_ledger(s.connection, s.namespace)).state.captured(taken.epoch)
+    position = next(it.position for it in found.inputs if it.topic == "orders")
+    (seen,) = taken.query("SELECT sum(CAST(value AS BIGINT)) AS n FROM state WHERE \"table\" = 'seen'")
+    assert seen["n"] == position, "each record below the position counts once, and none above it"
+    judged = taken.assembled
+    assert (judged.verdict, [entry.group for entry in judged.open]) == ("VERIFIED_OPEN", [SINK])
+    assert [(entry.topic, entry.mixed) for entry in judged.external] == [("orders", False)]
+    declared = ops.HowToRead(sinks=[SINK])
+    storage = str(s.storage)
+    (again,) = run(ops.verify(s.connection, s.namespace, taken.id, storage=storage, reading=declared))
+    assert again.verdict == "VERIFIED"
+
+
+async def _judge(s: RunningSystem, epoch: int) -> None:
+    """Append a verdict, as assembly does."""
+    async with opened(s.connection, s.namespace) as work:
+        await work.ledger.append(Verdict(n=1, epoch=epoch, verdict="VERIFIED", manifest="/snapshots/it.json"))
+
+
+def _orders(s: RunningSystem) -> list[bytes | None]:
+    return [record.value for records in read_topics(s.bootstrap, "orders").values() for record in records]
+
+
+def _doubled(s: RunningSystem) -> int:
+    """How many lines were written more than once."""
+    values = _orders(s)
+    return len(values) - len(set(values))
