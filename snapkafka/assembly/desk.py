@@ -17,6 +17,7 @@ from snapkafka.checks import CutView
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.groups import positions_group
 from snapkafka.kafka.lasting import restorable
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.kafka.reading import LedgerReading, find_captured, good, read_to_end
@@ -35,16 +36,11 @@ from snapkafka.protocol.records import TopicPartition
 
 from .facts import look, look_at_topics, look_for_strangers
 
-__all__ = ["Desk", "group_name"]
+__all__ = ["Desk"]
 
 
 #: The epoch of no snapshot: that of the first trigger is 1, the offset behind it.
 NO_EPOCH: Final = 0
-
-
-def group_name(namespace: str, app: str) -> str:
-    """The consumer group that shows where an app stood in the latest verified snapshot, to any Kafka tool."""
-    return f"snapkafka.{namespace}.{app}"
 
 
 class Desk:
@@ -192,6 +188,6 @@ class Desk:
         admin = KafkaTopicAdmin(self.connection)
         try:
             for app, of_app in sorted(positions.items()):
-                await admin.commit_positions(group_name(self.namespace, app), of_app, note)
+                await admin.commit_positions(positions_group(self.namespace, app), of_app, note)
         finally:
             await admin.close()

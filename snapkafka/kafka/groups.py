@@ -28,10 +28,11 @@ from aiokafka.protocol.types import (
 )
 
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.protocol.forking import fork_of, prefixed
 
 from .metadata import RequestStruct, check_version, uuid_type
 
-__all__ = ["ConsumerGroup", "Member", "count_members", "list_groups"]
+__all__ = ["ConsumerGroup", "Member", "count_members", "list_groups", "positions_group"]
 
 #: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
 _SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("user_data", Bytes))
@@ -234,3 +235,12 @@ def _topics_of(members: Iterable[Any]) -> set[str] | None:
     except (ValueError, UnicodeDecodeError):
         return None
     return topics
+
+
+def positions_group(namespace: str, app: str) -> str:
+    """Return the consumer group that shows any Kafka tool where an app stood in the latest verified snapshot.
+
+    That of a fork bears the fork's prefix, as all of its names do: removal and access rights go by it.
+    """
+    name, fork = f"snapkafka.{namespace}.{app}", fork_of(namespace)
+    return prefixed(fork, name) if fork else name

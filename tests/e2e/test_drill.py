@@ -70,8 +70,9 @@ def drill(system: System, folder: Path, storage: Path, total: int = TOTAL) -> su
 
 
 def left(observer: Observer) -> list[str]:
-    """Topics of any fork."""
-    return [name for name in observer.call(observer.admin.describe_topics()) if "fork." in name]
+    """Topics and consumer groups of any fork."""
+    groups = [group.name for group in observer.call(observer.admin.groups())]
+    return [name for name in (*observer.call(observer.admin.describe_topics()), *groups) if "fork." in name]
 
 
 def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(

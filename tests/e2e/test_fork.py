@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.demo.observer import observing
+from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import wait_until
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
@@ -45,6 +45,11 @@ def fingerprint(bootstrap: str, prefix: str) -> object:
             await tools.close()
 
     return topics, asyncio.run(commits()), read_topics(bootstrap, prefix)
+
+
+def groups_of_forks(observer: Observer) -> set[str]:
+    """Return every consumer group of any fork."""
+    return {it.name for it in observer.call(observer.admin.groups()) if "fork." in it.name}
 
 
 def out_ids(bootstrap: str, prefix: str) -> Counter[int]:
@@ -116,7 +121,11 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             assert not any(it.removed for it in changed.tables)
             assert sum(it.messages_before for it in changed.channels) == assembled.tables["messages"]
             assert sum(it.messages_after for it in changed.channels) == 0, "all of it was processed"
+            groups = groups_of_forks(observer)
+            assert len(groups) == 2 * len(apps), "of each app its own, and the one that shows its positions"
             dropped = asyncio.run(ops.drop_fork(connection, namespace, FORK))
+            assert set(dropped.groups) == groups
+            assert not groups_of_forks(observer)
             assert set(done.topics) <= set(dropped.topics)
             left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
             assert not [name for name in left if name.startswith(("fork.", "_snapkafka.fork."))]

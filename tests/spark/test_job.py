@@ -18,9 +18,10 @@ from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
 from snapkafka.assembly.command import main
-from snapkafka.assembly.desk import Desk, group_name
+from snapkafka.assembly.desk import Desk
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.groups import positions_group
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import Abort, Trigger
 from snapkafka.testing import Broker
@@ -94,7 +95,7 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch:
     async def committed(app: str) -> dict[Any, tuple[int, str]]:
         admin = KafkaTopicAdmin(connection)
         try:
-            return await admin.committed(group_name(stage.namespace, app))
+            return await admin.committed(positions_group(stage.namespace, app))
         finally:
             await admin.close()
 

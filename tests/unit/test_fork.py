@@ -307,7 +307,7 @@ async def test_a_fork_is_removed_with_all_that_bears_its_prefix(fork: Fork) -> N
     await fork.admin().create_topic("fork.other.in")
     done = await ops.drop_fork(fork, "shop", "staging", groups=fork)
     assert f"{P}app-__assignor-__leader" in done.topics
-    assert fork.groups_deleted == [f"{P}app"]
+    assert fork.groups_deleted == [f"{P}app", f"{P}snapkafka.shop.app"]
     assert not fork.ledgers
     assert fork.production.admin.topics.pop("fork.other.in")
     fork.production.admin.commits.pop(f"{P}app")
@@ -355,7 +355,8 @@ async def test_an_app_that_joined_the_fork_later_is_known_to_its_removal(fork: F
     await fork.create()
     fork.ledgers[OWN].put(Hello(n=7, app=f"{P}later"))
     await ops.drop_fork(fork, "shop", "staging", groups=fork)
-    assert fork.groups_deleted == [f"{P}app", f"{P}later"]
+    shown = [f"{P}snapkafka.shop.app", f"{P}snapkafka.shop.later"]
+    assert fork.groups_deleted == [f"{P}app", f"{P}later", *shown]
 
 
 # -- comparison ---------------------------------------------------------------------------------------------------

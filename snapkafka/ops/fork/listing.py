@@ -10,6 +10,7 @@ from typing import Protocol, cast
 from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.groups import positions_group
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import Opened, opened
 from snapkafka.ops.restore.topics import Topics, admin_of
@@ -217,23 +218,24 @@ async def removed(
     if first:
         await admin.delete_topics(*first)
         await await_gone(admin, first)
-    gone = await _remove_groups(admin, where, list(apps), groups)
+    shown = [positions_group(ledger.removeprefix(LEDGER), app) for app in apps]
+    gone = await _remove_groups(admin, where, [*apps, *shown], groups)
     await admin.delete_topics(ledger)
     await await_gone(admin, [ledger])
     return Dropped(fork=fork, topics=(*first, ledger), groups=tuple(gone))
 
 
 async def _remove_groups(
-    admin: Topics, where: Connection | Cluster, apps: list[str], groups: GroupRemoval | None
+    admin: Topics, where: Connection | Cluster, names: list[str], groups: GroupRemoval | None
 ) -> list[str]:
-    if not apps:
+    if not names:
         return []
     if groups is None and isinstance(where, Connection):
         groups = cast(GroupRemoval, KafkaBulk(where))
-    there = [app for app in apps if await admin.committed(app)]
+    there = [name for name in names if await admin.committed(name)]
     if groups is None:
         return []
-    await asyncio.to_thread(groups.delete_groups, apps)
+    await asyncio.to_thread(groups.delete_groups, names)
     return there
 
 
