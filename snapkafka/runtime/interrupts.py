@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 __all__ = [
     "CODES",
@@ -14,7 +15,10 @@ __all__ = [
     "exit_status",
     "on_ending_signal",
     "raise_on_ending_signals",
+    "to_its_end",
 ]
+
+T = TypeVar("T")
 
 #: By their codes in `--json`.
 CODES: Final = {
@@ -67,3 +71,20 @@ def _raise(number: int) -> NoReturn:
 
 def _disregard(number: int, frame: FrameType | None) -> None:
     """Unlike `SIG_IGN` it is not inherited by what is started meanwhile."""
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await what must not be left half-done, also where this task is cancelled meanwhile: that is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+        except Exception:
+            break
+    result = task.result()
+    if cancelled:
+        raise asyncio.CancelledError
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -349,6 +350,32 @@ async def test_a_fork_without_end_does_not_expire_and_one_whose_workers_run_stay
     assert kept.kept == f"consumer group {P}app has 1 member"
     assert not kept.topics
     assert [it.stage for it in await ops.list_forks(fork)] == ["ready"]
+
+
+async def test_a_topic_that_is_being_created_when_the_creation_is_cancelled_is_removed_too(
+    fork: Fork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker carries out what it was asked for, whether or not anybody waits for the answer."""
+    asked, create = asyncio.Event(), ForkAdmin.create_topic
+
+    async def by_the_broker(admin: ForkAdmin, topic: str, **settings: Any) -> bool:
+        async def carried_out() -> bool:
+            await asyncio.sleep(0.05)
+            return await create(admin, topic, **settings)
+
+        doing = asyncio.ensure_future(carried_out())
+        asked.set()
+        return await asyncio.shield(doing)
+
+    monkeypatch.setattr(ForkAdmin, "create_topic", by_the_broker)
+    creating = asyncio.ensure_future(fork.create())
+    await asyncio.wait_for(asked.wait(), 30)
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    await ops.drop_fork(fork, "shop", "staging", groups=fork)
+    await asyncio.sleep(0.1)  # twice as long as the broker takes
+    assert not [name for name in fork.production.admin.topics if name.startswith("fork.")]
 
 
 async def test_an_app_that_joined_the_fork_later_is_known_to_its_removal(fork: Fork) -> None:

@@ -33,6 +33,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.ops.assembling import AS_IT_IS, Assembled, HowToRead
 from snapkafka.runtime.extras import require_extra
+from snapkafka.runtime.interrupts import to_its_end
 
 from .parts import KafkaParts, Parts, Source, judged, versions
 from .report import Compared, Drill, Judged, Phase, markdown
@@ -128,25 +129,9 @@ async def drill(
     try:
         await run.all()
     finally:
-        await _to_its_end(run.put_away())
+        await to_its_end(run.put_away())
         shutil.rmtree(folder, ignore_errors=True)
     return run.result(namespace, began, tuple(apps))
-
-
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await what puts things away, also where this task is cancelled meanwhile: that is raised when it is done."""
-    task = asyncio.ensure_future(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            cancelled = True
-        except Exception:
-            break
-    task.result()
-    if cancelled:
-        raise asyncio.CancelledError
 
 
 @dataclass(slots=True, kw_only=True)

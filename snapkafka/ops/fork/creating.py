@@ -34,6 +34,7 @@ from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.forking import prefixed
 from snapkafka.protocol.records import Fork, ForkTopic, TopicPartition
+from snapkafka.runtime.interrupts import to_its_end
 
 from .planning import in_fork
 
@@ -89,8 +90,11 @@ class Forking(Restoring):
         await self._state_topics("begun", wanted)
         self._phase("topics")
         for it in self.new:
-            created = await self.topics.create_topic(
-                it.topic, partitions=it.partitions, replicas=it.replicas, settings=it.settings
+            # A broker creates it whether or not its answer is awaited: later than who removes what is there.
+            created = await to_its_end(
+                self.topics.create_topic(
+                    it.topic, partitions=it.partitions, replicas=it.replicas, settings=it.settings
+                )
             )
             if not created:
                 raise ForkFailedError(
