@@ -1,40 +1,46 @@
-"""`python -m snapkafka.runtime.tethered PID COMMAND...`: any command as a child of process PID, ending with that.
+"""`python -m snapkafka.runtime.tethered PID SECONDS COMMAND...`: a command that ends when process PID does.
 
-`ending_with` is for our own processes. Others know nothing of their parent: this one watches for them, passes TERM and
-INT on, and ends as they do.
+A process that was killed can send no signal to what it started. `ending_with` is for processes that know of it; this
+one watches for any other: it passes TERM and INT on, sends TERM when PID has ended, and ends as the command does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Final
 
 from .child import ending_with
 
-__all__ = ["GRACE_S", "run", "tethered"]
-
-#: A worker leaves its consumer group in order within this time.
-GRACE_S: Final = 20.0
+__all__ = ["run", "tethered"]
 
 
-def tethered(command: Sequence[str]) -> list[str]:
-    """Return what starts a command that ends when this process does, however that happens."""
-    return [sys.executable, "-m", __name__, str(os.getpid()), *command]
+def tethered(command: Sequence[str], *, grace_s: float, python: str = sys.executable) -> list[str]:
+    """Return the words that start a command which ends when this process does, however that happens.
+
+    Args:
+        grace_s: it has so long to put things away after TERM.
+        python: has snapkafka installed.
+    """
+    return [python, "-m", __name__, str(os.getpid()), f"{grace_s:g}", *command]
 
 
-def run(parent: int, command: Sequence[str]) -> int:
-    """Run a command until it ends or `parent` has; its exit status, 128 and the number for a signal."""
+def run(parent: int, grace_s: float, command: Sequence[str]) -> int:
+    """Run a command until it ends or `parent` has, and return its exit status; killed by a signal, end by that."""
     process = subprocess.Popen(command)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: process.send_signal(number))
-    with ending_with(parent, grace_s=GRACE_S):
+    with ending_with(parent, grace_s=grace_s):
         status = process.wait()
-    return status if status >= 0 else 128 - status
+    if status < 0:
+        with contextlib.suppress(OSError):  # of SIGKILL there is no other action
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    return status
 
 
 if __name__ == "__main__":
-    sys.exit(run(int(sys.argv[1]), sys.argv[2:]))
+    sys.exit(run(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]))

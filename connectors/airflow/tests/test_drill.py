@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from snapkafka_airflow.operators.drill import SnapkafkaDrillOperator
 
 from snapkafka import ops
 from snapkafka.cli.running import STATUSES
+from snapkafka.runtime.tethered import tethered
 
 APP = "python -m faust -A shop worker"
 FOUND = {
@@ -74,9 +74,10 @@ def test_a_trusted_backup_is_reported_in_xcom_and_log(
         assert task.execute(context) == {key: FOUND[key] for key in FOUND if key not in ("reasons", "logs")}
     assert context["ti"].pushed == {"report": "# Drill of ns\n"}
     assert "drill: find the snapshot" in caplog.text
-    start = ["/opt/spark/bin/python", "-m", "snapkafka.cli.tethered", str(os.getpid()), "drill"]
-    assert command.line[:5] == start
-    assert [word for word in command.line[5:] if not word.startswith(("--json=", "--report="))] == [
+    python = "/opt/spark/bin/python"
+    start = tethered([python, "-m", "snapkafka.cli", "drill"], grace_s=190, python=python)
+    assert command.line[: len(start)] == start
+    assert [word for word in command.line[len(start) :] if not word.startswith(("--json=", "--report="))] == [
         "--bootstrap=127.0.0.1:9", "--namespace=ns", f"--app={APP}", f"--app={APP}", "--snapshot=latest",
         "--timeout=90s", "--invariants=money", "--set=total=7", "--storage=/snaps", "--until=done.sql",
         "--sink=copies",
@@ -89,7 +90,7 @@ def test_a_trusted_backup_is_reported_in_xcom_and_log(
 def test_the_command_takes_these_options() -> None:
     """The real one: an unknown option would be refused as bad input; what it lacks here is Spark."""
     task = SnapkafkaDrillOperator(task_id="drill", apps=APP, until="u.sql", invariants=["i"])
-    words = [sys.executable, "-m", "snapkafka.cli.tethered", str(os.getpid()), "drill", "--namespace=ns"]
+    words = [sys.executable, "-m", "snapkafka.cli", "drill", "--namespace=ns"]
     words += ["--bootstrap=127.0.0.1:1", *task._options("/snaps"), *ops.HowToRead(strict=True).options()]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     (lacking,) = (status for status, code, _ in STATUSES if code == "dependency-missing")

@@ -89,7 +89,7 @@ class Workers:
                     f"--app {shlex.join(words)!r} cannot be started: no program {words[0]}",
                     hint="check the command",
                 )
-            child = Child(tethered(words), env={**environ, FORK: fork}, output=out)
+            child = Child(tethered(words, grace_s=LEAVES_WITHIN_S), env={**environ, FORK: fork}, output=out)
             self._running.append(_Running(shlex.join(words), child, log))
 
     def require_running(self) -> None:

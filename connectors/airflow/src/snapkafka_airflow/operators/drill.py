@@ -15,14 +15,16 @@ from typing import Any, Final
 
 from snapkafka import ops
 from snapkafka.cli.running import STATUSES
-from snapkafka.cli.tethered import GRACE_S
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
 from snapkafka.runtime.child import await_child, run_child
+from snapkafka.runtime.tethered import tethered
 from snapkafka_airflow.operators.running import HOPELESS, SnapkafkaBaseOperator
 from snapkafka_airflow.version_compat import AirflowException, AirflowFailException
 
 __all__ = ["SnapkafkaDrillOperator"]
 
+#: More than the command needs to put things away: it ends itself after 180 s.
+GRACE_S: Final = 190.0
 #: XCom key of the report.
 REPORT: Final = "report"
 #: Exit status of the command -> its code and what it means.
@@ -78,13 +80,14 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
             environ["SNAPKAFKA_SCHEMA_REGISTRY"] = reading.schema_registry
         with tempfile.TemporaryDirectory(prefix="snapkafka-drill-") as folder:
             result, report = Path(folder, "drill.json"), Path(self.report or f"{folder}/drill.md")
-            command = [
-                launch.python or sys.executable, "-m", "snapkafka.cli.tethered", str(os.getpid()), "drill",
+            python = launch.python or sys.executable
+            words = [
+                python, "-m", "snapkafka.cli", "drill",
                 f"--bootstrap={hook.bootstrap}", f"--namespace={hook.namespace}",
                 f"--json={result}", f"--report={report}",
                 *self._options(hook.storage), *reading.options(),
             ]  # fmt: skip
-            status, last = self._run(command, environ)
+            status, last = self._run(tethered(words, grace_s=GRACE_S, python=python), environ)
             if status in (EXIT_OK, EXIT_NOT_GOOD) and result.exists():
                 return self._found(context, json.loads(result.read_text()), report.read_text())
         raise _failure(status, last)
