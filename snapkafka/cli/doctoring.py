@@ -3,9 +3,8 @@ and prints."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NoReturn
+from typing import Final
 
 import typer
 from rich.markup import escape
@@ -18,6 +17,7 @@ from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.connection import Connection
 from snapkafka.runtime.extras import extra_missing
 
+from .confirming import confirm
 from .running import console, print_json, run
 from .tables import duration, table
 
@@ -89,11 +89,13 @@ def fix(
     if not as_json:
         _print_plan(planned)
     if planned and not yes:
-        if as_json or not sys.stdin.isatty():
-            run(_nobody_to_ask, as_json=as_json, beside={"planned": planned})
-        if not typer.confirm(f"change the settings of {len(planned)} topics?", err=True):
-            console.print("nothing was changed")
-            raise typer.Exit(EXIT_NOT_GOOD)
+        confirm(
+            f"change the settings of {len(planned)} topics?",
+            asks="--fix asks before it changes a topic",
+            hint="look at what it would do, then add --yes",
+            as_json=as_json,
+            planned=planned,
+        )
     mended = run(lambda: ops.mend(connected(), namespace, planned), as_json=as_json)
     if as_json:
         print_json({"planned": planned, "mended": mended})
@@ -101,13 +103,6 @@ def fix(
         _print_mended(mended)
     if not all(item.done for item in mended):
         raise typer.Exit(EXIT_NOT_GOOD)
-
-
-def _nobody_to_ask() -> NoReturn:
-    raise BadInputError(
-        "--fix asks before it changes a topic, and there is no terminal to ask on; nothing was changed",
-        hint="look at what it would do, then add --yes",
-    )
 
 
 def _print_plan(planned: tuple[ops.Mending, ...]) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.markup import escape
@@ -14,6 +13,7 @@ from snapkafka import ops
 from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 
+from .confirming import confirm
 from .options import AsJson, Bootstrap, Namespace
 from .querying import print_difference
 from .running import EXIT_STATUSES, connect, console, notices, print_json, run, who
@@ -239,18 +239,8 @@ async def _one_of(name: str, *, expired: bool) -> None:
 
 
 def _confirm(question: str, *, as_json: bool, planned: ops.ForkPlan | None = None) -> None:
-    if as_json or not sys.stdin.isatty():
-        run(_nobody_to_ask, as_json=as_json, beside={"planned": planned})
-    if not typer.confirm(question, err=True):
-        console.print("nothing was changed")
-        raise typer.Exit(EXIT_NOT_GOOD)
-
-
-def _nobody_to_ask() -> NoReturn:
-    raise BadInputError(
-        "fork asks before it creates or removes anything, and there is no terminal to ask on; nothing was changed",
-        hint="add --yes",
-    )
+    asks = "fork asks before it creates or removes anything"
+    confirm(question, asks=asks, hint="add --yes", as_json=as_json, planned=planned)
 
 
 def _say(*, as_json: bool) -> Callable[[str], None]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops import RestoreSelection
 
+from .confirming import confirm
 from .options import AsJson, Bootstrap, Namespace
 from .restoring_into import restore_into
 from .running import connect, console, notices, print_json, run, who
@@ -145,11 +145,13 @@ def restore(
             if planned.refused:
                 raise typer.Exit(EXIT_NOT_GOOD)
             return
-        if as_json or not sys.stdin.isatty():
-            run(_nobody_to_ask, as_json=as_json, beside={"planned": planned})
-        if not typer.confirm(f"restore {', '.join(planned.apps)} to {planned.snapshot}?", err=True):
-            console.print("nothing was changed")
-            raise typer.Exit(EXIT_NOT_GOOD)
+        confirm(
+            f"restore {', '.join(planned.apps)} to {planned.snapshot}?",
+            asks="restore asks before it changes anything",
+            hint="see what --dry-run prints, then add --yes",
+            as_json=as_json,
+            planned=planned,
+        )
     done = run(
         lambda: ops.restore(
             connect(bootstrap),
@@ -177,13 +179,6 @@ def restore(
 
 async def _suppression(path: str) -> ops.Suppression | None:
     return ops.read_suppression(path) if path else None
-
-
-def _nobody_to_ask() -> NoReturn:
-    raise BadInputError(
-        "restore asks before it changes anything, and there is no terminal to ask on; nothing was changed",
-        hint="see what --dry-run prints, then add --yes",
-    )
 
 
 def _print_plan(plan: ops.RestorePlan) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Mapping
 
 import typer
@@ -11,6 +10,7 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 
+from .confirming import confirm
 from .running import connect, console, notices, print_json, run, who
 from .tables import table
 
@@ -53,11 +53,13 @@ def restore_into(
             if planned.refused:
                 raise typer.Exit(EXIT_NOT_GOOD)
             return
-        if as_json or not sys.stdin.isatty():
-            run(_nobody_to_ask, as_json=as_json, beside={"planned": planned})
-        if not typer.confirm(f"restore {', '.join(planned.apps)} into {into}?", err=True):
-            console.print("nothing was changed")
-            raise typer.Exit(EXIT_NOT_GOOD)
+        confirm(
+            f"restore {', '.join(planned.apps)} into {into}?",
+            asks="restore asks before it changes anything",
+            hint="see what --dry-run prints, then add --yes",
+            as_json=as_json,
+            planned=planned,
+        )
     done = run(
         lambda: ops.restore_into(
             connect(into),
@@ -86,13 +88,6 @@ async def _fits(in_place: Collection[str]) -> None:
             f"--into and {', '.join(sorted(in_place))} do not go together",
             hint="a cluster without anything takes the whole snapshot; restore a part of it in place afterwards",
         )
-
-
-async def _nobody_to_ask() -> None:
-    raise BadInputError(
-        "restore asks before it changes anything, and there is no terminal to ask on; nothing was changed",
-        hint="see what --dry-run prints, then add --yes",
-    )
 
 
 def _print_plan(into: str, plan: ops.IntoPlan) -> None:

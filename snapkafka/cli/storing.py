@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops.pruning import Kept, Prunable
 
+from .confirming import confirm
 from .options import AsJson
 from .running import console, print_json, run
 from .tables import table
@@ -49,23 +49,19 @@ def prune(
             print_json({"planned": planned, "done": None})
         return
     if not yes:
-        if as_json or not sys.stdin.isatty():
-            run(_nobody_to_ask, as_json=as_json, beside={"planned": planned})
-        if not typer.confirm(f"remove {said_bytes(planned.bytes)}?", err=True):
-            console.print("nothing was removed")
-            raise typer.Exit(EXIT_NOT_GOOD)
+        confirm(
+            f"remove {said_bytes(planned.bytes)}?",
+            asks="prune asks before it removes anything",
+            hint="check the list of --dry-run, then add --yes",
+            as_json=as_json,
+            planned=planned,
+            change="removed",
+        )
     done = run(lambda: ops.prune(storage, policy, planned), as_json=as_json)
     if as_json:
         print_json({"planned": planned, "done": done})
     else:
         _print_done(planned, done)
-
-
-def _nobody_to_ask() -> NoReturn:
-    raise BadInputError(
-        "prune asks before it removes anything, and there is no terminal to ask on; nothing was removed",
-        hint="check the list of --dry-run, then add --yes",
-    )
 
 
 def _print_plan(planned: ops.Pruning) -> None:
