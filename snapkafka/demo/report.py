@@ -30,9 +30,8 @@ def print_report(console: Console, taken: list[Taken]) -> None:
     )
     console.print()
     first = taken[0]
-    console.print(
-        f"Tables   [bold]{_short(first.tables_path)}[/bold]/{{state,channels,messages,processes,positions}}"
-    )
+    tables = ",".join(table.name for table in first.manifest.tables)
+    console.print(f"Tables   [bold]{_short(first.tables_path)}[/bold]/{{{tables}}}", soft_wrap=True)
     console.print(f"Manifest [bold]{_short(first.manifest_path)}[/bold]")
     console.print()
     console.print("Next:")

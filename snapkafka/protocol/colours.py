@@ -16,15 +16,10 @@ from typing import Final, NamedTuple
 
 from .exact import exact
 from .held import Held, Key
-from .records import ChangelogEnd, Running, SentEnd, SeqRange, TopicPartition
+from .records import ChangelogEnd, Running, SentEnd, TopicPartition
+from .sent import Sent
 
-__all__ = ["Cause", "Colours", "Effect", "Sent", "Torn"]
-
-
-#: A process remembers so many ranges of unacknowledged seqs per partition. Where there are more, the two that are
-#: closest together become one, with what lies between them: a verdict then doubts more than it has to, and accuses
-#: nobody. A `Closed` has to fit into one ledger record however many partitions it names.
-RANGES_MAX: Final = 16
+__all__ = ["Cause", "Colours", "Effect", "Torn"]
 
 
 class Cause(NamedTuple):
@@ -74,89 +69,6 @@ class Effect(NamedTuple):
 
 #: Makes an `Effect` from its four fields; calling the class costs twice as much.
 _effect_of: Final = partial(tuple.__new__, Effect)
-
-
-class Sent:
-    """Hold what this process has sent to one partition: the next seq, and per colour the last seq and the end."""
-
-    __slots__ = ("bare_end", "before", "by_colour", "end_due", "landed_end", "next_seq", "unacknowledged")
-
-    def __init__(self) -> None:
-        self.next_seq = 0
-        self.bare_end = 0  # one past the last record without a header
-        self.by_colour: dict[int, tuple[int, int]] = {}  # colour -> (last seq, one past its offset)
-        self.before = (-1, 0)  # what the colour before the latest had when colours were last forgotten
-        self.unacknowledged: tuple[SeqRange, ...] = ()
-        #: A log end that was asked for after results had become unknown: what landed below it counts as sent.
-        self.landed_end = 0
-        self.end_due = False  # has a result become unknown since?
-
-    def acked(self, epoch: int, seq: int, offset: int) -> None:
-        last_seq, end = self.by_colour.get(epoch, (-1, 0))
-        self.by_colour[epoch] = (max(last_seq, seq), max(end, offset + 1))
-
-    def failed(self, first: int, last: int, *, refused: bool, undone: bool = False) -> None:
-        """No acknowledgement will come for these seqs."""
-        self.end_due = self.end_due or not refused
-        added = SeqRange(first=first, last=last, refused=refused, undone=undone)
-        self.unacknowledged = _joined((*self.unacknowledged, added))
-
-    @property
-    def asks_end(self) -> bool:
-        """Must the end of the log be asked for, as sends with an unknown result may have landed past what is known?"""
-        acked = max((seq for seq, _ in self.by_colour.values()), default=-1)
-        return self.end_due or any(not item.refused and item.last > acked for item in self.unacknowledged)
-
-    def white(self, epoch: int) -> tuple[int, int]:
-        """(last seq, end) of what is white for `epoch`; (-1, 0) where nothing is."""
-        whites = [ends for colour, ends in self.by_colour.items() if colour < epoch]
-        return max(whites, key=lambda ends: ends[1], default=(-1, 0))
-
-    def earlier(self, epoch: int) -> tuple[int, int]:
-        """(seq, end) of a colour before the latest that is white for `epoch`; (-1, 0) where none is known."""
-        whites = sorted(
-            (ends for colour, ends in self.by_colour.items() if colour < epoch), key=lambda e: e[1]
-        )
-        return whites[-2] if len(whites) > 1 else self.before
-
-    @property
-    def end(self) -> int:
-        """One past the last record of any colour."""
-        return max((end for _, end in self.by_colour.values()), default=0)
-
-    def forget(self, epoch: int) -> None:
-        """No snapshot <= `epoch` will ask again: keep one entry for all colours below it."""
-        whites = [colour for colour in self.by_colour if colour < epoch]
-        if len(whites) > 1:
-            merged, self.before = self.white(epoch), self.earlier(epoch)
-            for colour in whites:
-                del self.by_colour[colour]
-            self.by_colour[max(whites)] = merged
-
-
-def _joined(ranges: tuple[SeqRange, ...]) -> tuple[SeqRange, ...]:
-    """The same seqs in order, in as few ranges as can be, and in no more than `RANGES_MAX`."""
-    found: list[SeqRange] = []
-    for item in sorted(ranges, key=lambda item: item.first):
-        last = found[-1] if found else item
-        alike = (item.refused, item.undone) == (last.refused, last.undone)
-        if found and item.first <= last.last + 1 and alike:
-            found[-1] = _spanning(found[-1], item)
-        else:
-            found.append(item)
-    while len(found) > RANGES_MAX:
-        closest = min(range(1, len(found)), key=lambda n: found[n].first - found[n - 1].last)
-        found[closest - 1 : closest + 1] = [_spanning(found[closest - 1], found[closest])]
-    return tuple(found)
-
-
-def _spanning(one: SeqRange, other: SeqRange) -> SeqRange:
-    return SeqRange(
-        first=min(one.first, other.first),
-        last=max(one.last, other.last),
-        refused=one.refused and other.refused,
-        undone=one.undone and other.undone,
-    )
 
 
 class Colours:
@@ -465,7 +377,7 @@ class Colours:
                 marker=markers.get(tp, -1),
                 unacknowledged=sent.unacknowledged,
                 bare_end=sent.bare_end,
-                landed_end=_landed_end(sent, markers.get(tp, -1)),
+                landed_end=sent.landed(markers.get(tp, -1)),
                 earlier_seq=earlier_seq,
                 earlier_end=earlier_end,
             )
@@ -502,11 +414,3 @@ class Colours:
     def busy(self) -> bool:
         """Is anything of any colour running or in flight?"""
         return any(not tally.empty for tally in self._tallies.values())
-
-
-def _landed_end(sent: Sent, marker: int) -> int:
-    """Below which offset a record whose result is unknown counts as sent: below the marker, where there is one, for
-    that ends what receivers record; else below the log end that was asked for."""
-    if all(item.refused for item in sent.unacknowledged):
-        return 0
-    return marker if marker >= 0 else sent.landed_end

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.checks import log_checks, view
-from snapkafka.protocol import bare, captured, colours, completion, moves, owners, work, worker
+from snapkafka.protocol import bare, captured, completion, moves, owners, sent, work, worker
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.held import Held
 
@@ -349,7 +349,7 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 many",
         "of the sends that failed the earliest are forgotten",
-        patching(colours, "_joined", lambda _: lambda ranges: ranges[-1:]),
+        patching(sent, "_joined", lambda _: lambda ranges: ranges[-1:]),
         faults(fail_send=0.1),
     ),
     Mutant(

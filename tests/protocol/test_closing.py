@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol.actions import AppendToLedger, SendMarkers, StartTimer, TurnedRed
-from snapkafka.protocol.colours import RANGES_MAX
 from snapkafka.protocol.completion import KEEP_DECIDED, Status
 from snapkafka.protocol.events import (
     ChannelEnded,
@@ -28,6 +27,7 @@ from snapkafka.protocol.records import (
     SeqRange,
     TopicPartition,
 )
+from snapkafka.protocol.sent import RANGES_MAX
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .world import A, B, Process, Stored, World, records, settle

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol import colours
+from snapkafka.protocol import sent
 from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
 from snapkafka.sim.campaign import RULES, campaign, caught_by
 from snapkafka.sim.mutant_plans import disordered, faults, late, stripped, unanswered, unsettled, without
@@ -185,7 +185,7 @@ def test_sends_without_a_result_and_copies_with_headers_accuse_no_sound_snapshot
 def test_r15_a_memory_of_failed_sends_that_overflows_accuses_nobody(
     monkeypatch: pytest.MonkeyPatch, ranges: int
 ) -> None:
-    monkeypatch.setattr(colours, "RANGES_MAX", ranges)
+    monkeypatch.setattr(sent, "RANGES_MAX", ranges)
     failed = 0
     for seed in range(20):
         outcome = run(seed, faults(fail_send=0.1)(make_plan(seed)))

@@ -16,7 +16,6 @@ from snapkafka.protocol.actions import (
     StartTimer,
     TurnedRed,
 )
-from snapkafka.protocol.colours import Sent
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import (
     CutTimed,
@@ -37,6 +36,7 @@ from snapkafka.protocol.records import (
     Table,
     TopicPartition,
 )
+from snapkafka.protocol.sent import Sent
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.sim.compare.workload import DELAY_S
 from snapkafka.wire import codec
