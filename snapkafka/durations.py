@@ -1,13 +1,15 @@
-"""Durations as people write them, the same for every option: `500ms`, `90s`, `10m` or `10min`, `1h30m`, `2d`."""
+"""Durations and times as people write them, the same for every option: `500ms`, `90s`, `10m` or `10min`, `1h30m`, `2d`;
+ISO 8601."""
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Final
 
 from snapkafka.errors import BadInputError
 
-__all__ = ["HINT", "duration_ms"]
+__all__ = ["HINT", "duration_ms", "moment_ms"]
 
 UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*")
@@ -34,3 +36,17 @@ def duration_ms(text: str, option: str, *, bare: str = "", zero: bool = False) -
     if at < len(written) or (round(total) <= 0 and not (zero and written)):
         raise BadInputError(f"{option} {text!r} is not a duration", hint=HINT)
     return round(total)
+
+
+def moment_ms(text: str) -> int:
+    """ISO 8601 in milliseconds since 1970; without a time zone it is this machine's time, as `show` reports it.
+
+    Raises:
+        BadInputError: it is not a valid time.
+    """
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1_000)
+    except (ValueError, OverflowError) as error:
+        raise BadInputError(
+            f"invalid time: {text!r}", hint="write it as 2026-05-01T12:30:00 or 2026-05-01T10:30:00Z"
+        ) from error

@@ -37,7 +37,7 @@ KINDS: Final = 5
 #: Offsets read at most for this table alone, in all partitions together; but of each at least the window.
 LEADS_MAX: Final = 100_000
 #: Of a key or a value so many characters are kept: four times as many bytes at most.
-PREVIEW_CHARS: Final = 80
+PREVIEW_CHARS: Final = 240
 #: Records of external senders, and markers, stand between those of a channel: no window is narrower, in offsets.
 SPAN_MIN: Final = 100
 #: So many receipts are looked up as they are; of more, Spark decides how.

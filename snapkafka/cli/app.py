@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from snapkafka import __version__, ops
+from snapkafka.durations import moment_ms
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.listing import wall_ms
 
@@ -37,7 +38,6 @@ from .options import (
     Parameters,
     Storage,
     Ttl,
-    moment_ms,
     names_in,
     ttl_ms_of,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -29,7 +28,6 @@ __all__ = [
     "Strict",
     "Ttl",
     "Unpickle",
-    "moment_ms",
     "names_in",
     "ttl_ms_of",
 ]
@@ -141,20 +139,6 @@ MaxMbS = Annotated[
         help="Read at most so many megabytes a second from each broker; takes the right to set quotas.",
     ),
 ]
-
-
-def moment_ms(text: str) -> int:
-    """ISO 8601 in milliseconds since 1970; without a time zone it is this machine's time, as `show` reports it.
-
-    Raises:
-        BadInputError: it is not a valid time.
-    """
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1_000)
-    except (ValueError, OverflowError) as error:
-        raise BadInputError(
-            f"invalid time: {text!r}", hint="write it as 2026-05-01T12:30:00 or 2026-05-01T10:30:00Z"
-        ) from error
 
 
 def names_in(given: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -57,11 +58,35 @@ def draw(
     manifest: Annotated[
         str, typer.Option("--manifest", metavar="PATH", help="The manifest itself: nothing else is needed.")
     ] = "",
+    wall_clock: Annotated[
+        bool,
+        typer.Option(
+            "--wall-clock",
+            help="Draw the cut that reading every process at one wall-clock time would give, too.",
+        ),
+    ] = False,
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="That time: ISO 8601, or +80ms after the trigger. Default: the median of the cuts.",
+        ),
+    ] = "",
+    sum_of: Annotated[
+        str,
+        typer.Option(
+            "--sum",
+            metavar="FIELD",
+            help="Add up a field of JSON values, or an SQL expression, over the messages that cross that cut.",
+        ),
+    ] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
     """Run `snapkafka draw`."""
+    asked = ops.Instant(at=at, sum_of=sum_of) if wall_clock or at or sum_of else None
 
     async def work() -> ops.Drawn:
         if output.suffix != ".svg":
@@ -75,6 +100,7 @@ def draw(
             manifest=manifest,
             storage=storage,
             messages_max=messages,
+            wall_clock=asked,
         )
         try:
             output.write_text(found.svg, "utf-8")
@@ -91,8 +117,13 @@ def draw(
                 "output": str(output),
                 "shown": found.shown,
                 "hidden": found.hidden,
+                **({"wall_clock": asdict(found.wall)} if found.wall else {}),
             }
         )
+    elif found.wall:
+        console.print(f"snapshot {escape(found.id)} is drawn in {escape(str(output))}")
+        for note in found.notes:
+            console.print(escape(note))
     else:
         console.print(
             f"snapshot {escape(found.id)} is drawn in {escape(str(output))}: {found.shown} messages in flight,"

@@ -55,6 +55,7 @@ from .switching import Switched, pause, resume, retire
 from .tracing import STEPS_MAX, Step, Trace, trace
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
+from .wall_clock import Instant, WallCut
 from .watching import Answer, Round, watch
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "Forked",
     "Freshness",
     "HowToRead",
+    "Instant",
     "IntoPlan",
     "Irrevocable",
     "KeptRound",
@@ -111,6 +113,7 @@ __all__ = [
     "Trace",
     "Verified",
     "Viewed",
+    "WallCut",
     "abort",
     "abort_restore",
     "assemble",

@@ -20,6 +20,16 @@ from .near_cut import has_around, messages_of, sql_of
 from .picture import EXTERNAL, Lane, Message, Picture, lay_out
 from .picture_svg import svg
 from .querying import Bounds, query
+from .wall_clock import (
+    Instant,
+    WallCut,
+    instant_of,
+    messages_of_wall,
+    sql_of_wall,
+    wall_clock_of,
+    wall_cut_of,
+    wall_notes,
+)
 
 __all__ = ["MESSAGES_SHOWN", "Drawn", "draw", "draw_details"]
 
@@ -29,6 +39,8 @@ MESSAGES_SHOWN: Final = 60
 OF_A_CHANNEL: Final = 6
 MARKERS_SHOWN: Final = 40
 VALUE_CHARS: Final = 80
+#: Kinds of messages that are sent on one side of a cut and received on the other.
+CROSSING: Final = ("in-flight", "backward")
 #: Checks that find messages that were received and not sent.
 BACKWARD: Final = "V2"
 
@@ -43,7 +55,9 @@ ORDER BY row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """A diagram as SVG. `shown`, `hidden`: messages in flight; `near`, `near_hidden`: others about the cut."""
+    """A diagram as SVG. `shown`, `hidden`: messages in flight; `near`, `near_hidden`: others about the cut; with `wall`
+    of the cut at a wall-clock time: `shown`, `hidden` count what crosses it in either direction. `notes`: sentences
+    below the picture."""
 
     id: str
     epoch: int
@@ -52,6 +66,8 @@ class Drawn:
     hidden: int
     near: int = 0
     near_hidden: int = 0
+    wall: WallCut | None = None
+    notes: tuple[str, ...] = ()
 
 
 async def draw(
@@ -62,6 +78,7 @@ async def draw(
     manifest: str = "",
     storage: str = "",
     messages_max: int = MESSAGES_SHOWN,
+    wall_clock: Instant | None = None,
     bounds: Bounds | None = None,
 ) -> Drawn:
     """Draw an assembled snapshot.
@@ -71,9 +88,11 @@ async def draw(
         name: id, epoch or `latest`, the last one that was assembled.
         manifest: the manifest itself.
         messages_max: no more messages in flight are drawn, and no more of those that do not cross the cut.
+        wall_clock: draw the cut that reading every process at this time would give, too; needs the table `around`.
         bounds: see `query`.
 
     Raises:
+        BadInputError: a number, the time or the sum is invalid; the snapshot lacks what `wall_clock` needs.
         UnknownSnapshotError: it does not exist.
         StorageError: its manifest or tables cannot be read.
         DependencyMissingError: DuckDB is not installed.
@@ -82,6 +101,8 @@ async def draw(
         raise BadInputError(f"--messages must be 0 or more, got {messages_max}")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     _, found = read_manifest(place)
+    if wall_clock is not None:
+        return await _draw_wall(where, namespace, place, found, wall_clock, messages_max, bounds)
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")
     if has_around(found):
         asked = await query(
@@ -112,6 +133,48 @@ async def draw(
         hidden=in_flight - shown,
         near=near,
         near_hidden=near_total - near,
+    )
+
+
+async def _draw_wall(
+    where: Connection | Cluster | None,
+    namespace: str,
+    place: str,
+    found: Manifest,
+    asked: Instant,
+    messages_max: int,
+    bounds: Bounds | None,
+) -> Drawn:
+    """Draw the cut at a wall-clock time beside the snapshot's own."""
+    at_ms = instant_of(found, asked)
+    sql = sql_of_wall(found, at_ms, asked.sum_of, most=messages_max, of_a_channel=OF_A_CHANNEL)
+    rows = (await query(where, namespace, sql, manifest=place, bounds=bounds)).rows
+    wall = wall_cut_of(rows, found, at_ms, asked.sum_of)
+    messages = messages_of_wall(rows, found, at_ms)
+    notes = (*wall_notes(wall), *_contaminated(found.captured))
+    picture = Picture(
+        title=found.id,
+        verdict=found.verdict,
+        lanes=_lanes(found.captured, _after_trigger(found)),
+        messages=tuple(messages),
+        hidden=rows[0]["total"] - len(messages),
+        notes=notes,
+        wall=wall_clock_of(rows, found, at_ms),
+    )
+    layout = lay_out(picture)
+    shown = sum(arrow.message.kind in CROSSING for arrow in layout.arrows)
+    hidden = wall.backward + wall.in_flight - shown
+    near = len(layout.arrows) - shown
+    return Drawn(
+        id=found.id,
+        epoch=found.epoch,
+        svg=svg(layout),
+        shown=shown,
+        hidden=hidden,
+        near=near,
+        near_hidden=rows[0]["total"] - shown - hidden - near,
+        wall=wall,
+        notes=notes,
     )
 
 
@@ -255,7 +318,8 @@ def _markers(captured: Captured) -> list[Message]:
 
 
 def _notes(captured: Captured) -> tuple[str, ...]:
-    notes = ["Cuts stand to scale; of messages the order, not the time."]
-    if captured.contaminated:
-        notes.append(f"Contaminated: {captured.contaminated}")
-    return tuple(notes)
+    return ("Cuts stand to scale; of messages the order, not the time.", *_contaminated(captured))
+
+
+def _contaminated(captured: Captured) -> list[str]:
+    return [f"Contaminated: {captured.contaminated}"] if captured.contaminated else []

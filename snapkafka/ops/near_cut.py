@@ -20,7 +20,7 @@ from .picture import EXTERNAL, Message
 from .querying import Bounds, query
 from .tracing import STEPS_MAX, Step, Trace, require_numbers
 
-__all__ = ["has_around", "messages_of", "sql_of", "trace_stored"]
+__all__ = ["OF_A_SIDE", "VALUE_CHARS", "has_around", "kind_at_cut", "messages_of", "sql_of", "trace_stored"]
 
 #: Of one channel and side so many are drawn that do not cross the cut.
 OF_A_SIDE: Final = 3
@@ -39,8 +39,9 @@ WHERE nth <= {of_a_channel} ORDER BY nth, topic, "partition" LIMIT {most}
 """
 _NEAR: Final = """
 SELECT * EXCLUDE nth FROM (
-  SELECT side, received, sender, receiver, receiver_app, topic, "partition", "offset", coalesce(key, '') AS key,
-         coalesce(value, '') AS value, sent_ms, received_ms, cause_topic, cause_partition, cause_offset,
+  SELECT side, received, sender, receiver, receiver_app, topic, "partition", "offset",
+         left(coalesce(key, ''), {chars}) AS key, left(coalesce(value, ''), {chars}) AS value,
+         sent_ms, received_ms, cause_topic, cause_partition, cause_offset,
          row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition", side, received
                             ORDER BY CASE WHEN received THEN -"offset" ELSE "offset" END) AS nth
   FROM around WHERE received OR side <> 'white')
@@ -74,7 +75,7 @@ def sql_of(most: int, of_a_channel: int) -> str:
         of_a_channel: messages in flight of one channel, at most.
     """
     flight = _IN_FLIGHT.format(chars=VALUE_CHARS, of_a_channel=of_a_channel, most=most)
-    near = _NEAR.format(of_a_side=OF_A_SIDE, most=most)
+    near = _NEAR.format(chars=VALUE_CHARS, of_a_side=OF_A_SIDE, most=most)
     return f"SELECT *, ({_TOTAL}) AS near FROM (SELECT * FROM ({flight}) UNION ALL SELECT * FROM ({near}))"
 
 
@@ -96,7 +97,7 @@ def messages_of(
         caused = row["cause_topic"] is not None
         found.append(
             Message(
-                kind=_kind(row, manifest.ledger.triggered_ms),
+                kind=kind_at_cut(row, manifest.ledger.triggered_ms),
                 sender=EXTERNAL if external else row["sender"],
                 receiver=receiver,
                 topic=row["topic"],
@@ -112,8 +113,8 @@ def messages_of(
     return found
 
 
-def _kind(row: Mapping[str, Any], triggered_ms: int) -> str:
-    """How a record lies to the cut (`Message.kind`); of an external one that was not received its time decides."""
+def kind_at_cut(row: Mapping[str, Any], triggered_ms: int) -> str:
+    """Return how a record lies to the cut (`Message.kind`); of an external one not received its time decides."""
     match row["side"], row["received"]:
         case "white", False:
             return "in-flight"

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from .picture_order import in_order
+from .picture_order import CUT, WALL, Division, Event, in_order
 
-__all__ = ["Arrow", "Lane", "Layout", "Message", "Picture", "Placed", "lay_out"]
+__all__ = ["Arrow", "Lane", "Layout", "Message", "Picture", "Placed", "WallClock", "lay_out"]
 
 #: Everything in pixels of the drawing.
 WIDTH: Final = 1_040
@@ -62,7 +62,8 @@ class Message:
     "later", sent after it; "waiting", an external one from before it that was not received yet; or "marker".
 
     `sent_ms`, `received_ms`: milliseconds since 1970, None: not known. `cause`: topic, partition and offset of the
-    message whose event sent it.
+    message whose event sent it. `at_cut`: in a picture with a wall-clock cut `kind` is about that one, and this about
+    the snapshot's own.
     """
 
     kind: str
@@ -77,11 +78,24 @@ class Message:
     sent_ms: int | None = None
     received_ms: int | None = None
     cause: tuple[str, int, int] | None = None
+    at_cut: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WallClock:
+    """The time at which every process is read in another cut, milliseconds since 1970; `name`: as it is written.
+
+    `cuts`: when a process cut for the snapshot, by its own clock.
+    """
+
+    at_ms: int
+    name: str
+    cuts: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Hold what is drawn. `hidden`: so many messages are not. `notes`: sentences below it."""
+    """Hold what is drawn. `hidden`: so many messages are not. `notes`: sentences below it. `wall`: a second cut."""
 
     title: str
     verdict: str
@@ -89,16 +103,19 @@ class Picture:
     messages: tuple[Message, ...]
     hidden: int = 0
     notes: tuple[str, ...] = ()
+    wall: WallClock | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A lane and its place: `y`, and `x` of its cut, None where it has none. `end`: where its line ends."""
+    """A lane and its place: `y`, and `x` of its cut, None where it has none; `wall`: the same of the wall-clock cut.
+    `end`: where its line ends."""
 
     lane: Lane
     y: float
     cut: float | None
     end: float
+    wall: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +129,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """All places. `curve`: the points of the cut, from top to bottom. `names`: do names of processes fit?"""
+    """All places. `curve`, `wall_curve`: points of a cut, from top to bottom. `names`: do names of processes fit?"""
 
     picture: Picture
     width: float
@@ -122,6 +139,7 @@ class Layout:
     curve: tuple[tuple[float, float], ...]
     names: bool
     bottom: float = field(default=0.0)
+    wall_curve: tuple[tuple[float, float], ...] = ()
 
 
 def lay_out(picture: Picture) -> Layout:
@@ -139,19 +157,25 @@ def lay_out(picture: Picture) -> Layout:
         ends = CUTS[0] - 2 * CLEAR if lane.left and lane.process != EXTERNAL else RIGHT
         placed[lane.process] = Placed(lane=lane, y=TOP + gap / 2 + number * gap, cut=x, end=ends)
     bottom = TOP + gap * max(1, len(lanes))
-    curve = [(at.cut, at.y) for at in placed.values() if at.cut is not None]
-    if curve:
-        curve = [(curve[0][0], TOP - 4), *curve, (curve[-1][0], bottom + 4)]
+    if picture.wall is None:
+        arrows, hidden = _arrows(picture.messages, placed), 0
+    else:
+        arrows, hidden = _arrows_about_two(picture.messages, placed, picture.wall)
     return Layout(
-        picture=picture,
+        picture=replace(picture, hidden=picture.hidden + hidden),
         width=WIDTH,
         height=bottom + 84 + 16 * len(picture.notes),
         lanes=tuple(placed.values()),
-        arrows=tuple(_arrows(picture.messages, placed)),
-        curve=tuple(curve),
+        arrows=tuple(arrows),
+        curve=_curve([(at.cut, at.y) for at in placed.values() if at.cut is not None], bottom),
         names=len(lanes) <= NAMES_MAX,
         bottom=bottom,
+        wall_curve=_curve([(at.wall, at.y) for at in placed.values() if at.wall is not None], bottom),
     )
+
+
+def _curve(points: list[tuple[float, float]], bottom: float) -> tuple[tuple[float, float], ...]:
+    return ((points[0][0], TOP - 4), *points, (points[-1][0], bottom + 4)) if points else ()
 
 
 def _cut_x(cut_ms: int | None, cuts: Sequence[int]) -> float | None:
@@ -225,6 +249,53 @@ def _arrows_in_time(known: Sequence[Message], placed: Mapping[int, Placed]) -> l
         )
         for index, message in enumerate(known)
     ]
+
+
+def _arrows_about_two(
+    messages: Sequence[Message], placed: dict[int, Placed], wall: WallClock
+) -> tuple[list[Arrow], int]:
+    """Place messages and the points of both cuts in one order of all events; both curves follow from it.
+
+    Returns:
+        The arrows, and how many messages have no place that is right to both cuts: clocks that ran back.
+    """
+    known = [one for one in messages if one.sender in placed and one.receiver in placed]
+    cutting = {process: at for process, at in wall.cuts.items() if process in placed}
+    divisions = (
+        Division(CUT, cutting, [_sides(one.at_cut) for one in known]),
+        Division(WALL, dict.fromkeys(cutting, wall.at_ms), [_sides(one.kind) for one in known]),
+    )
+    order = in_order(known, divisions)
+    at: dict[Event, int] = {}
+    slot, last = 0, ""
+    for event in order:  # points of one cut with no event between them stand one below the other
+        slot += 0 if event[1] == last and last in (CUT, WALL) else 1
+        at[event], last = slot, event[1]
+    low, high = LABELS + 6, RIGHT - 12
+    x = {event: low + (high - low) * number / (slot + 1) for event, number in at.items()}
+    for process in cutting:
+        placed[process] = replace(placed[process], cut=x[process, CUT], wall=x[process, WALL])
+    arrows = [
+        Arrow(
+            message=message,
+            start=(x[index, "start"], placed[message.sender].y),
+            end=(x[index, "end"], placed[message.receiver].y),
+        )
+        for index, message in enumerate(known)
+        if all(_is_right(at, index, message, division) for division in divisions)
+    ]
+    return arrows, len(known) - len(arrows)
+
+
+def _is_right(at: Mapping[Event, int], index: int, message: Message, division: Division) -> bool:
+    for end, process, side in zip(
+        ("start", "end"), (message.sender, message.receiver), division.sides[index], strict=True
+    ):
+        if process in division.times and (at[index, end] < at[process, division.name]) is not (
+            side == "left"
+        ):
+            return False
+    return True
 
 
 def _sides(kind: str) -> tuple[str, str]:

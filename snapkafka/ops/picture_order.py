@@ -3,6 +3,10 @@
 Times of records are not a clock: they come from several machines, and some are missing. The certain goes first: a
 message is received after it was sent, an event sends after it received, and a partition is a log. Among events that
 none of this orders, the earlier time goes first (Kahn's topological sort with a heap).
+
+Where a second cut is drawn, the points of both cuts are events of their processes, too: what lies left of a cut comes
+before its point. An order of partitions that contradicts this (an event started out of turn, a clock that ran back)
+is left out.
 """
 
 from __future__ import annotations
@@ -10,14 +14,17 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
-__all__ = ["Event", "in_order"]
+__all__ = ["CUT", "WALL", "Division", "Event", "in_order"]
 
-#: A message by its number, and whether it is its send ("start") or its receipt ("end").
+#: A message by its number, and whether it is its send ("start") or its receipt ("end"); or a process, and which of its
+#: cuts ("cut", "wall").
 Event: TypeAlias = tuple[int, str]
 START, END = "start", "end"
+CUT, WALL = "cut", "wall"
 #: Events of no known time stand where what they depend on lets them.
 UNKNOWN: Final = -1
 
@@ -43,15 +50,33 @@ class Timed(Protocol):
     def cause(self) -> tuple[str, int, int] | None: ...
 
 
-def in_order(messages: Sequence[Timed]) -> list[Event]:
-    """Return every send and receipt, each after what it depends on; the same messages give the same order."""
+@dataclass(frozen=True, slots=True)
+class Division:
+    """A cut through lines: when each process has it, and on which `sides` of it each message is sent, and received
+    ("left", "right")."""
+
+    name: str
+    times: Mapping[int, int]
+    sides: Sequence[tuple[str, str]]
+
+
+def in_order(messages: Sequence[Timed], divisions: Sequence[Division] = ()) -> list[Event]:
+    """Return every send, receipt and point of a cut, each after what it depends on; the same messages give the same
+    order."""
     follows: dict[Event, list[Event]] = defaultdict(list)
     waits: dict[Event, int] = {(i, end): 0 for i in range(len(messages)) for end in (START, END)}
-    for before, after in _edges(messages):
+    times: dict[Event, int] = {}
+    for division in divisions:
+        times |= {(process, division.name): at for process, at in division.times.items()}
+    waits |= dict.fromkeys(times, 0)
+    certain = (pair for pair in _edges(messages) if not any(_contradicts(pair, one) for one in divisions))
+    for before, after in itertools.chain(certain, *(_about(messages, one) for one in divisions)):
         follows[before].append(after)
         waits[after] += 1
 
     def rank(event: Event) -> tuple[int, str, int, int, str]:
+        if event in times:
+            return (times[event], event[1], event[0], 0, "")
         message = messages[event[0]]
         time = message.sent_ms if event[1] == START else message.received_ms
         place = (message.topic, message.partition, message.offset)
@@ -59,20 +84,40 @@ def in_order(messages: Sequence[Timed]) -> list[Event]:
 
     ready = [(rank(event), event) for event, count in waits.items() if not count]
     heapq.heapify(ready)
-    found: list[Event] = []
-    while ready:
+    found: dict[Event, None] = {}
+    while len(found) < len(waits):
+        if not ready:  # a forged cause closes a circle: drawn all the same, the earliest first
+            earliest = min((event for event in waits if event not in found), key=rank)
+            ready.append((rank(earliest), earliest))
         _, event = heapq.heappop(ready)
-        found.append(event)
+        if event in found:
+            continue
+        found[event] = None
         for after in follows[event]:
             waits[after] -= 1
             if not waits[after]:
                 heapq.heappush(ready, (rank(after), after))
-    if len(found) < len(
-        waits
-    ):  # a forged cause that closes a circle: drawn all the same, in the order of times
-        placed = set(found)
-        found += sorted((event for event in waits if event not in placed), key=rank)
-    return found
+    return list(found)
+
+
+def _side(event: Event, division: Division) -> str:
+    return division.sides[event[0]][event[1] == END]
+
+
+def _contradicts(pair: tuple[Event, Event], division: Division) -> bool:
+    """Whether both are events of one process, the first of them right of its cut and the second left of it."""
+    (before, first), (after, second) = pair
+    of_one = before != after or first == second
+    return of_one and _side(pair[0], division) == "right" and _side(pair[1], division) == "left"
+
+
+def _about(messages: Sequence[Timed], division: Division) -> Iterator[tuple[Event, Event]]:
+    """Yield the order of each send and receipt and the point of its process."""
+    for number, message in enumerate(messages):
+        for event, process in (((number, START), message.sender), ((number, END), message.receiver)):
+            if process in division.times:
+                point = (process, division.name)
+                yield (event, point) if _side(event, division) == "left" else (point, event)
 
 
 def _edges(messages: Sequence[Timed]) -> Iterator[tuple[Event, Event]]:

@@ -7,7 +7,7 @@ allows no inline style, need not be weakened; the page's own style sheet overrid
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
@@ -25,6 +25,7 @@ INK, PALE, CUT, FLIGHT, BACK, RUN, TORN = (
     "#dc2626",
 )
 GOOD: Final = "#15803d"
+WALL: Final = "#7e22ce"
 FONT: Final = "DejaVu Sans, Verdana, sans-serif"
 #: What cannot stand in XML.
 _FORBIDDEN: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "�")
@@ -39,6 +40,15 @@ EXPLAINED: Final = {
     "later": "sent after the cut",
     "waiting": "external, from before the cut, not received before it",
     "backward": "received before the cut, sent after it: the cut is inconsistent",
+}
+
+
+WALL_EXPLAINED: Final = {
+    "in-flight": "by the wall clock: in flight, in no state",
+    "received": "by the wall clock: received before it",
+    "later": "by the wall clock: sent after it",
+    "waiting": "by the wall clock: external, not received before it",
+    "backward": "by the wall clock: received before it, sent after it: inconsistent",
 }
 
 
@@ -75,6 +85,7 @@ def _lines(layout: Layout) -> Iterator[str]:
     for kind in ("received", "waiting", "later", "marker", "in-flight", "backward"):
         yield from (_arrow(arrow) for arrow in layout.arrows if arrow.message.kind == kind)
     yield _curve(layout)
+    yield _wall_curve(layout)
     yield from (part for place in layout.lanes for part in _cut_of(place))
     yield from _legend(layout)
     yield "</svg>"
@@ -129,7 +140,11 @@ def _arrow(arrow: Arrow) -> str:
     told = [f"{where} offset {message.offset}" if message.offset >= 0 else where]
     told += [f"key {message.key}"] if message.key else []
     told += [f"value {message.value}"] if message.value else []
-    told += [message.what or EXPLAINED.get(message.kind, "")]
+    told += [message.what] if message.what else []
+    if message.at_cut:
+        told += [WALL_EXPLAINED.get(message.kind, ""), EXPLAINED[message.at_cut]]
+    elif not message.what:
+        told += [EXPLAINED.get(message.kind, "")]
     told += [f"because of {_place(message.cause)}"] if message.cause else []
     ends = (
         f'<circle cx="{x1:.1f}" cy="{y1:.1f}" r="2.5" class="dot-{name}" fill="{colour}"/>'
@@ -150,15 +165,32 @@ def _curve(layout: Layout) -> str:
     points = layout.curve
     if not points:
         return ""
+    return (
+        f'<path class="curve" d="{_through(points)}" fill="none" stroke="{CUT}" stroke-width="2.5"'
+        f' stroke-dasharray="9 5"/>'
+        f'<text class="curve-name" x="{points[0][0]:.1f}" y="{points[0][1] - 6:.1f}" text-anchor="middle"'
+        f' fill="{CUT}" font-weight="bold">cut</text>'
+    )
+
+
+def _wall_curve(layout: Layout) -> str:
+    points, wall = layout.wall_curve, layout.picture.wall
+    if not points or wall is None:
+        return ""
+    x, y = points[-1]
+    return (
+        f'<path class="wall" d="{_through(points)}" fill="none" stroke="{WALL}" stroke-width="2.5"/>'
+        f'<text class="wall-name" x="{x:.1f}" y="{y + 12:.1f}" text-anchor="middle" fill="{WALL}" font-weight="bold">'
+        f"wall clock {_text(wall.name)}</text>"
+    )
+
+
+def _through(points: Sequence[tuple[float, float]]) -> str:
     path = f"M{points[0][0]:.1f},{points[0][1]:.1f}"
     for (x1, y1), (x2, y2) in itertools.pairwise(points):
         middle = (y1 + y2) / 2
         path += f" C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}"
-    return (
-        f'<path class="curve" d="{path}" fill="none" stroke="{CUT}" stroke-width="2.5" stroke-dasharray="9 5"/>'
-        f'<text class="curve-name" x="{points[0][0]:.1f}" y="{points[0][1] - 6:.1f}" text-anchor="middle"'
-        f' fill="{CUT}" font-weight="bold">cut</text>'
-    )
+    return path
 
 
 def _cut_of(place: Placed) -> Iterator[str]:
@@ -177,6 +209,13 @@ def _cut_of(place: Placed) -> Iterator[str]:
             f'<g class="torn"><title>{_text(told)}</title><path class="tear"'
             f' d="M{x + 8:.1f},{y - 7:.1f} l4,5 l-4,4 l4,5" fill="none" stroke="{TORN}" stroke-width="2"/></g>'
         )
+    if place.wall is not None:
+        w = place.wall
+        yield (
+            f'<g class="wall-point" data-process="{lane.process}"><title>{_text(lane.name)} read at the wall-clock time'
+            f'</title><path class="read" d="M{w:.1f},{y - 6:.1f} l5,6 l-5,6 l-5,-6 z" fill="{WALL}"'
+            ' stroke="#ffffff"/></g>'
+        )
     told = f"{lane.name} cut {lane.cut_ms} ms after the trigger"
     if lane.closed_ms is not None:
         told += f"\nclosed at {lane.closed_ms} ms"
@@ -187,13 +226,16 @@ def _cut_of(place: Placed) -> Iterator[str]:
 
 
 def _legend(layout: Layout) -> Iterator[str]:
-    y, x = layout.bottom + 30, 16.0
+    y, x = layout.bottom + (36 if layout.picture.wall else 30), 16.0
     shown = [arrow.message.kind for arrow in layout.arrows]
     entries = [(f'<circle class="point" cx="6" cy="-4" r="4.5" fill="{CUT}"/>', "cut of a process")]
+    if wall := layout.picture.wall:
+        diamond = f'<path class="read" d="M6,-10 l5,6 l-5,6 l-5,-6 z" fill="{WALL}"/>'
+        entries.append((diamond, "at the wall-clock time"))
     if "in-flight" in shown:
-        entries.append((_sample("flight", FLIGHT), "in flight across the cut"))
+        entries.append((_sample("flight", FLIGHT), f"in flight across {'it' if wall else 'the cut'}"))
     if "backward" in shown:
-        entries.append((_sample("backward", BACK), "received, not sent: inconsistent"))
+        entries.append((_sample("backward", BACK), f"received, not sent{'' if wall else ': inconsistent'}"))
     if {"received", "later", "waiting"} & set(shown):
         entries.append((_sample("near", PALE), "other message"))
     if "marker" in shown:

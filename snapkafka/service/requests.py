@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 
 from starlette.requests import Request
 
+from snapkafka import ops
 from snapkafka.errors import BadInputError
 
 from .problems import RefusedError
@@ -21,6 +22,7 @@ __all__ = [
     "TriggerRequest",
     "VerifyRequest",
     "body_of",
+    "instant_in",
     "list_request",
     "number_in",
 ]
@@ -204,6 +206,23 @@ def list_request(request: Request) -> ListRequest:
         before=numbers.get("before"),
         limit=numbers.get("limit", PAGE),
     )
+
+
+def instant_in(request: Request) -> ops.Instant | None:
+    """Read a wall-clock cut from the query string; None: not asked for.
+
+    Raises:
+        BadInputError: a parameter is invalid.
+    """
+    wall_clock = request.query_params.get("wall_clock", "false")
+    if wall_clock not in ("true", "false"):
+        raise BadInputError(
+            f"wall_clock must be true or false, got {wall_clock[:40]!r}", hint="see /openapi.yaml"
+        )
+    at, sum_of = (request.query_params.get(name, "") for name in ("at", "sum"))
+    if len(at) > TEXT_CHARS_MAX or len(sum_of) > TEXT_CHARS_MAX:
+        raise BadInputError(f"at and sum must have at most {TEXT_CHARS_MAX:,} characters")
+    return ops.Instant(at=at, sum_of=sum_of) if wall_clock == "true" or at or sum_of else None
 
 
 def number_in(request: Request, name: str, *, default: int, most: int) -> int:

@@ -34,6 +34,7 @@ from .requests import (
     TriggerRequest,
     VerifyRequest,
     body_of,
+    instant_in,
     list_request,
     number_in,
 )
@@ -320,14 +321,20 @@ class Handlers:
         """GET /v1/snapshots/{id}/diagram.svg"""
         view = await self._found(request)
         most = number_in(request, "messages", default=ops.MESSAGES_SHOWN, most=KEYS_MAX)
-        if view.verdict is None or not view.verdict.manifest:
+        wall_clock = instant_in(request)
+        if wall_clock is None and (view.verdict is None or not view.verdict.manifest):
             drawn = ops.draw_details(self._standing.details(view))
         else:
             place = self._manifest_of(view)
             bounds = ops.Bounds(seconds=self._settings.query_s, memory_mb=self._settings.query_memory_mb)
             async with self._one_query():
                 drawn = await ops.draw(
-                    self._where, self._standing.namespace, manifest=place, messages_max=most, bounds=bounds
+                    self._where,
+                    self._standing.namespace,
+                    manifest=place,
+                    messages_max=most,
+                    wall_clock=wall_clock,
+                    bounds=bounds,
                 )
         return Response(drawn.svg, media_type="image/svg+xml")
 

@@ -93,7 +93,7 @@ def test_rows_lie_about_the_cut_one_by_one(spark: SparkSession, shown: Shown, tm
     caused = at[orders, 0, 10]
     assert (caused["cause_topic"], caused["cause_partition"], caused["cause_offset"]) == (back, 0, 0)
     assert caused["sender"] == beta
-    assert (caused["key"], caused["value"], caused["bytes"]) == ("caused", "1" * 80, 8 + 500)
+    assert (caused["key"], caused["value"], caused["bytes"]) == ("caused", "1" * 240, 8 + 500)
     # The receipt of a record is placed by the first record that its event sent.
     assert at[back, 0, 0]["received_ms"] == caused["sent_ms"]
     assert at[back, 0, 0]["sent_ms"] < caused["sent_ms"] <= at[orders, 0, 11]["sent_ms"]

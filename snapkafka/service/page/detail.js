@@ -19,10 +19,18 @@ export async function show(place, epoch, others, again = false) {
   const diagram = h("div", { class: "diagram", tabindex: "0", role: "region", "aria-label": "Space-time diagram" });
   const chain = h("p", { class: "hint", "aria-live": "polite" }, "Click a message to follow its causes.");
   diagram.addEventListener("click", (event) => follow(diagram, event.target.closest("g.message"), chain, told.snapshot_id));
+  const draw = async (asked = "") => {
+    try {
+      const drawn = new DOMParser().parseFromString(await text(path(String(epoch), `/diagram.svg${asked}`)), "image/svg+xml");
+      diagram.replaceChildren(document.importNode(drawn.documentElement, true));
+    } catch (error) {
+      diagram.replaceChildren(h("p", { class: "why" }, `${error.message} ${error.hint ?? ""}`));
+    }
+  };
   place.replaceChildren(...[
     h("h2", {}, told.snapshot_id, " ", h("span", { class: `status ${mood(told)}` }, told.verdict ?? told.status)),
     facts(told), why(told),
-    h("h3", {}, "Space-time diagram"), diagram, chain,
+    h("h3", {}, "Space-time diagram"), told.assembled ? wallClock(draw) : null, diagram, chain,
     h("h3", {}, "Processes, the slowest first"), lanes(told),
     h("h3", {}, "Inputs and what waited in them"), positions(told),
     h("h3", {}, "Checks"), checks(told),
@@ -30,12 +38,22 @@ export async function show(place, epoch, others, again = false) {
   ].filter(Boolean));
   place.hidden = false;
   if (!again) place.focus({ preventScroll: false });
-  try {
-    const drawn = new DOMParser().parseFromString(await text(path(String(epoch), "/diagram.svg")), "image/svg+xml");
-    diagram.replaceChildren(document.importNode(drawn.documentElement, true));
-  } catch (error) {
-    diagram.replaceChildren(h("p", { class: "why" }, `${error.message} ${error.hint ?? ""}`));
-  }
+  await draw();
+}
+
+// A second cut: every process read at one wall-clock time. The service draws and counts; this asks for it.
+function wallClock(draw) {
+  const chosen = h("input", { type: "checkbox" });
+  const field = (hint) => h("input", { type: "text", size: "14", placeholder: hint, spellcheck: "false", autocomplete: "off" });
+  const [at, sum] = [field("median of the cuts"), field("amount")];
+  const fields = h("span", { hidden: true }, h("label", {}, "Time ", at), " ", h("label", {}, "Sum of field ", sum), " ", h("button", {}, "Draw"));
+  const run = () => {
+    fields.hidden = !chosen.checked;
+    draw(chosen.checked ? `?${new URLSearchParams({ wall_clock: "true", at: at.value, sum: sum.value })}` : "");
+  };
+  chosen.addEventListener("change", run);
+  return h("form", { class: "wall-clock", onsubmit: (event) => { event.preventDefault(); run(); } },
+    h("label", {}, chosen, " What if every process had been read at one wall-clock time?"), fields);
 }
 
 // The causes of a message, as far as the picture holds them; the command has the others.
