@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
+from snapkafka.assembly.manifests import check_entries
 from snapkafka.errors import (
     BadInputError,
     ForkFailedError,
@@ -182,6 +183,25 @@ async def test_a_good_backup_is_trusted_and_nothing_is_left(marker: Path) -> Non
     assert "**The backup can be trusted**" in text
     assert "| RPO: age of the snapshot | 60." in text
     assert "| work off what was in flight | done |" in text
+
+
+#: As the manifest lists the checks of a snapshot for which nobody has given an invariant.
+WITHOUT_INVARIANTS = (CHECKS[0], *check_entries(()))
+
+
+async def test_a_good_backup_is_trusted_where_no_invariant_was_asked_for(marker: Path) -> None:
+    assert [check.name for check in WITHOUT_INVARIANTS if not check.run] == ["V5", "V6"]
+    it = assembled(checks=WITHOUT_INVARIANTS)
+    found = await run(FakeParts({"missing": until_started(marker), "assemble": it, "verify": it}), marker)
+    assert found.trusted and not found.reasons
+    assert found.of_fork and found.of_fork.invariants == ()
+
+
+async def test_invariants_that_were_asked_for_and_not_run_are_a_reason_not_to_trust(marker: Path) -> None:
+    it = assembled(checks=WITHOUT_INVARIANTS)
+    parts = FakeParts({"missing": until_started(marker), "assemble": it})
+    found = await run(parts, marker, invariants=["money.sql"])
+    assert found.reasons == ("the fork's snapshot: invariants were given, and none was run",)
 
 
 FAILURES: dict[str, BaseException] = {

@@ -121,6 +121,7 @@ async def drill(
         fork=fork,
         snapshot=snapshot,
         until=until,
+        invariants_given=bool(invariants),
         keep=keep,
         timeout_s=timeout_s,
         say=say,
@@ -144,6 +145,7 @@ class _Run:
     fork: str
     snapshot: str
     until: str
+    invariants_given: bool
     keep: bool
     timeout_s: float
     say: Callable[[str], None]
@@ -270,6 +272,8 @@ class _Run:
                 self.reasons.append(
                     f"{name}: invariant {check.name} {check.status if check.run else 'was not run'}"
                 )
+        if self.invariants_given and not judgement.invariants:
+            self.reasons.append(f"{name}: invariants were given, and none was run")
         return judgement
 
     # -- waiting ----------------------------------------------------------------------------------------------

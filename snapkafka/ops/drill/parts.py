@@ -272,17 +272,17 @@ def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
 
 
 def judged(found: Assembled) -> Judged:
-    """Divide the checks into those of the snapshot and the invariants."""
-    own = tuple(
-        check for check in found.checks if check.name.startswith("V") and not check.name.startswith("V6")
-    )
+    """Divide the checks into those of the snapshot and the invariants.
+
+    `V6` without a name of an invariant is how a manifest lists that none was given.
+    """
     return Judged(
         id=found.id,
         epoch=found.epoch,
         verdict=found.verdict,
         good=found.good,
-        checks=own,
-        invariants=tuple(check for check in found.checks if check not in own),
+        checks=tuple(check for check in found.checks if not check.name.startswith("V6 ")),
+        invariants=tuple(check for check in found.checks if check.name.startswith("V6 ")),
     )
 
 
