@@ -63,3 +63,8 @@ def test_the_entry_point_returns_what_provider_yaml_has() -> None:
     exec(compile(tree(module), module, "exec"), found)
     of_releases = {"state", "source-date-epoch", "versions"}
     assert found[name]() == {key: value for key, value in YAML.items() if key not in of_releases}
+
+
+def test_its_packages_have_the_license() -> None:
+    assert PROJECT["license-files"] == ["LICENSE"]
+    assert (FOLDER / "LICENSE").read_bytes() == (FOLDER.parents[1] / "LICENSE").read_bytes()
