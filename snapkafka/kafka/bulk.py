@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, TimedOutError
+from snapkafka.errors import (
+    BrokerUnavailableError,
+    DependencyMissingError,
+    LedgerUnusableError,
+    MechanismError,
+    TimedOutError,
+)
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.runtime.extras import require_extra
 
@@ -58,11 +64,31 @@ def client_settings(connection: Connection) -> dict[str, Any]:
     return found | connection.settings.for_librdkafka()
 
 
+def _require_gssapi(settings: Mapping[str, Any]) -> None:
+    """Refuse a librdkafka without GSSAPI, as in the wheels of PyPI: else every client of it ends in a traceback."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    try:
+        AdminClient(dict(settings))
+    except KafkaException as error:
+        if "No provider" not in str(error):
+            raise MechanismError(f"sasl.mechanism GSSAPI: {error.args[0].str()}") from error
+        raise DependencyMissingError(
+            "sasl.mechanism GSSAPI: the installed confluent-kafka was built without it",
+            hint="pip install --no-binary confluent-kafka confluent-kafka, where librdkafka was built with libsasl2",
+        ) from error
+
+
 class KafkaBulk:
     """Reads and appends many records. Every call blocks, and ends soon after `stop` is set.
 
     Args:
         connection: the cluster.
+
+    Raises:
+        DependencyMissingError: confluent-kafka is not installed, or it was built without GSSAPI, which is asked for.
+        MechanismError: it refuses the settings of GSSAPI.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -70,6 +96,8 @@ class KafkaBulk:
         self.connection = connection
         self.stop = threading.Event()
         self._settings = client_settings(connection)
+        if connection.settings.mechanism == "GSSAPI":
+            _require_gssapi(self._settings)
 
     def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
         """Read committed records of `(topic, partition, start, end)`, in the order of each partition.

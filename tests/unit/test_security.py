@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from snapkafka.errors import (
     BadInputError,
@@ -18,7 +19,7 @@ from snapkafka.errors import (
     all_errors,
 )
 from snapkafka.kafka import oauth
-from snapkafka.kafka.bulk import client_settings
+from snapkafka.kafka.bulk import KafkaBulk, client_settings
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.security import Security, variable
 from tests.kafka.secured import Certificates, make_certificates, token
@@ -186,6 +187,27 @@ def test_kerberos_as_far_as_it_can_be_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DependencyMissingError, match="gssapi"):
         found.for_aiokafka()
+
+
+def test_a_restore_by_kerberos_names_what_its_client_was_built_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyPI's confluent-kafka has no GSSAPI; nothing is asked of a broker before that is reported."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # the package gssapi is there
+    environ = {
+        "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI",
+    }
+    with pytest.raises(DependencyMissingError, match=r"GSSAPI.*confluent-kafka.*built without") as told:
+        KafkaBulk(Connection.from_environment("127.0.0.1:1", environ))
+    assert "--no-binary confluent-kafka" in told.value.advice
+
+    def refuses(settings: dict[str, str]) -> None:
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "no such keytab"))
+
+    monkeypatch.setattr("confluent_kafka.admin.AdminClient", refuses)
+    with pytest.raises(MechanismError, match="GSSAPI: no such keytab"):
+        KafkaBulk(Connection.from_environment("127.0.0.1:1", environ))
 
 
 def test_a_token_is_fetched_again_before_it_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
