@@ -5,139 +5,36 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import psutil
 import pytest
 
+from snapkafka.demo.story import assemble
 from snapkafka.demo.system import wait_until
 from snapkafka.protocol.completion import SnapshotView
+from tests.e2e.airflow_runs import RATE, Airflow, airflow_for, all_gone, spark_jobs
 from tests.e2e.parts import Live, live
 from tests.e2e.test_damage import white_after_the_marker
 
 pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(3600)]
 
-CHECKOUT: Final = Path(__file__).parents[2]
-AIRFLOW: Final = Path(os.environ.get("SNAPKAFKA_TEST_AIRFLOW", CHECKOUT / ".venv/airflow")) / "bin"
-DAGS: Final = CHECKOUT / "connectors/airflow/src/snapkafka_airflow/example_dags"
-#: Longer than any run seen on a busy machine; a hanging one is ended.
-RUN_S: Final = 900
-
-
-@dataclass
-class Airflow:
-    """An Airflow with a database of its own, whose connection leads to the system and whose Spark job runs here."""
-
-    home: Path
-    environ: dict[str, str]
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a command of Airflow, in a process group of its own; its output goes to `log`."""
-        with self.log.open("wb") as out:
-            return subprocess.Popen(
-                [str(AIRFLOW / "airflow"), *arguments],
-                env=self.environ,
-                cwd=self.home,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def run(self, *arguments: str) -> tuple[int, str]:
-        """Exit status and output."""
-        process = self.start(*arguments)
-        try:
-            status = process.wait(RUN_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            print(self.output[-20_000:])
-            raise
-        return status, self.output
-
-    @property
-    def log(self) -> Path:
-        return self.home / "output.txt"
-
-    @property
-    def output(self) -> str:
-        """Of the command that was started last."""
-        return self.log.read_text(errors="replace")
-
-    def dag(self, name: str, date: str, **conf: str) -> str:
-        """Run a DAG, each task in its order; the output, with the logs of tasks."""
-        return self._timed("dags", "test", name, date, "-c", json.dumps(conf))
-
-    def task(self, dag: str, task: str, run_id: str) -> str:
-        """Run a task of a run again, as a retry does; the output."""
-        return self._timed("tasks", "test", dag, task, run_id)
-
-    def _timed(self, *arguments: str) -> str:
-        started = time.monotonic()
-        status, output = self.run(*arguments)
-        print(output[-20_000:])
-        print(f"airflow {' '.join(arguments)}: {status} after {time.monotonic() - started:.0f} s", flush=True)
-        return output
-
 
 @pytest.fixture
 def system(namespace: str) -> Iterator[Live]:
-    with live(namespace) as running:
+    with live(namespace, rate=RATE) as running:
         yield running
 
 
 @pytest.fixture
 def airflow(system: Live, tmp_path: Path) -> Airflow:
-    assert (AIRFLOW / "airflow").exists(), f"no Airflow in {AIRFLOW}: `make test-airflow` makes it"
-    home = tmp_path / "airflow"
-    home.mkdir()
-    connection = {
-        "conn_type": "snapkafka",
-        "host": system.bootstrap,
-        "extra": {
-            "namespace": system.namespace,
-            "storage": str(tmp_path / "snapshots"),
-            "python": sys.executable,
-        },
-    }
-    (tmp_path / "snapshots").mkdir()
-    environ = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SNAPKAFKA"))
-    }
-    environ |= {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW_CONN_SNAPKAFKA_DEFAULT": json.dumps(connection),
-        "PATH": f"{AIRFLOW}:{os.environ['PATH']}",
-        "PYTHONUNBUFFERED": "1",
-    }
-    made = Airflow(home, environ)
-    status, output = made.run("db", "migrate")
-    assert status == 0, output[-3000:]
-    status, output = made.run("dags", "reserialize")
-    assert status == 0, output[-3000:]
-    return made
+    return airflow_for(system, tmp_path)
 
 
 def snapshots(system: Live) -> list[SnapshotView]:
     return [view for _, view in sorted(system.observer.state.snapshots.items())]
-
-
-def spark_jobs(bootstrap: str) -> list[psutil.Process]:
-    """Processes of Spark jobs on this broker, their JVMs too."""
-    jobs = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if "snapkafka.assembly" in line and f"--bootstrap={bootstrap}" in line:
-            jobs += [process, *process.children(recursive=True)]
-    return jobs
 
 
 def end_in_assembly(
@@ -165,11 +62,36 @@ def end_in_assembly(
             process.wait()
 
 
-def all_gone(jobs: list[psutil.Process]) -> bool:
-    return not any(job.is_running() and job.status() != psutil.STATUS_ZOMBIE for job in jobs)
+def test_the_hourly_dag_builds_on_a_full_snapshot_and_a_damaged_topic_fails_verification(
+    system: Live, airflow: Airflow, tmp_path: Path
+) -> None:
+    """One system for all of it, as it takes a minute to start: each part says what it shows."""
+    storage = tmp_path / "snapshots"
+
+    # 1. The hourly DAG: trigger, captured (its trigger in line), assemble, verify, prune.
+    system.take("full", storage=str(storage))
+    assert assemble(system.bootstrap, system.namespace, ["full"], storage) == 0
+    output = airflow.dag("snapkafka_hourly", "2026-05-02")
+    full, hourly = snapshots(system)
+    assert (full.trigger.type, hourly.trigger.type) == ("full", "incremental")
+    for view in (full, hourly):
+        assert view.verdict is not None
+        assert view.verdict.verdict.startswith("VERIFIED")
+    manifest = json.loads((storage / f"{hourly.trigger.id}.json").read_text())
+    assert [parent["id"] for parent in manifest["parents"]] == [full.trigger.id], "it is incremental"
+    assert f"snapshot {hourly.trigger.id} was captured" in output
+    assert "removed 0 snapshots and 0 leftovers; 2 stay" in output
+    assert "state=success" in output
+
+    # 2. A record in the colour of a sender, after its marker: the task fails, with the very record in its log.
+    topic, partition, offset = white_after_the_marker(system, manifest["captured"], other_than=("", 0, 0))
+    output = airflow.dag("snapkafka_verify_again", "2026-05-03", snapshot_id=hourly.trigger.id)
+    assert f"{topic}[{partition}] offset {offset}" in output
+    assert f"snapshot {hourly.trigger.id} is INCONSISTENT" in output
+    assert "state=failed" in output
 
 
-def test_a_dag_runs_to_success_is_killed_and_retried_and_a_damaged_topic_fails_it(
+def test_a_dag_is_killed_and_retried_and_nothing_is_left_or_done_twice(
     system: Live, airflow: Airflow, tmp_path: Path
 ) -> None:
     """One system for all of it, as it takes a minute to start: each part says what it shows."""
@@ -182,7 +104,6 @@ def test_a_dag_runs_to_success_is_killed_and_retried_and_a_damaged_topic_fails_i
     assert first.verdict.verdict.startswith("VERIFIED")
     assert f"snapshot {first.trigger.id} was captured" in output
     assert "removed 0 snapshots and 0 leftovers; 1 stay" in output
-    manifest = json.loads((storage / f"{first.trigger.id}.json").read_text())
 
     # 2. Killed in the middle of assembly, by SIGTERM: no Spark job is left.
     started = time.monotonic()
@@ -218,9 +139,3 @@ def test_a_dag_runs_to_success_is_killed_and_retried_and_a_damaged_topic_fails_i
     manifests = [json.loads(path.read_text()) for path in storage.glob("*.json")]
     assert {item["id"] for item in manifests} == names
     assert len([path for path in storage.iterdir() if path.is_dir()]) == len(names)
-
-    # 5. A record in the colour of a sender, after its marker: the task fails, with the very record in its log.
-    topic, partition, offset = white_after_the_marker(system, manifest["captured"], other_than=("", 0, 0))
-    output = airflow.dag("snapkafka_verify_again", "2026-05-03", snapshot_id=first.trigger.id)
-    assert f"{topic}[{partition}] offset {offset}" in output
-    assert f"snapshot {first.trigger.id} is INCONSISTENT" in output
