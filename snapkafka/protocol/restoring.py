@@ -192,6 +192,10 @@ class Restores:
         """The open restore of `app`: as long as there is one, no input of the app may be run."""
         return self.open if self.open is not None and app in self.open.apps else None
 
+    def restored(self, app: str) -> frozenset[str]:
+        """Return the committed plans that `app` runs on: memory of before any of them is not to be used."""
+        return frozenset(base.plan for base in self.bases.values() if app in base.apps)
+
     def bases_below(self, offset: int) -> dict[TopicPartition, Base]:
         """The bases of the restores that were committed below this ledger offset."""
         found: dict[TopicPartition, Base] = {}

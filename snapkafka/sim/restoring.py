@@ -82,6 +82,7 @@ class Worker:
     state: dict[str, tuple[int, ...]]
     at: int  # first offset not read
     rules: dict[str, Rule]
+    runs_on: frozenset[str]  # restores of before
 
 
 @dataclass
@@ -173,7 +174,7 @@ class RestoreWorld:
             if not self.void(written.process, CHANGELOG, offset):
                 state[written.agent] = written.value
         rules = self.ledger.restores.rules("p", INPUT) if "positions" not in self.broken else {}
-        self.worker = Worker(process, state, self.committed, dict(rules))
+        self.worker = Worker(process, state, self.committed, dict(rules), self.ledger.restores.restored("p"))
 
     def step_of_worker(self) -> None:
         """The next record goes to the agents that have to process it, or a worker starts."""
@@ -265,8 +266,10 @@ class RestoreWorld:
             self.wake()
 
     def stop_who_runs(self) -> None:
-        """A worker that had started at the same moment as the restore stops when it reads of it."""
-        if self.worker is not None and self.ledger.restores.holds("p") and "hold" not in self.broken:
+        """A worker that had started at the same moment as the restore stops when it reads of it, be it over by then."""
+        if self.worker is None or "hold" in self.broken:
+            return
+        if self.ledger.restores.holds("p") or self.ledger.restores.restored("p") != self.worker.runs_on:
             self.counts["stopped"] += 1
             self.asleep.append(self.worker)
             self.worker = None

@@ -34,6 +34,11 @@ def test_what_is_left_out_is_found(left_out: str) -> None:
     pytest.fail(f"200 worlds without {left_out}, and none shows it")
 
 
+def test_a_restore_that_is_over_before_a_worker_reads_of_it_stops_the_worker() -> None:
+    """Seed 109703: it went on with its memory of before, and each message of a whole restore was processed twice."""
+    assert RestoreWorld(109_703).run() == []
+
+
 def test_a_seed_is_one_world() -> None:
     one, other = RestoreWorld(7), RestoreWorld(7)
     one.run(), other.run()

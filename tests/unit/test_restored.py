@@ -357,6 +357,28 @@ async def test_a_worker_that_ran_before_a_restore_began_crashes(caplog: pytest.L
     assert "start it again: it waits until the restore is done" in caplog.text
 
 
+async def test_a_worker_that_reads_of_a_restore_only_when_it_is_over_crashes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was suspended all the while, and a checkpoint stands in the place of the records since."""
+    worker = Worker()
+    restore(worker, plan="earlier")
+    await worker.restored.hold()
+    read = worker.restored.ledger_read
+    read()
+    assert not worker.tasks, "what was restored before it joined is what it runs on"
+    monkeypatch.setattr(worker.restored, "ledger_read", lambda: None)
+    worker.append(Restore(n=worker.number(), plan="other", stage="begun", snapshot="s", apps=("q",)))
+    worker.append(Restore(n=worker.number(), plan="other", stage="aborted"))
+    read()
+    assert not worker.tasks
+    restore(worker, plan="later")
+    read()
+    await asyncio.wait(worker.tasks)
+    assert len(worker.crashes) == 1
+    assert "app p was restored (plan later), and this worker has run before" in caplog.text
+
+
 # -- D6: the one place that fails closed ----------------------------------------------------------------
 
 

@@ -77,6 +77,7 @@ class Restored:
         self._driver = driver
         self._scopes: dict[TopicPartition, Scope] = {}
         self.joined = False  # its group
+        self._runs_on: frozenset[str] = frozenset()  # plans that were committed before
 
     def _restores(self) -> Restores:
         return self._driver.machine.ledger.restores
@@ -105,6 +106,7 @@ class Restored:
                 "snapkafka: plan %s is over, app %s goes on", logged[0], self._driver.app.conf.id,
                 extra=self._driver.about(),
             )  # fmt: skip
+        self._runs_on = self._restores().restored(self._driver.app.conf.id)
         self.joined = True
 
     def _holding(self) -> RestoreView | None:
@@ -160,15 +162,24 @@ class Restored:
         """A record of a restore was read, or the ledger is another one."""
         for tp, scope in self._scopes.items():
             self._renew(tp, scope)
-        view = self._holding()
-        if view is not None and self.joined:
+        if self.joined and (restore := self._not_run_on()):
             self.joined = False
             error = InstallError(
-                f"app {self._driver.app.conf.id} is being restored ({view}), and this worker has run before",
+                f"app {self._driver.app.conf.id} {restore}, and this worker has run before",
                 hint="start it again: it waits until the restore is done",
             )
             logger.error("snapkafka: %s; %s", error, error.advice, extra=self._driver.about())
             self._driver.spawn(self._driver.app.crash(error))
+
+    def _not_run_on(self) -> str:
+        """Describe a restore that this worker's memory is older than; empty: there is not one.
+
+        One that is over may never have been seen open: a checkpoint stands for the records of a worker's absence.
+        """
+        if (view := self._holding()) is not None:
+            return f"is being restored ({view})"
+        later = self._restores().restored(self._driver.app.conf.id) - self._runs_on
+        return f"was restored (plan {min(later)})" if later else ""
 
     def scope(self, tp: TopicPartition) -> Scope:
         """Return the rules of restores for a partition; the object stays the same."""
