@@ -34,12 +34,13 @@ def free_port() -> str:
 
 
 def ours(home: Path) -> list[psutil.Process]:
-    """Every process of this Airflow, by its home in their environment."""
+    """Every process of this Airflow, by its home in their environment (a process that sets its title loses that), or as
+    their folder."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            alive = process.status() != psutil.STATUS_ZOMBIE
-            if alive and process.environ().get("AIRFLOW_HOME") == str(home) and process.pid != os.getpid():
+            alive = process.status() != psutil.STATUS_ZOMBIE and process.pid != os.getpid()
+            if alive and (process.environ().get("AIRFLOW_HOME") == str(home) or process.cwd() == str(home)):
                 found.append(process)
     return found
 
