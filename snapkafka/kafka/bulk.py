@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from snapkafka.errors import (
@@ -36,6 +38,8 @@ IDLE_S: Final = 30.0
 ASK_S: Final = 10.0
 #: Records that the producer holds at most; more wait for the broker.
 QUEUED_MAX: Final = 50_000
+#: Reports of the broker are taken after so many records.
+POLL_EVERY: Final = 500
 #: What has been given to the broker is acknowledged by then, or the attempt is void.
 FLUSH_S: Final = 120.0
 #: Kafka's own bound of a record is its topic's; the client shall not be the one to refuse.
@@ -202,12 +206,13 @@ class KafkaBulk:
                 if error.code() != KafkaError.GROUP_ID_NOT_FOUND:
                     raise _refused(f"delete group {group}", error) from failure
 
-    def append(self, records: Iterable[Any], acknowledged: Callable[[int, int], None]) -> None:
+    def append(self, records: Iterable[Any]) -> dict[TopicPartition, Sequence[int]]:
         """Append records in this order per partition; returns when every one is acknowledged.
 
         Args:
             records: with topic, partition, key, value, headers and timestamp_ms (None: the time of the append).
-            acknowledged: is given the number of a record (from 0) and its offset.
+
+        Returns: the offsets of each partition's records, in their order.
 
         Raises:
             LedgerUnusableError: a record was refused.
@@ -216,6 +221,7 @@ class KafkaBulk:
         from confluent_kafka import Producer
 
         failures: list[Any] = []
+        offsets: defaultdict[tuple[str, int], array[int]] = defaultdict(lambda: array("q"))
         producer = Producer(
             self._settings
             | {
@@ -228,42 +234,45 @@ class KafkaBulk:
             }
         )
 
-        def delivered(number: int) -> Callable[[Any, Any], None]:
-            def report(error: Any, message: Any) -> None:
-                if error is not None:
-                    failures.append((f"append to {message.topic()}[{message.partition()}]", error))
-                else:
-                    acknowledged(number, message.offset())
+        def report(error: Any, message: Any) -> None:
+            if error is not None:
+                failures.append((f"append to {message.topic()}[{message.partition()}]", error))
+            else:
+                offsets[message.topic(), message.partition()].append(message.offset())
 
-            return report
+        def attend(wait_s: float) -> None:
+            producer.poll(wait_s)
+            self._raise_if_stopped()
+            if failures:
+                raise _refused(*failures[0])
 
+        produce = producer.produce
         for number, record in enumerate(records):
-            more = {} if record.timestamp_ms is None else {"timestamp": max(1, record.timestamp_ms)}
+            at_ms = record.timestamp_ms
             while True:
-                self._raise_if_stopped()
-                if failures:
-                    raise _refused(*failures[0])
                 try:
-                    producer.produce(
+                    produce(
                         record.topic,
-                        value=record.value,
-                        key=record.key,
-                        partition=record.partition,
+                        record.value,
+                        record.key,
+                        record.partition,
+                        on_delivery=report,
+                        timestamp=0 if at_ms is None else max(1, at_ms),  # 0: the time of the append
                         headers=list(record.headers),
-                        on_delivery=delivered(number),
-                        **more,
                     )
                     break
                 except BufferError:
-                    producer.poll(0.1)
-            producer.poll(0)
+                    attend(0.1)
+            if number % POLL_EVERY == 0:
+                attend(0)
         deadline = time.monotonic() + FLUSH_S
-        while (left := producer.flush(0.2)) and not failures:
-            self._raise_if_stopped()
+        while left := producer.flush(0.2):
+            attend(0)
             if time.monotonic() > deadline:
                 raise BrokerUnavailableError(f"{left:,} records were not acknowledged within {FLUSH_S:g} s")
-        if failures:
-            raise _refused(*failures[0])
+        attend(0)
+        # One idempotent producer: offsets of a partition rise in the order of its records, whatever the reports' order.
+        return {TopicPartition(*place): array("q", sorted(found)) for place, found in offsets.items()}
 
     def _raise_if_stopped(self) -> None:
         if self.stop.is_set():

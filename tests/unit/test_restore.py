@@ -77,13 +77,15 @@ class FakeLog:
             )
             yield from self.records[TopicPartition(topic, partition)][start:end]
 
-    def append(self, records: Iterable[NewRecord], acknowledged: Callable[[int, int], None]) -> None:
-        for number, record in enumerate(records):
+    def append(self, records: Iterable[NewRecord]) -> dict[TopicPartition, list[int]]:
+        offsets: defaultdict[TopicPartition, list[int]] = defaultdict(list)
+        for record in records:
             self.appended(record)
             found = self.records[record.tp]
             at_ms = 5_000 if record.timestamp_ms is None else record.timestamp_ms
             found.append(LogRecord(*record.tp, len(found), record.key, record.value, record.headers, at_ms))
-            acknowledged(number, len(found) - 1)
+            offsets[record.tp].append(len(found) - 1)
+        return offsets
 
     def stable_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: len(self.records[tp]) for tp in partitions}

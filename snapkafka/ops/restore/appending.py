@@ -7,11 +7,10 @@ them again; with the old stamps V1 would name every one of them as a copy.
 
 from __future__ import annotations
 
-import zlib
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Final, NamedTuple, Protocol
+from zlib import crc32
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
@@ -22,7 +21,7 @@ from snapkafka.wire import headers as wire
 __all__ = ["Author", "Bulk", "Headers", "LogRecord", "NewRecord", "Written", "read_back"]
 
 Headers = tuple[tuple[str, bytes | None], ...]
-_LENGTH: Final = Struct(">q")
+_LENGTHS: Final = Struct(">qqq")
 
 
 class NewRecord(NamedTuple):
@@ -46,27 +45,42 @@ class Bulk(Protocol):
     def read(self, ranges: Sequence[ReadRange]) -> Iterator[LogRecord]:
         """Read committed records at offsets [start, end), in the order of each partition."""
 
-    def append(self, records: Iterable[NewRecord], acknowledged: Callable[[int, int], None]) -> None:
-        """Append records in this order per partition, by one idempotent producer and outside any transaction.
-
-        Args:
-            acknowledged: is given the number of a record (from 0) and its offset.
-        """
+    def append(self, records: Iterable[NewRecord]) -> Mapping[TopicPartition, Sequence[int]]:
+        """Append records in this order per partition, by one idempotent producer and outside any transaction; returns
+        the offsets of each partition's records, in their order."""
 
 
-class Written(NamedTuple):
-    """Hold what was appended to a partition: how many records, and a checksum over all of them in order."""
+class Written:
+    """Count what was appended to a partition, with a checksum over all of it in order."""
 
-    records: int = 0
-    checksum: int = 0
+    __slots__ = ("check", "checksum", "records")
 
-    def then(self, key: bytes | None, value: bytes | None, headers: Headers, stamp: bytes) -> Written:
+    def __init__(self, tp: TopicPartition) -> None:
+        self.records = 0
+        self.checksum = 0
+        self.check = wire.tp_check(*tp)
+
+    def add(self, key: bytes | None, value: bytes | None, headers: Headers, stamp: bytes) -> None:
         """Take in one more record."""
-        found = self.checksum
-        for item in (key, value, *(part for name, of in headers for part in (name.encode(), of)), stamp):
-            found = zlib.crc32(_LENGTH.pack(-1 if item is None else len(item)), found)
-            found = zlib.crc32(item or b"", found)
-        return Written(self.records + 1, found)
+        framed = [_LENGTHS.pack(_size(key), _size(value), len(headers)), key or b"", value or b"", stamp]
+        for name, of in headers:
+            named = name.encode()
+            framed += (_LENGTHS.pack(len(named), _size(of), 0), named, of or b"")
+        self.checksum = crc32(b"".join(framed), self.checksum)
+        self.records += 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Written) and (self.records, self.checksum) == (other.records, other.checksum)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+
+class _ByPlace(dict[tuple[str, int], Written]):
+    """Count what was written by topic and partition."""
+
+    def __missing__(self, place: tuple[str, int]) -> Written:
+        found = self[place] = Written(TopicPartition(*place))
+        return found
 
 
 class Author:
@@ -82,17 +96,20 @@ class Author:
         self.process = process
         self.epoch = epoch
         self.ledger_id = ledger_id
-        self.written: defaultdict[TopicPartition, Written] = defaultdict(Written)
+        self.written = _ByPlace()
 
     def stamped(self, record: NewRecord) -> NewRecord:
         """Stamp a record; a header of ours that it has is replaced."""
-        tp, own = record.tp, tuple(wire.without_header(record.headers))
-        seq = self.written[tp].records
-        stamp = wire.stamp(
-            self.ledger_id, wire.tp_check(record.topic, record.partition), self.epoch, self.process, seq
-        )
-        self.written[tp] = self.written[tp].then(record.key, record.value, own, stamp)
-        return record._replace(headers=(*own, (wire.HEADER, stamp)))
+        topic, partition, key, value, headers, timestamp_ms = record
+        written = self.written[topic, partition]
+        own = tuple(wire.without_header(headers)) if headers else ()
+        stamp = wire.stamp(self.ledger_id, written.check, self.epoch, self.process, written.records)
+        written.add(key, value, own, stamp)
+        return NewRecord(topic, partition, key, value, (*own, (wire.HEADER, stamp)), timestamp_ms)
+
+
+def _size(item: bytes | None) -> int:
+    return -1 if item is None else len(item)
 
 
 def read_back(bulk: Bulk, author: Author, ranges: Sequence[ReadRange]) -> None:
@@ -104,18 +121,17 @@ def read_back(bulk: Bulk, author: Author, ranges: Sequence[ReadRange]) -> None:
     Raises:
         RestoreFailedError: they differ; the attempt is void.
     """
-    found: defaultdict[TopicPartition, Written] = defaultdict(Written)
+    found = _ByPlace()
     for record in bulk.read([item for item in ranges if item.end > item.start]):
         header = wire.find(record.headers)
-        check = wire.tp_check(record.topic, record.partition)
-        stamp = None if header is None else wire.read(header, author.ledger_id, check)
+        so_far = found[record.topic, record.partition]
+        stamp = None if header is None else wire.read(header, author.ledger_id, so_far.check)
         if header is not None and stamp is not None and stamp.process == author.process:
-            own = tuple(wire.without_header(record.headers))
-            found[record.tp] = found[record.tp].then(record.key, record.value, own, header)
+            so_far.add(record.key, record.value, tuple(wire.without_header(record.headers)), header)
     for tp, written in sorted(author.written.items()):
         if found[tp] != written:
             raise RestoreFailedError(
-                f"{tp} does not hold what was appended: {found[tp].records:,} of {written.records:,} records"
-                f" are there, checksum {found[tp].checksum:08x} instead of {written.checksum:08x}",
+                f"{TopicPartition(*tp)} does not hold what was appended: {found[tp].records:,} of {written.records:,}"
+                f" records are there, checksum {found[tp].checksum:08x} instead of {written.checksum:08x}",
                 hint="the attempt is void and nothing of it counts; run the same command again",
             )

@@ -7,7 +7,6 @@ range are appended, by their old offsets. No marker, and nothing that was sent a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -112,28 +111,18 @@ def append_channels(
     bulk: Bulk, author: Author, found: Iterable[Channel]
 ) -> dict[TopicPartition, tuple[Appended, ...]]:
     """Append channels; returns where each record has come to lie, of every partition that was given."""
-    olds: list[tuple[TopicPartition, int]] = []
-    moved: dict[TopicPartition, list[Appended]] = defaultdict(list)
+    olds: dict[TopicPartition, list[int]] = {}
 
     def stamped() -> Iterator[NewRecord]:
-        for channel in found:
-            moved[channel.tp] = []
-            for record in channel.records:
-                olds.append((record.tp, record.offset))
-                yield author.stamped(
-                    NewRecord(
-                        topic=record.topic,
-                        partition=record.partition,
-                        key=record.key,
-                        value=record.value,
-                        headers=record.headers,
-                        timestamp_ms=record.timestamp_ms if record.timestamp_ms >= 0 else None,
-                    )
-                )
+        for topic_partition, records in found:
+            old = olds.setdefault(topic_partition, [])
+            for topic, partition, offset, key, value, headers, timestamp_ms in records:
+                old.append(offset)
+                at_ms = timestamp_ms if timestamp_ms >= 0 else None
+                yield author.stamped(NewRecord(topic, partition, key, value, headers, at_ms))
 
-    def acknowledged(number: int, offset: int) -> None:
-        tp, old = olds[number]
-        moved[tp].append(Appended(old, offset))
-
-    bulk.append(stamped(), acknowledged)
-    return {tp: tuple(items) for tp, items in moved.items()}
+    news = bulk.append(stamped())
+    return {
+        tp: tuple(Appended(*pair) for pair in zip(old, news.get(tp, ()), strict=True))
+        for tp, old in olds.items()
+    }

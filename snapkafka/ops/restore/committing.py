@@ -218,8 +218,10 @@ class Restoring:
     async def _channels(
         self, author: Author, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[Appended, ...]]:
-        ranges = await self._readable(lowest_positions(self.captured), ends)
-        in_flight = self.tables.in_flight
+        lowest = lowest_positions(self.captured)
+        starts = await self.admin.log_starts(lowest)
+        ranges = ranges_from({tp: max(at, starts[tp]) for tp, at in lowest.items()}, ends)
+        in_flight = self.tables.unread(lowest, starts)
 
         def work() -> dict[TopicPartition, tuple[Appended, ...]]:
             own = holds_own(self.bulk, ranges, in_flight, self.ledger_id, self.sender, self.editing)
@@ -257,7 +259,7 @@ class Restoring:
                 count += 1
                 yield author.stamped(record)
 
-        self.bulk.append(stamped(), lambda number, offset: None)
+        self.bulk.append(stamped())
         self.appended["state"] = count
 
     def _settled(self) -> Mapping[TopicPartition, int]:
