@@ -1,6 +1,7 @@
-"""Two services in a cycle, whose end result is known: every item is counted in three tables and comes out once.
+"""Two services in a cycle, whose end result is known: every item is counted in four tables and comes out once.
 
-work (external) -> left: counts, and collects with another agent -> ping -> right: sums -> pong -> left: back -> out
+work (external) -> left: counts, also in windows; another agent of it collects -> ping -> right: sums -> pong -> left:
+back -> out
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import faust
 
 import snapkafka
-from tests.e2e.cycling_names import PARTITIONS
+from tests.e2e.cycling_names import PARTITIONS, WINDOW_S
 
 PREFIX = os.environ["CYCLE_PREFIX"]
 
@@ -28,6 +29,7 @@ app = faust.App(
     env={},
     broker_session_timeout=10.0,
     broker_heartbeat_interval=1.0,
+    processing_guarantee=os.environ.get("CYCLE_GUARANTEE", "at_least_once"),
 )
 snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
 
@@ -46,12 +48,14 @@ ping, pong = topic("ping"), topic("pong")
 if os.environ["CYCLE_ROLE"] == "left":
     work, out = topic("work"), topic("out")
     counts, back = table("counts"), table("back")
+    windows = table("windows").tumbling(WINDOW_S)
     seen = app.SetTable("seen", key_type=str, value_type=int, partitions=PARTITIONS)
 
     @app.agent(work, name="count")
     async def count(stream: Any) -> None:
         async for key, item in stream.items():
             counts[key] += item["n"]
+            windows[key] += item["n"]
             await ping.send(key=key, value=item)
 
     @app.agent(work, name="collect")

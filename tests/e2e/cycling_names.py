@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["PARTITIONS", "TABLES", "TOPICS"]
+__all__ = ["PARTITIONS", "TABLES", "TOPICS", "WINDOW_S"]
 
 PARTITIONS: Final = 2
 TOPICS: Final = ("work", "ping", "pong", "out")
 #: App (without the prefix) and table.
-TABLES: Final = (("left", "counts"), ("left", "back"), ("left", "seen"), ("right", "sums"))
+TABLES: Final = (
+    ("left", "counts"),
+    ("left", "back"),
+    ("left", "seen"),
+    ("left", "windows"),
+    ("right", "sums"),
+)
+WINDOW_S: Final = 5.0

@@ -20,7 +20,7 @@ from snapkafka.protocol.forking import prefixed
 from snapkafka.testing import Broker
 from tests.features.harness import is_marker, read_topics
 
-from .test_restore import AT_CUT, END_S, ITEMS, Cycle
+from .cycles import AT_CUT, END_S, ITEMS, Cycle
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 

@@ -22,8 +22,8 @@ from snapkafka.store import read_manifest
 from snapkafka.testing import EmbeddedKafka
 from tests.features.harness import Record, is_marker
 
+from .cycles import END_S, ITEMS, Cycle
 from .cycling_names import PARTITIONS
-from .test_restore import END_S, ITEMS, Cycle
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -41,8 +41,12 @@ def read_through(cycle: Cycle, observer: Observer) -> bool:
     return sum(ends.values()) > 0 and all(committed.get(tp, (-1, ""))[0] == end for tp, end in ends.items())
 
 
-def lose(kafka: EmbeddedKafka, namespace: str, tmp_path: Path) -> tuple[Cycle, list[Record]]:
-    """Run the system until a snapshot of it is assembled, kill it and its cluster; returns what had come out."""
+def lose(kafka: EmbeddedKafka, namespace: str, tmp_path: Path, *, stored: bool) -> tuple[Cycle, list[Record]]:
+    """Run the system until a snapshot of it is assembled, kill it and its cluster; returns what had come out.
+
+    Args:
+        stored: the snapshot is taken while external records are unread, and assembly stores them.
+    """
     connection, storage = Connection(bootstrap=kafka.bootstrap), tmp_path / "storage"
     storage.mkdir()
     (tmp_path / "data").mkdir()
@@ -53,8 +57,8 @@ def lose(kafka: EmbeddedKafka, namespace: str, tmp_path: Path) -> tuple[Cycle, l
             observer.wait_for_workers(cycle.system)
             cycle.feed(0, AT_CUT)
             wait_until(
-                "the external records to be read",
-                lambda: read_through(cycle, observer),
+                "some outputs" if stored else "the external records to be read",
+                lambda: cycle.sent() > AT_CUT // 10 if stored else read_through(cycle, observer),
                 timeout_s=END_S,
                 system=cycle.system,
             )
@@ -66,7 +70,8 @@ def lose(kafka: EmbeddedKafka, namespace: str, tmp_path: Path) -> tuple[Cycle, l
             at_cut = cycle.sent()
             cycle.feed(AT_CUT, AT_LOSS)
             wait_until("more outputs", lambda: cycle.sent() > at_cut, timeout_s=END_S, system=cycle.system)
-            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
+            how = ops.HowToRead(with_inputs=stored)
+            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"], reading=how))
             assert assembled.verdict == "VERIFIED", assembled.checks
             assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
             cycle.kill()
@@ -99,10 +104,11 @@ def last_words(system: System) -> None:
         print(f"--- {worker.name}\n{worker.last_lines(30)}")
 
 
-def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", [False, True], ids=["sent-again", "stored"])
+def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *, stored: bool) -> None:
     namespace, storage = f"e{uuid.uuid4().hex[:8]}", str(tmp_path / "storage")
     with EmbeddedKafka() as old:
-        cycle, before = lose(old, namespace, tmp_path)
+        cycle, before = lose(old, namespace, tmp_path, stored=stored)
     assert list((tmp_path / "data").rglob("*.sst")) or list((tmp_path / "data").rglob("CURRENT")), (
         "no table lies on the disk: the test shows less"
     )
@@ -115,7 +121,10 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path) -
         assert done.messages > 0
         assert done.state > 0
         absent = {it.topic: it.unread for it in done.absent}
-        assert absent == {f"{cycle.prefix}work": 0}, "all external records before the cut were processed"
+        assert absent == {f"{cycle.prefix}work": 0}, (
+            "all external records before the cut were processed or stored"
+        )
+        assert (done.inputs > AT_LOSS - AT_CUT) is stored
         with observing(kafka.bootstrap, namespace) as observer:
             cycle.observer = observer
             cycle.system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path / "new")
@@ -128,7 +137,9 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path) -
                         connection, namespace, snapshot_id="first", storage=storage, ttl_ms=30_000, wait=True
                     )
                 )
-                cycle.feed(AT_CUT)  # what was sent after the cut, once more, and the rest
+                cycle.feed(
+                    AT_LOSS if stored else AT_CUT
+                )  # what was sent after the cut, once more, and the rest
                 wait_until(
                     "the end result",
                     lambda: cycle.tables() == cycle.expected(),

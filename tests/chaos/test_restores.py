@@ -1,0 +1,267 @@
+"""A system that is killed and restored again and again, also when the restore is killed, ends as if undisturbed.
+
+Each round: a snapshot at a random moment, `kill -9` of all workers a random time later, and a restore by the command,
+which is killed (`kill -9`) in a random phase and run again, with workers that were started meanwhile and must wait;
+or the broker is killed under it and started again. Some rounds restore the same snapshot twice. The input is known,
+so the end result is, too: tables of every kind, and each output once, but for those between a cut and its restore.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import wait_until
+from snapkafka.kafka.connection import Connection
+from snapkafka.testing import EmbeddedKafka, create_topics
+from tests.e2e.cycles import END_S, Cycle, outputs_kept
+from tests.e2e.cycling_names import PARTITIONS, TABLES
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long]
+
+#: Rounds of the long test; `RESTORES_ROUNDS=30` for a campaign.
+ROUNDS: Final = int(os.environ.get("RESTORES_ROUNDS", "4"))
+SEED: Final = int(os.environ.get("RESTORES_SEED", "1985"))
+#: Items that are fed beyond those that are waited for; those that a round uses up at most; those left for the end.
+AHEAD: Final = 30
+PER_ROUND: Final = 40 + 40 + 30 + 3 * AHEAD
+LAST: Final = 50
+#: What the command prints before each step, but for the last one: a kill at "done" may come when it is.
+PHASES: Final = ("silence", "author", "quiet", "channels", "state", "read back", "ready", "groups")
+#: A run of the command on a busy machine: sessions of killed workers (10 s) and open transactions (60 s) included.
+RESTORE_S: Final = 180.0
+
+
+class Campaign:
+    """One system, its rounds, and what was done to it."""
+
+    def __init__(
+        self, broker: EmbeddedKafka, folder: Path, observer: Observer, seed: int, env: Mapping[str, str]
+    ) -> None:
+        self.broker, bootstrap = broker, broker.bootstrap
+        self.cycle = Cycle(bootstrap, folder, observer, seed, items=ROUNDS * PER_ROUND + LAST)
+        self.observer = observer
+        self.connection = Connection(bootstrap=bootstrap)
+        self.storage = folder / "storage"
+        self.storage.mkdir()
+        self.data = folder / "data" if "CYCLE_ON_DISK" in env else None
+        if self.data is not None:
+            self.data.mkdir()
+        self.env = dict(env)
+        # Ends of transactions are offsets that no reader sees: what compaction leaves alone is provable all the same.
+        lag = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
+        changelogs = [f"{self.cycle.prefix}{app}-{table}-changelog" for app, table in TABLES]
+        create_topics(bootstrap, *changelogs, partitions=PARTITIONS, config=lag)
+        self.rng = random.Random(seed)
+        self.fed = 0
+        self.done: Counter[str] = Counter()
+        self.taken_back: list[ops.Irrevocable] = []
+
+    def start(self) -> None:
+        self.cycle.start(self.env, data=self.data)
+
+    def run_on(self, least: int, most: int) -> None:
+        """Feed some more of the input, and wait until a part of it has come out: the rest is in flight."""
+        outputs = self.rng.randint(least, most)
+        until, end = self.cycle.sent() + outputs, self.fed + outputs + AHEAD
+        self.cycle.feed(self.fed, end)
+        self.fed = end
+        wait_until(
+            f"{until} outputs", lambda: self.cycle.sent() >= until, timeout_s=END_S, system=self.cycle.system
+        )
+
+    def round(self, number: int) -> None:
+        name = f"cut-{number}"
+        self.run_on(10, 40)
+        asyncio.run(
+            ops.trigger(
+                self.connection,
+                self.observer.namespace,
+                snapshot_id=name,
+                storage=str(self.storage),
+                ttl_ms=30_000,
+                wait=True,
+            )
+        )
+        self.run_on(5, 40)
+        self.cycle.kill()
+        (assembled,) = asyncio.run(ops.assemble(self.connection, self.observer.namespace, [name]))
+        assert assembled.verdict == "VERIFIED", f"{name}: {assembled.verdict}: {assembled.checks}"
+        self.done["in flight"] += assembled.tables["messages"]
+        self.restore(name)
+        if self.rng.random() < 0.5:
+            self.run_on(5, 30)
+            self.cycle.kill()
+            self.done["restored twice"] += 1
+            self.restore(name)
+
+    def restore(self, name: str) -> None:
+        """Restore by the command, which is killed up to twice; the workers run afterwards."""
+        waiting = False
+        for _ in range(self.rng.randrange(3)):
+            phase = self.rng.choice(PHASES)
+            if not waiting and self.rng.random() < 0.3:
+                self.without_broker(name, phase)
+                continue
+            if not self.killed(name, phase):
+                continue
+            self.done[f"killed at {phase}"] += 1
+            self.catch_up()
+            if self.observer.state.restores.open is not None and not waiting and self.rng.random() < 0.5:
+                self.start_waiting()
+                waiting = True
+        command = self.command(name, "--json")
+        try:
+            out, err = command.communicate(timeout=RESTORE_S)
+        finally:
+            command.kill()
+        assert command.returncode == 0, f"{name}: status {command.returncode}: {err or out}"
+        done = json.loads(out)["done"]
+        self.done["messages"] += max(0, done["messages"])
+        self.done["resumed"] += done["resumed"]
+        self.done["restores"] += 1
+        outputs = [ops.Irrevocable(**it) for it in done["irrevocable"]]
+        self.taken_back += [it for it in outputs if it.topic == f"{self.cycle.prefix}out"]
+        if not waiting:
+            self.start()
+
+    def command(self, name: str, *options: str) -> subprocess.Popen[str]:
+        where = ("--bootstrap", self.connection.bootstrap, "--namespace", self.observer.namespace)
+        return subprocess.Popen(
+            [sys.executable, "-m", "snapkafka", "restore", name, "--yes", "--wait", "90", *where, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def killed(self, name: str, phase: str) -> bool:
+        """Run the command and kill it when it prints this phase, or a moment later; False: it ended before."""
+        command = self.command(name)
+        assert command.stderr is not None
+        try:
+            for line in command.stderr:
+                if line.strip() == f"restore: {phase}":
+                    try:
+                        command.wait(self.rng.choice((0.001, 0.01, 0.05)))
+                    except subprocess.TimeoutExpired:
+                        break
+        finally:
+            command.kill()
+        command.communicate(timeout=10)
+        return command.returncode < 0
+
+    def without_broker(self, name: str, phase: str) -> None:
+        """Run the command and kill the broker when it prints this phase; it fails by name, or gets through."""
+        command = self.command(name)
+        assert command.stderr is not None
+        try:
+            for line in command.stderr:
+                if line.strip() == f"restore: {phase}":
+                    self.broker.kill()
+                    self.broker.start()
+                    self.done["broker killed"] += 1
+                    break
+            _, err = command.communicate(timeout=RESTORE_S)
+        finally:
+            command.kill()
+        assert "Traceback" not in err, err
+        assert command.returncode == 0 or "error:" in err, f"status {command.returncode}: {err}"
+        self.done["got through"] += command.returncode == 0
+
+    def start_waiting(self) -> None:
+        """Start the workers while the restore is open: they hold their inputs."""
+        at = self.cycle.sent()
+        self.start()
+        for worker in self.cycle.system.workers:
+            wait_until(
+                f"{worker.name} to wait",
+                lambda log=worker.log: "waits: plan" in log.read_text(),  # type: ignore[misc]
+                timeout_s=END_S,
+                system=self.cycle.system,
+            )
+        assert self.cycle.sent() == at, "a worker ran while a restore was open"
+        self.done["waited"] += 1
+
+    def catch_up(self) -> None:
+        """Have the observer read the ledger to its end."""
+        end = self.observer.call(self.observer.ledger.end())
+        wait_until(
+            "the observer to have read the ledger", lambda: self.observer.state.end >= end, timeout_s=30
+        )
+
+    def finish(self) -> None:
+        items = len(self.cycle.items)
+        self.cycle.feed(self.fed)
+        wait_until(
+            "the end result",
+            lambda: self.cycle.tables() == self.cycle.expected(),
+            timeout_s=END_S,
+            period_s=2.0,
+            system=self.cycle.system,
+        )
+        wait_until(
+            "each output once",
+            lambda: outputs_kept(self.cycle.records()["out"], self.taken_back) == Counter(range(items)),
+            timeout_s=60,
+            period_s=1.0,
+        )
+        self.cycle.system.stop()
+        assert self.cycle.tables() == self.cycle.expected(), "nothing came after the end"
+        assert outputs_kept(self.cycle.records()["out"], self.taken_back) == Counter(range(items))
+
+
+@contextmanager
+def campaign(folder: Path, seed: int, env: Mapping[str, str]) -> Iterator[Campaign]:
+    with EmbeddedKafka() as broker, observing(broker.bootstrap, f"r{uuid.uuid4().hex[:8]}") as observer:
+        found = Campaign(broker, folder, observer, seed, env)
+        try:
+            found.start()
+            observer.wait_for_workers(found.cycle.system)
+            yield found
+        except BaseException:
+            for worker in found.cycle.system.workers:
+                print(f"--- {worker.name}\n{worker.last_lines(30)}")
+            raise
+        finally:
+            print(dict(found.done))
+            found.cycle.system.stop()
+
+
+@pytest.mark.timeout(300 + 300 * ROUNDS)
+@pytest.mark.parametrize(
+    ("seed", "env"),
+    [
+        pytest.param(SEED, {}, id="memory"),
+        pytest.param(SEED + 1, {"CYCLE_ON_DISK": "1"}, id="rocksdb"),
+        pytest.param(SEED + 2, {"CYCLE_GUARANTEE": "exactly_once"}, id="exactly-once"),
+    ],
+)
+def test_a_system_that_is_restored_again_and_again_ends_as_if_undisturbed(
+    tmp_path: Path, seed: int, env: dict[str, str]
+) -> None:
+    with campaign(tmp_path, seed, env) as found:
+        for number in range(ROUNDS):
+            found.round(number)
+        found.finish()
+        assert found.done["restores"] >= ROUNDS
+        assert found.done["in flight"] > 0, "nothing was in flight: the test shows nothing"
+        assert sum(count for what, count in found.done.items() if what.startswith("killed")) > 0, (
+            "no restore was killed"
+        )
+        assert found.done["resumed"] > 0, "no restore was resumed"
+        assert found.taken_back, "nothing came out between a cut and its restore"

@@ -1,0 +1,139 @@
+"""Two services in a cycle (`cycling`) as a test runs them: what is fed, what must come of it, and what did."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from snapkafka import ops
+from snapkafka.demo.observer import Observer
+from snapkafka.demo.system import System
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import create_topics
+from tests.features.harness import Record, is_marker, produce, read_topics
+
+from .cycling_names import PARTITIONS, TABLES, TOPICS, WINDOW_S
+
+__all__ = ["AT_CUT", "END_S", "ITEMS", "Cycle", "outputs_kept"]
+
+ITEMS: Final = 600
+KEYS: Final = 20
+#: So many have come out when the snapshot is taken.
+AT_CUT: Final = 80
+#: On a machine with nothing else to do it takes a tenth of that.
+END_S: Final = 240.0
+#: Of records of the input, from one to the next.
+STEP_MS: Final = 150
+
+
+class Cycle:
+    """The two services of `cycling`, and what must come of their input."""
+
+    def __init__(
+        self, bootstrap: str, folder: Path, observer: Observer, seed: int, *, items: int = ITEMS
+    ) -> None:
+        self.prefix = f"c{uuid.uuid4().hex[:6]}-"
+        self.observer = observer
+        self.system = System(bootstrap=bootstrap, namespace=observer.namespace, folder=folder)
+        rng = random.Random(seed)
+        self.items = [(f"k{rng.randrange(KEYS)}", {"id": n, "n": rng.randint(1, 9)}) for n in range(items)]
+        self.began_ms = int(time.time() * 1000) - items * STEP_MS
+        create_topics(bootstrap, *(f"{self.prefix}{name}" for name in TOPICS), partitions=PARTITIONS)
+
+    def start(self, env: Mapping[str, str] | None = None, *, data: Path | None = None) -> None:
+        """Start both.
+
+        Args:
+            env: more of their environment.
+            data: their tables lie in it, by role; None: each start has another folder.
+        """
+        for role in ("left", "right"):
+            more = {"CYCLE_ROLE": role, "CYCLE_PREFIX": self.prefix, **(env or {})}
+            if data is not None:
+                more["SNAPKAFKA_DEMO_DATA"] = str(data / role)
+            self.system.start_worker(role, more, module="tests.e2e.cycling")
+
+    def feed(self, start: int = 0, end: int | None = None) -> None:
+        rows = [
+            (key, json.dumps(item).encode(), self._timestamp(item["id"]))
+            for key, item in self.items[start:end]
+        ]
+        produce(self.system.bootstrap, f"{self.prefix}work", rows)
+
+    def _timestamp(self, item: int) -> int:
+        return self.began_ms + item * STEP_MS
+
+    def kill(self) -> None:
+        """`kill -9`, all of them."""
+        for worker in list(self.system.workers):
+            self.system.kill(worker)
+
+    def records(self) -> dict[str, list[Record]]:
+        return read_topics(self.system.bootstrap, self.prefix, "read_committed")
+
+    def sent(self) -> int:
+        tps = [TopicPartition(f"{self.prefix}out", n) for n in range(PARTITIONS)]
+        return sum(self.observer.call(self.observer.admin.log_ends(tps)).values())
+
+    def expected(self) -> dict[str, dict[str, object]]:
+        """The tables at the end."""
+        totals: Counter[str] = Counter()
+        windows: Counter[str] = Counter()
+        ids: defaultdict[str, set[int]] = defaultdict(set)
+        for key, item in self.items:
+            start = self._timestamp(item["id"]) / 1000 // WINDOW_S * WINDOW_S
+            windows[f"{key} from {start}"] += item["n"]
+            totals[key] += item["n"]
+            ids[key].add(item["id"])
+        return {
+            "counts": dict(totals),
+            "back": dict(totals),
+            "sums": dict(totals),
+            "seen": dict(ids),
+            "windows": dict(windows),
+        }
+
+    def tables(self) -> dict[str, dict[str, object]]:
+        """The tables as Faust recovers them from their whole changelogs."""
+        records = self.records()
+        return {table: _folded(records.get(f"{app}-{table}-changelog", ())) for app, table in TABLES}
+
+
+def _folded(records: Sequence[Record]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for record in sorted(records, key=lambda it: (it.partition, it.offset)):
+        if is_marker(record) or record.key is None:
+            continue
+        key, value = json.loads(record.key), json.loads(record.value or b"null")
+        if isinstance(key, list) and isinstance(key[1], list):  # of a window
+            key = f"{key[0]} from {key[1][0]}"
+        if isinstance(key, list):  # of a set
+            members = found.setdefault(key[1], set())
+            assert isinstance(members, set)
+            added, lost = {1: ([value], []), 2: ([], [value])}.get(key[0]) or value
+            members |= set(added)
+            members -= set(lost)
+        elif value is None:
+            found.pop(key, None)
+        else:
+            found[key] = value
+    return found
+
+
+def outputs_kept(records: Iterable[Record], taken_back: Sequence[ops.Irrevocable]) -> Counter[int]:
+    """Count the ids that came out, but for these ranges: outputs between a cut and the restore of it, which cannot be
+    undone. Several restores may have one range each of a partition."""
+    found: Counter[int] = Counter()
+    for record in records:
+        back = any(
+            it.partition == record.partition and it.start <= record.offset < it.end for it in taken_back
+        )
+        if not is_marker(record) and not back and record.value is not None:
+            found[json.loads(record.value)["id"]] += 1
+    return found
