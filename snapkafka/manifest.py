@@ -33,9 +33,11 @@ from snapkafka.protocol.captured import Captured
 
 __all__ = [
     "AROUND",
+    "INPUTS",
     "MANIFEST_VERSION",
     "STATE",
     "STATE_DELTA",
+    "UNSETTLED",
     "AppendedEntry",
     "CheckEntry",
     "Column",
@@ -69,6 +71,9 @@ STATE: Final = "state"
 STATE_DELTA: Final = "state_delta"
 #: The table of records about the cut, for pictures: what the log held there when it was read.
 AROUND: Final = "around"
+INPUTS: Final = "inputs"
+#: Tables whose rows depend on when the log was read.
+UNSETTLED: Final = frozenset({AROUND, INPUTS})
 
 
 class LaterVersionError(BadInputError):
@@ -278,6 +283,7 @@ class Manifest:
     outputs of the snapshot.
     `isolation`: how the log was read ("read_committed": without what was aborted).
     `topics`: inputs, changelogs and outputs, by name; empty: assembled by an earlier release.
+    `inputs`: offsets whose external records are in the table `inputs`; empty: there is no such table.
     """
 
     id: str
@@ -302,6 +308,7 @@ class Manifest:
     isolation: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     topics: tuple[TopicEntry, ...] = ()
+    inputs: tuple[ReadEntry, ...] = ()
     version: int = MANIFEST_VERSION
 
 
@@ -334,12 +341,14 @@ def saw_nothing(checks: Iterable[CheckEntry]) -> bool:
 def content_digest(tables: Iterable[TableEntry], parents: Iterable[ParentEntry] = ()) -> str:
     """One digest over the rows of all tables, in hex; the same for every assembly of the same snapshot.
 
-    The table `around` is left out: how far the log goes past the cut depends on when it is read.
+    The tables `around` and `inputs` are left out: how far the log goes past the cut depends on when it is read.
 
     Args:
         parents: those of an incremental snapshot; their rows of state count by their digests.
     """
-    lines = sorted(f"{table.name} {table.rows} {table.digest}\n" for table in tables if table.name != AROUND)
+    lines = sorted(
+        f"{table.name} {table.rows} {table.digest}\n" for table in tables if table.name not in UNSETTLED
+    )
     lines += [f"on {parent.digest}\n" for parent in parents]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 

@@ -366,6 +366,7 @@ def _settings(
         sources=tuple(options.source),
         strict=options.strict,
         around=options.around,
+        with_inputs=options.with_inputs,
     )
 
 

@@ -26,8 +26,10 @@ from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.manifest import (
     AROUND,
+    INPUTS,
     STATE,
     STATE_DELTA,
+    UNSETTLED,
     LedgerEntry,
     Manifest,
     OpenEntry,
@@ -44,6 +46,7 @@ from .around import around, leads, per_kind, reach
 from .checks import Checked
 from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
+from .inputs import inputs, unread_ranges
 from .lookups import Lookups
 from .manifests import Clock, manifest_of, openness_of
 from .meter import Meter, observed
@@ -75,6 +78,7 @@ class Settings:
         sources: topics whose external records are declared to be no effects of what the apps send.
         strict: external records leave a snapshot open wherever they are not declared.
         around: records of a channel and side of the cut in the table `around`, at most; 0: it is not written.
+        with_inputs: write the table `inputs`: external records that are still to be read.
     """
 
     bootstrap: str
@@ -86,6 +90,7 @@ class Settings:
     sources: tuple[str, ...] = ()
     strict: bool = False
     around: int = 0
+    with_inputs: bool = False
 
 
 class Stored(NamedTuple):
@@ -183,6 +188,7 @@ def assemble(
             ),
             restorable=restorable,
             topics=topics,
+            inputs=unread_ranges(view) if settings.with_inputs else (),
             clock=clock,
         )
         if base is not None:
@@ -237,7 +243,7 @@ def _stored(spark: SparkSession, stored: Stored) -> dict[str, DataFrame]:
     written = {
         table.name: writing.read(spark, table.name, store.spark_uri(table.path))
         for table in manifest.tables
-        if table.name != AROUND  # which depends on when the log was read
+        if table.name not in UNSETTLED
     }
     if STATE_DELTA in written:
         own = written.pop(STATE_DELTA)
@@ -361,10 +367,15 @@ def _write(
             both = records.unionByName(before)
             return write(AROUND, around(both, lookups, wide, reaches, settings.decoding))
 
+    def write_inputs() -> DataFrame:
+        unread = [item for item in unread_ranges(view) if item.start < item.end]
+        return write(INPUTS, inputs(_stamped(_source(lookups.spark, unread, settings), settings)))
+
     state = pool.submit(write_state)
     processes = pool.submit(lambda: write("processes", tables.processes(lookups, settings.ledger)))
     positions = pool.submit(lambda: write("positions", tables.positions(lookups)))
     near = pool.submit(write_around) if settings.around else None
+    external = pool.submit(write_inputs) if settings.with_inputs else None
     messages = write("messages", tables.messages(records, lookups, settings.decoding), view.inputs)
     channels = write("channels", tables.channels(messages, lookups))
     return {
@@ -374,6 +385,7 @@ def _write(
         "processes": processes.result(),
         "positions": positions.result(),
         **({} if near is None else {AROUND: near.result()}),
+        **({} if external is None else {INPUTS: external.result()}),
     }
 
 

@@ -71,6 +71,7 @@ def manifest_of(
     openness: Openness,
     restorable: RestorableEntry | None,
     topics: tuple[TopicEntry, ...],
+    inputs: Sequence[ReadRange],
     clock: Clock,
 ) -> Manifest:
     """The manifest of an assembly that has ended now.
@@ -79,6 +80,7 @@ def manifest_of(
         spark: its version.
         outcomes: of the checks; the verdict follows from them.
         ranges: what was read.
+        inputs: of what external records are stored.
         openness: what leaves it open, or would.
     """
     return Manifest(
@@ -94,7 +96,8 @@ def manifest_of(
         checks=check_entries(outcomes),
         captured=captured,
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
-        read=tuple(ReadEntry(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in ranges),
+        read=_entries(ranges),
+        inputs=_entries(inputs),
         parents=parents,
         settled=settled,
         open=openness.groups,
@@ -117,6 +120,10 @@ class Openness(NamedTuple):
     groups: tuple[OpenEntry, ...] = ()
     external: tuple[ExternalEntry, ...] = ()
     strict: bool = False
+
+
+def _entries(ranges: Iterable[ReadRange]) -> tuple[ReadEntry, ...]:
+    return tuple(ReadEntry(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in ranges)
 
 
 def openness_of(

@@ -88,6 +88,11 @@ def parser() -> argparse.ArgumentParser:
         help="records of a channel to keep on each side of the cut, for pictures; 0: none",
     )
     add(
+        "--with-inputs",
+        action="store_true",
+        help="store external records that are still to be read, for a restore without the old log",
+    )
+    add(
         "--sink",
         action="append",
         default=[],

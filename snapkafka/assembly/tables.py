@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from snapkafka.manifest import AROUND, STATE, STATE_DELTA, LedgerEntry
+from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, LedgerEntry
 from snapkafka.protocol.records import Position
 
 from .codecs import PLAIN, Decoding, decoded, key_and_value
@@ -34,6 +34,7 @@ __all__ = [
     "processes",
     "schema",
     "state",
+    "timestamp_type",
     "without_void",
 ]
 
@@ -67,6 +68,10 @@ SCHEMAS: Final[Mapping[str, str]] = {
         "effects bigint, cause_topic string, cause_partition int, cause_offset bigint, key string, value string, "
         "bytes bigint"
     ),
+    INPUTS: (
+        "topic string, partition int, offset bigint, key_raw binary, value_raw binary, "
+        "headers array<struct<key:string,value:binary>>, timestamp_ms bigint, timestamp_type string"
+    ),
 }
 #: The times that are some: Kafka says -1 for none, and past the year 9999 hardly any reader of a file can follow.
 TIMES: Final = ("1970-01-01 00:00:00 UTC", "9999-12-31 23:59:59.999 UTC")
@@ -84,6 +89,7 @@ SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "processes": ("process",),
     "positions": ("app", "topic", "partition", "agent"),
     AROUND: ("receiver_app", "topic", "partition", "offset"),
+    INPUTS: ("topic", "partition", "offset"),
 }
 
 
@@ -186,13 +192,13 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
                 "timestamp"
             ),
             fn.unix_millis("timestamp").alias("timestamp_ms"),
-            _timestamp_type().alias("timestamp_type"),
+            timestamp_type().alias("timestamp_type"),
         )
         .select(*columns("messages"))
     )
 
 
-def _timestamp_type() -> Column:
+def timestamp_type() -> Column:
     """Kafka's name of the type of a record's timestamp; null where the record has none."""
     kind, name = fn.col("timestamp_type"), fn.lit(None).cast("string")
     for number, text in TIMESTAMP_TYPE_NAMES.items():

@@ -131,6 +131,13 @@ Around = Annotated[
         help="Assembly keeps so many records of a channel on each side of the cut, for diagrams; 0: none.",
     ),
 ]
+WithInputs = Annotated[
+    bool,
+    typer.Option(
+        "--with-inputs",
+        help="Assembly stores external records that are still to be read: a restore does not need the old log then.",
+    ),
+]
 MaxMbS = Annotated[
     float | None,
     typer.Option(

@@ -21,6 +21,7 @@ from .options import (
     Sources,
     Strict,
     Unpickle,
+    WithInputs,
 )
 
 __all__ = ["AS_IT_IS", "Reading", "reads_the_log"]
@@ -41,6 +42,7 @@ def _read(
     schema_registry: SchemaRegistry = "",
     max_mb_s: MaxMbS = None,
     around: Around = ops.AROUND_RECORDS,
+    with_inputs: WithInputs = False,
 ) -> ops.HowToRead:
     return ops.HowToRead(
         isolation=isolation,
@@ -53,6 +55,7 @@ def _read(
         schema_registry=schema_registry,
         max_mb_s=max_mb_s,
         around=around,
+        with_inputs=with_inputs,
     )
 
 

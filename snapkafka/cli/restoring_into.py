@@ -94,7 +94,7 @@ def _print_plan(into: str, plan: ops.IntoPlan) -> None:
     console.print(
         f"restore of [bold]{escape(', '.join(plan.apps))}[/] from snapshot [bold]{escape(plan.snapshot)}[/]"
         f"  epoch {plan.epoch}  {plan.verdict} into {escape(into)}, namespace {escape(plan.namespace)}:"
-        f" {plan.records:,} messages in flight, {plan.state:,} rows of state",
+        f" {plan.records:,} messages in flight, {plan.inputs:,} stored external records, {plan.state:,} rows of state",
         soft_wrap=True,
     )
     if plan.resumes:
@@ -144,12 +144,10 @@ def _print_done(into: str, done: ops.RestoredInto) -> None:
     )
     if done.messages >= 0:
         console.print(
-            f"created: {len(done.topics)} topics; appended: {done.messages:,} messages, {done.state:,} records of"
-            " state",
+            f"created: {len(done.topics)} topics; appended: {done.messages:,} messages, {done.inputs:,} external"
+            f" records, {done.state:,} records of state",
             soft_wrap=True,
         )
-    if done.inputs > 0:
-        console.print(f"appended again: {done.inputs:,} external records that were here already")
     if done.suppressed:
         console.print(f"suppressed: {done.suppressed:,} records and rows")
     _print_missing(done.absent, done.notes)

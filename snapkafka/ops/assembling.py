@@ -83,6 +83,7 @@ class HowToRead:
             password.
         max_mb_s: no broker sends more megabytes a second; takes the right to set quotas.
         around: records of a channel and side of the cut that assembly keeps for pictures; 0: none.
+        with_inputs: assembly keeps external records that are still to be read, for a restore without the old log.
 
     Raises:
         BadInputError: that is not an isolation, no rate, or no window.
@@ -98,6 +99,7 @@ class HowToRead:
     schema_registry: str = ""
     max_mb_s: float | None = None
     around: int = AROUND_RECORDS
+    with_inputs: bool = False
 
     def __post_init__(self) -> None:
         require_isolation(self.isolation)
@@ -126,6 +128,8 @@ class HowToRead:
             yield f"--max-mb-s={self.max_mb_s:g}"
         if self.around != AROUND_RECORDS:
             yield f"--around={self.around}"
+        if self.with_inputs:
+            yield "--with-inputs"
 
 
 AS_IT_IS: Final = HowToRead()

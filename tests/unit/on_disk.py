@@ -13,9 +13,9 @@ import duckdb
 
 from snapkafka.assembly.tables import SCHEMAS, schema
 from snapkafka.manifest import (
-    AROUND,
     STATE,
     STATE_DELTA,
+    UNSETTLED,
     Column,
     FileEntry,
     Manifest,
@@ -79,16 +79,16 @@ def write_snapshot(
     *,
     namespace: str = "shop",
     verdict: str = "VERIFIED",
-    inputs: Sequence[InputCut] = (),
+    cuts: Sequence[InputCut] = (),
     parent: Manifest | None = None,
     **rows: Sequence[Row],
 ) -> Manifest:
-    """Write a snapshot; tables of which no rows are given are empty, `around` is left out. On a `parent` its state is a
-    `state_delta`."""
+    """Write a snapshot; tables of which no rows are given are empty, `around` and `inputs` are left out. On a
+    `parent` its state is a `state_delta`."""
     with store.staging(snapshot_id) as folder:
         tables = []
         of_state = STATE if parent is None else STATE_DELTA
-        others = (name for name in SCHEMAS if name != STATE and (name != AROUND or AROUND in rows))
+        others = (name for name in SCHEMAS if name != STATE and (name not in UNSETTLED or name in rows))
         for name in (of_state, *others):
             table = write_table(folder, name, rows.get(name, ()))
             path = f"{file_stem(snapshot_id)}/{name}"
@@ -103,9 +103,7 @@ def write_snapshot(
             content=f"{snapshot_id} {epoch}",
             tables=tuple(tables),
             parents=() if parent is None else (*parent.parents, _as_parent(parent)),
-            captured=dataclasses.replace(
-                example().captured, id=snapshot_id, epoch=epoch, inputs=tuple(inputs)
-            ),
+            captured=dataclasses.replace(example().captured, id=snapshot_id, epoch=epoch, inputs=tuple(cuts)),
         )
         return store.publish(manifest, folder)
 

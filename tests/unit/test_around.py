@@ -209,7 +209,7 @@ def place(tmp_path: Path) -> str:
     flight = {"sender": 3, "receiver_app": "bank", "topic": "to-pay", "partition": 0, "offset": 3, "key": "k"}
     store = LocalStore(tmp_path)
     manifest = write_snapshot(
-        store, "s", 9, inputs=[read_up_to("to-pay", 0, 3)], messages=[flight], around=rows
+        store, "s", 9, cuts=[read_up_to("to-pay", 0, 3)], messages=[flight], around=rows
     )
     captured: Captured = dataclasses.replace(
         manifest.captured,

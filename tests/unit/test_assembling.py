@@ -210,9 +210,11 @@ async def test_how_the_log_is_read_is_passed_on(job: Job) -> None:
         codecs=["mine.codecs"],
         unpickle=True,
         avro=["7=s.avsc"],
+        with_inputs=True,
     )
     await ops.assemble(HERE, "ns", ["mine"], reading=reading)
     told = parser().parse_args(job.arguments)
+    assert told.with_inputs
     assert (told.isolation, told.sink, told.codecs, told.unpickle, told.avro) == (
         "read_uncommitted",
         ["a", "b"],

@@ -44,7 +44,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
             in_channel("credits", 1, 7, partition=1),
             in_channel("old", 1, 1),
         ],
-        inputs=[
+        cuts=[
             read_up_to("orders", 0, 100),
             read_up_to("orders", 1, 50),
             read_up_to("gone", 0, 5),
@@ -66,7 +66,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
             BYTES | {"value_raw": b"\x01"},
         ],
         channels=[in_channel("credits", 4, 44, sender=9), in_channel("late", 0, 0)],
-        inputs=[
+        cuts=[
             read_up_to("orders", 0, 130),
             read_up_to("orders", 1, 50),
             read_up_to("late", 0, 8),

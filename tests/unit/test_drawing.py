@@ -153,7 +153,7 @@ async def test_an_assembled_snapshot_is_drawn_from_its_manifest_and_tables(tmp_p
         | {"offset": offset, "key": "k", "value": "v" * 500}
         for offset in range(3, 20)
     ]
-    manifest = write_snapshot(store, "s", 9, inputs=[an_input(2)], messages=messages)
+    manifest = write_snapshot(store, "s", 9, cuts=[an_input(2)], messages=messages)
     running = Running(agent="pay", topic="to-pay", partition=0, offset=2)
     torn = TornEvent(agent="pay", topic="to-pay", partition=0, offset=1, was=0, met=9, table="sums")
     captured = dataclasses.replace(

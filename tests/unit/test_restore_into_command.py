@@ -37,6 +37,7 @@ PLAN = ops.IntoPlan(
     ),
     existing=("invoices",),
     records=77,
+    inputs=5,
     state=12,
     absent=ABSENT,
     notes=("outputs begin empty: invoices",),
@@ -90,7 +91,7 @@ def test_a_dry_run_prints_topics_and_what_is_not_there_and_does_nothing(asked: l
         "not there: external records of orders[3] from offset 100 of the old log on (4,711 offsets up to the cut",
         "of those below 130 some agents have processed a record and others have not; what the apps had sent there",
         "note: outputs begin empty: invoices",
-        "77 messages in flight, 12 rows of state",
+        "77 messages in flight, 5 stored external records, 12 rows of state",
     ):
         assert text in result.stdout, text
     assert asked == []

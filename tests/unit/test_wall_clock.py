@@ -99,7 +99,7 @@ def world(
         if row["side"] == "white" and not row["received"]
     ]
     inputs = [dataclasses.replace(read_up_to(f"to-{n}", 0, 9), app=apps[n], receiver=n) for n in CUTS]
-    manifest = write_snapshot(store, "s", epoch, inputs=inputs, messages=flight, around=rows)
+    manifest = write_snapshot(store, "s", epoch, cuts=inputs, messages=flight, around=rows)
     captured = dataclasses.replace(
         manifest.captured,
         processes=tuple(ProcessCut(process=n, app=apps[n], host="box", report=20 + n) for n in CUTS),

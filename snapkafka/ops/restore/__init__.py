@@ -318,7 +318,8 @@ class _Look:
         ]
         ends, starts = await self.admin.log_ends(there), await self.admin.log_starts(there)
         ranges = ranges_from({tp: max(at, starts[tp]) for tp, at in lowest.items() if tp in ends}, ends)
-        in_flight = {tp: found for tp, found in self.tables.in_flight.items() if tp in ends}
+        unread = self.tables.unread(lowest, starts)
+        in_flight = {tp: found for tp, found in unread.items() if tp in ends}
         found = await asyncio.to_thread(
             lambda: list(
                 channels(

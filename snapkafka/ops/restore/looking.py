@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
@@ -43,11 +43,34 @@ class Groups(TopicAdmin, Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
     """Hold what the tables of a snapshot hold, in short. `in_flight`: the table `messages`, each record once. `state`:
-    by changelog topic, how many rows, their bytes, and the largest (bytes). `damage`: what is wrong with the files."""
+    by changelog topic, how many rows, their bytes, and the largest (bytes). `damage`: what is wrong with the files.
+    `external`: the table `inputs`."""
 
     in_flight: Mapping[TopicPartition, Sequence[LogRecord]]
     state: Mapping[str, tuple[int, int, int]]
     damage: str = ""
+    external: Mapping[TopicPartition, Sequence[LogRecord]] = field(default_factory=dict)
+
+    def unread(
+        self, lowest: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int] | None = None
+    ) -> dict[TopicPartition, list[LogRecord]]:
+        """Return messages in flight and the external records from the lowest positions on, by their old offsets.
+
+        Args:
+            starts: where the logs start, if they still are there: external records from there on are left out.
+        """
+        found = {tp: list(records) for tp, records in self.in_flight.items()}
+        for tp, records in self.external.items():
+            kept = [
+                record
+                for record in records
+                if tp in lowest
+                and record.offset >= lowest[tp]
+                and (starts is None or record.offset < starts.get(tp, 0))
+            ]
+            if kept:
+                found[tp] = sorted([*found.get(tp, ()), *kept], key=lambda record: record.offset)
+        return found
 
 
 def topics_of(placed: Placed) -> list[str]:
@@ -81,22 +104,34 @@ def _load(placed: Placed, apps: Collection[str]) -> Tables:
             + (" WHERE list_contains($apps, receiver_app)" if apps else ""),
             {"apps": list(apps)} if apps else None,
         ).fetchall()
+        external = (
+            database.execute(
+                'SELECT topic, "partition", "offset", key_raw, value_raw, headers, timestamp_ms FROM inputs'
+            ).fetchall()
+            if placed.manifest.inputs
+            else []
+        )
         sizes = database.execute(
             "SELECT changelog_topic, count(*), sum(size), max(size) FROM (SELECT changelog_topic,"
             " coalesce(octet_length(key_raw), 0) + coalesce(octet_length(value_raw), 0) AS size FROM state)"
             " GROUP BY changelog_topic"
         ).fetchall()
-    in_flight: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
-    for topic, partition, offset, key, value, headers, timestamp_ms in found:
+    return Tables(
+        in_flight=_by_partition(found),
+        external=_by_partition(external),
+        state={topic: (int(count), int(size), int(largest)) for topic, count, size, largest in sizes},
+    )
+
+
+def _by_partition(rows: Iterable[tuple[Any, ...]]) -> dict[TopicPartition, list[LogRecord]]:
+    found: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
+    for topic, partition, offset, key, value, headers, timestamp_ms in rows:
         own = tuple((header["key"], header["value"]) for header in headers or ())
         record = LogRecord(
             topic, partition, offset, key, value, own, -1 if timestamp_ms is None else timestamp_ms
         )
-        in_flight[record.tp].append(record)
-    return Tables(
-        in_flight=dict(in_flight),
-        state={topic: (int(count), int(size), int(largest)) for topic, count, size, largest in sizes},
-    )
+        found[record.tp].append(record)
+    return dict(found)
 
 
 def rows_of_state(placed: Placed) -> Iterable[Row]:

@@ -234,13 +234,17 @@ def _logs(
     manifest: Manifest, facts: Facts, lowest: Mapping[TopicPartition, int], *, part: bool
 ) -> Iterator[Refusal]:
     external = {entry.topic for entry in manifest.external}
+    stored = {(item.topic, item.partition): item for item in manifest.inputs}
     for tp, position in sorted(lowest.items()):
         start = facts.starts.get(tp, 0)
+        if tp in stored and stored[tp].start <= position and start <= stored[tp].end:
+            continue
         if start > position and (tp.topic in external or not manifest.topics or part):
             yield Refusal(
                 code="offsets-gone",
                 what=f"{tp} begins at offset {start}, and external records from {position} on are to be read again",
-                hint=f"choose a later snapshot, and raise retention.ms of {tp.topic} for the next one",
+                hint=f"choose a later snapshot; for the next one raise retention.ms of {tp.topic}, or assemble it"
+                " with --with-inputs",
             )
 
 

@@ -29,7 +29,7 @@ from snapkafka.ops.restore.code import Missing, missing_parts, without
 from snapkafka.ops.restore.committing import RestoreBulk
 from snapkafka.ops.restore.editing import Editing, Suppression
 from snapkafka.ops.restore.looking import Tables, carried_by, load
-from snapkafka.ops.restore.planning import apps_of, open_readers
+from snapkafka.ops.restore.planning import apps_of, lowest_positions, open_readers
 from snapkafka.ops.restore.refusing import Facts, TopicFacts, raise_refused
 from snapkafka.ops.restore.topics import NewTopic, Topics, admin_of, new_topics, topics_of
 from snapkafka.ports import Cluster
@@ -50,8 +50,8 @@ __all__ = ["AbsentInput", "IntoPlan", "RestoredInto", "plan_restore_into", "rest
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredInto:
     """Hold what was done. `topics`: were created. `messages`, `inputs`, `state`: so many messages in flight, external
-    records that were in the new cluster already, and records of state were appended; -1: by an earlier run of the same
-    plan. `absent`, `notes`: see `IntoPlan`. `undo`: what takes it back."""
+    records (stored, and in the new cluster already), and records of state were appended; -1: by an earlier run of the
+    same plan. `absent`, `notes`: see `IntoPlan`. `undo`: what takes it back."""
 
     plan: str
     snapshot: str
@@ -215,6 +215,7 @@ class _Look:
         lasting = state.restores.open
         same = lasting is not None and _is_of(lasting, self.placed)
         carried = carried_by(record for records in self.tables.in_flight.values() for record in records)
+        inputs = sum(map(len, self.tables.external.values()))
         facts = Facts(
             ledger_topic_id=topic_id,
             now_ms=now_ms,
@@ -248,7 +249,8 @@ class _Look:
             apps=apps,
             topics=missing_topics(self.wanted(now_ms), described),
             existing=tuple(sorted(described)),
-            records=sum(map(len, self.tables.in_flight.values())),
+            records=sum(map(len, self.tables.in_flight.values())) - inputs,
+            inputs=inputs,
             state=sum(rows for rows, _, _ in self.tables.state.values()),
             absent=absent_inputs(manifest),
             notes=(
@@ -316,6 +318,7 @@ async def _begun(
     if problem := namespace_problem(into):
         raise BadInputError(problem, hint="give --namespace")
     tables = await load(placed)
+    tables = replace(tables, in_flight=tables.unread(lowest_positions(placed.manifest.captured)))
     admin = admin_of(where)
     try:
         yield _Look(where=where, admin=admin, bulk=bulk, placed=placed, tables=tables, namespace=into)

@@ -81,13 +81,14 @@ class Recreating(Restoring):
             return dict(append_channels(self.bulk, author, self._in_order(ranges)))
 
         appended = await self._in_thread(work)
-        old = [it for items in appended.values() for it in items if it.old < NEW_LOG]
-        self.appended["messages"] = len(old)
-        self.appended["inputs"] = sum(map(len, appended.values())) - len(old)
+        external = {(tp, it.offset) for tp, records in self.tables.external.items() for it in records}
+        old = [(tp, it.old) for tp, items in appended.items() for it in items if it.old < NEW_LOG]
+        self.appended["messages"] = sum(it not in external for it in old)
+        self.appended["inputs"] = sum(map(len, appended.values())) - self.appended["messages"]
         return appended
 
     def _in_order(self, ranges: Sequence[ReadRange]) -> Iterator[Channel]:
-        """Yield every input: what was in flight, then external records that are in the new log by now."""
+        """Yield every input: what was still to be read, then external records that are in the new log by now."""
         every = frozenset(TopicPartition(it.topic, it.partition) for it in ranges)
         for found in channels(self.bulk, ranges, {}, every, self.ledger_id, editing=self.editing):
             flying: list[LogRecord] = sorted(

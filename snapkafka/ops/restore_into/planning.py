@@ -1,8 +1,8 @@
 """Describe what a restore into another cluster does, and what it cannot bring back, computed without I/O.
 
 Of the old cluster there is nothing but what assembly has stored: the manifest and the tables. They hold the state, the
-messages in flight, the positions, and the topics with their settings. They do not hold external records, outputs, or
-what the log had after the cut.
+messages in flight, the positions, and the topics with their settings; external records that were still to be read,
+where it was asked to store them. They do not hold outputs, or what the apps wrote after the cut.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ NAMED: Final = 5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentInput:
     """External records that the apps had still to read, and that no table holds: of the old cluster's log from `start`,
-    the lowest position of an agent, on. `apart_until`: the highest; between both some agents have processed a record
-    and others have not. `cut_end`: where that log ended at the cut; what was written after it is not there either.
-    `mixed`: the apps write there, too: what they had sent between both is in flight, and is restored."""
+    the lowest position of an agent or the end of what is stored, on. `apart_until`: the highest position; between both
+    some agents have processed a record and others have not. `cut_end`: where that log ended at the cut; what was
+    written after it is not there either. `mixed`: the apps write there, too: what they had sent between both is in
+    flight, and is restored."""
 
     topic: str
     partition: int
@@ -61,10 +62,10 @@ class AbsentInput:
 class IntoPlan:
     """Hold what a restore into another cluster would do, and why it would not.
 
-    `topics`: are created; `existing`: are there already, and empty. `records`, `state`: how many messages in flight and
-    rows of tables are appended. `absent`: external records that are not there. `notes`: what else is not, a sentence
-    each. `open`: names the readers that leave the snapshot open. `resumes`, `stage`: the restore that this one
-    continues; empty: it is a new one.
+    `topics`: are created; `existing`: are there already, and empty. `records`, `inputs`, `state`: how many messages in
+    flight, stored external records, and rows of tables are appended. `absent`: external records that are not there.
+    `notes`: what else is not, a sentence each. `open`: names the readers that leave the snapshot open. `resumes`,
+    `stage`: the restore that this one continues; empty: it is a new one.
     """
 
     snapshot: str
@@ -75,6 +76,7 @@ class IntoPlan:
     topics: tuple[NewTopic, ...]
     existing: tuple[str, ...]
     records: int
+    inputs: int
     state: int
     absent: tuple[AbsentInput, ...]
     notes: tuple[str, ...]
@@ -92,17 +94,22 @@ class IntoPlan:
 
 
 def absent_inputs(manifest: Manifest) -> tuple[AbsentInput, ...]:
-    """List the inputs with external records, or whose writers are unknown: no table has records of those."""
+    """List the inputs with external records, or whose writers are unknown, from the offset on that no table has."""
     written = {end.topic for end in manifest.captured.senders}
     external = {entry.topic for entry in manifest.external}
     lowest = lowest_positions(manifest.captured)
+    stored = {(it.topic, it.partition): it for it in manifest.inputs}
+    begin = {
+        tp: stored[tp].end if tp in stored and stored[tp].start <= position else position
+        for tp, position in lowest.items()
+    }
     return tuple(
         AbsentInput(
             topic=tp.topic,
             partition=tp.partition,
-            start=lowest[tp],
-            apart_until=max(_passed(cut) for cut in cuts),
-            cut_end=max(lowest[tp], *(cut.log_end for cut in cuts)),
+            start=begin[tp],
+            apart_until=max(begin[tp], *(_passed(cut) for cut in cuts)),
+            cut_end=max(begin[tp], *(cut.log_end for cut in cuts)),
             mixed=tp.topic in written,
         )
         for tp, cuts in inputs_of(manifest.captured).items()
