@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +19,20 @@ from typing import Any, Final
 import pytest
 
 from snapkafka import ops
+from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.reading import opened
 from snapkafka.protocol.records import Trigger, Verdict
 from snapkafka.testing import RunningSystem
 from snapkafka.wire import codec
 from tests.e2e import fed_shop
+from tests.e2e.postgres import PASSWORD, Postgres, jdbc_plugin, postgres
 from tests.features.harness import free_port, read_topics
 from tests.features.readers import Reader, standalone
 
 SHIPPED: Final = Path(__file__).parents[2] / "connectors" / "kafka-connect"
 CONNECTORS: Final = ("orders-source", "totals-sink", "verdicts-source", "verdicts-sink", "ledger-sink")
+#: Of a plugin, to a database.
+JDBC: Final = ("verdicts-jdbc", "ledger-jdbc")
 #: The group by which Connect reads for a sink.
 SINK: Final = "connect-totals-sink"
 PAUSE_S: Final = 0.01
@@ -43,11 +47,13 @@ def shipped(name: str) -> dict[str, str]:
 
 
 def test_every_file_is_a_configuration_that_names_itself() -> None:
-    assert {path.stem for path in SHIPPED.glob("*.properties")} == {"worker", *CONNECTORS}
-    for name in CONNECTORS:
+    assert {path.stem for path in SHIPPED.glob("*.properties")} == {"worker", *CONNECTORS, *JDBC}
+    for name in (*CONNECTORS, *JDBC):
         settings = shipped(name)
         assert settings["name"] == name
-        assert settings["connector.class"].startswith("org.apache.kafka.connect.file.FileStreamS")
+        assert settings["connector.class"].startswith(
+            ("org.apache.kafka.connect.file.FileStreamS", "io.debezium.connector.jdbc.JdbcSinkConnector")
+        )
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,10 @@ class Connect:
         return self.folder / f"{name}.txt"
 
     @contextlib.contextmanager
-    def running(self, *, flush_ms: int) -> Iterator[Reader]:
+    def running(
+        self, *, flush_ms: int, connectors: Sequence[str] = CONNECTORS, **others: str
+    ) -> Iterator[Reader]:
+        """A worker with these connectors; `others` are settings of those that are not for files."""
         settings = shipped("worker") | {
             "bootstrap.servers": self.bootstrap,
             "listeners": f"http://127.0.0.1:{free_port()}",
@@ -71,10 +80,11 @@ class Connect:
         }
         (self.folder / "plugins").mkdir(exist_ok=True)
         given = []
-        for name in CONNECTORS:
+        for name in connectors:
             self.file(name).touch()
             given.append(self.folder / f"{name}.properties")
-            _write(given[-1], shipped(name) | {"file": str(self.file(name))})
+            changed = others if name in JDBC else {"file": str(self.file(name))}
+            _write(given[-1], shipped(name) | changed)
         with standalone(self.folder, settings, *given) as reader:
             yield reader
 
@@ -191,6 +201,105 @@ def test_a_snapshot_beside_connect_counts_each_record_once_and_names_the_sink(
     storage = str(s.storage)
     (again,) = run(ops.verify(s.connection, s.namespace, taken.id, storage=storage, reading=declared))
     assert again.verdict == "VERIFIED"
+
+
+@pytest.fixture
+def database() -> Iterator[Postgres]:
+    with postgres() as server:
+        yield server
+
+
+#: As docs/guide/connect.md has it.
+VIEW: Final = """
+    CREATE VIEW verdicts AS
+    SELECT v ->> 'id' AS id, v ->> 'verdict' AS verdict, (v ->> 'good')::boolean AS good, v ->> 'manifest' AS manifest
+    FROM (SELECT verdict::jsonb AS v FROM snapkafka_verdicts) AS lines
+"""
+
+
+def test_the_guide_has_the_view_of_the_verdicts() -> None:
+    guide = (SHIPPED.parents[1] / "docs/guide/connect.md").read_text()
+    assert " ".join(VIEW.split()) in " ".join(guide.split())
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+@pytest.mark.timeout(600)  # the first run fetches the jars of Connect and of the sink, 110 MB
+def test_verdicts_and_ledger_are_in_a_database_and_each_is_there_once(
+    database: Postgres,
+    snapkafka_system: Callable[..., RunningSystem],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JDBC_PASSWORD", PASSWORD)  # as the worker of Connect has it
+    s = snapkafka_system(fed_shop.app, topics={"totals": 1, "snapkafka-verdicts": 1})
+    connect = Connect(tmp_path, s.bootstrap)
+    jdbc_plugin(tmp_path / "plugins")
+    names = ("verdicts-source", *JDBC)
+    url = {"connection.url": database.url}
+    taken = s.snapshot()
+    run(_judge(s, taken.epoch))
+    words = ["verdicts", "--bootstrap", s.bootstrap, "--namespace", s.namespace]
+    with connect.file("verdicts-source").open("ab") as out:
+        subprocess.run([sys.executable, "-m", "snapkafka.cli", *words], stdout=out, check=True)
+
+    def ledger() -> list[Any]:
+        rows = database.query("SELECT encode(record, 'hex') FROM snapkafka_ledger ORDER BY __connect_offset")
+        return [codec.decode(bytes.fromhex(row)) for (row,) in rows]
+
+    # 1. A worker that is killed before it has committed how far it has written.
+    with connect.running(flush_ms=600_000, connectors=names, **url) as reader:
+        s.wait_until(
+            "the verdict in the database",
+            lambda: len(database.query("SELECT * FROM snapkafka_verdicts")) == 1,
+            timeout_s=WITHIN_S,
+        )
+        s.wait_until(
+            "the verdict in the database's ledger",
+            lambda: any(isinstance(record, Verdict) for record in ledger()),
+            timeout_s=WITHIN_S,
+        )
+        reader.check_quiet()
+    assert [it.id for it in ledger() if isinstance(it, Trigger)] == [taken.id]
+    before = database.query("SELECT * FROM snapkafka_ledger ORDER BY __connect_offset")
+    assert not _committed(s, "ledger-jdbc"), "the sink has committed, so the next one shows nothing"
+
+    # 2. The next one writes the same records again; each is there once, and a later one behind them.
+    later = s.snapshot()
+    with connect.running(flush_ms=500, connectors=names, **url) as reader:
+        s.wait_until(
+            "the later trigger in the database's ledger",
+            lambda: [it.id for it in ledger() if isinstance(it, Trigger)] == [taken.id, later.id],
+            timeout_s=WITHIN_S,
+        )
+        s.wait_until(
+            "the sink to commit", lambda: _committed(s, "ledger-jdbc") > len(before), timeout_s=WITHIN_S
+        )
+        reader.check_quiet()
+    after = database.query("SELECT * FROM snapkafka_ledger ORDER BY __connect_offset")
+    assert after[: len(before)] == before
+    (doubled,) = database.query(
+        "SELECT count(*), count(DISTINCT (__connect_partition, __connect_offset)) FROM snapkafka_ledger"
+    )
+    assert doubled == (str(len(after)), str(len(after)))
+
+    # 3. SQL finds what a verdict holds.
+    database.query(VIEW)
+    assert ("VERIFIED", "t") in database.query(f"SELECT verdict, good FROM verdicts WHERE id = '{taken.id}'")
+
+
+def _committed(s: RunningSystem, connector: str) -> int:
+    """How far the group of a sink has committed, in the ledger."""
+
+    async def ask() -> int:
+        admin = KafkaTopicAdmin(s.connection)
+        try:
+            found = await admin.committed(f"connect-{connector}")
+        finally:
+            await admin.close()
+        return max((offset for offset, _ in found.values()), default=0)
+
+    return int(run(ask()))
 
 
 async def _judge(s: RunningSystem, epoch: int) -> None:
