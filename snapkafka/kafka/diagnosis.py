@@ -50,6 +50,11 @@ def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
         )
     if isinstance(error, errors.AuthenticationFailedError | errors.SaslAuthenticationFailed):
         return AuthenticationError(f"the broker at {where} refuses these credentials{_reason(error)}")
+    if _of_kerberos(error):
+        return AuthenticationError(
+            f"Kerberos has no ticket for the broker at {where}{_reason(error)}",
+            hint="`kinit`, or KRB5_CLIENT_KTNAME names a keytab; sasl.kerberos.service.name is the broker's",
+        )
     if isinstance(error, ssl.SSLCertVerificationError):
         return CertificateError(
             f"the certificate of the broker at {where} is not trusted: {error.verify_message}",
@@ -95,6 +100,10 @@ async def _why(connection: Connection, host: str, port: int) -> SnapkafkaError |
         return error
     except (OSError, TimeoutError, errors.KafkaError) as error:
         return refusal(where, error)
+    except Exception as error:
+        if _of_kerberos(error):
+            return refusal(where, error)
+        raise
     try:
         if (await tried.send(MetadataRequestV12([]))).brokers:
             return None
@@ -123,6 +132,11 @@ async def _first_answer(host: str, port: int, context: ssl.SSLContext | None) ->
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+
+def _of_kerberos(error: BaseException) -> bool:
+    """Is it an error of the package gssapi, which need not be installed? aiokafka lets it through."""
+    return any(kind.__module__.split(".")[0] == "gssapi" for kind in type(error).__mro__)
 
 
 def _of_protocol(where: str, protocol: str) -> SnapkafkaError:

@@ -41,6 +41,36 @@ def test_who_logs_in_and_is_not_answered_may_have_said_the_wrong_thing() -> None
         assert ("SNAPKAFKA_KAFKA_*" in told.value.advice) is said
 
 
+class GSSError(Exception):
+    """As the package gssapi raises it; its errors are no `OSError` and no error of aiokafka."""
+
+    __module__ = "gssapi.raw.misc"
+
+
+@pytest.mark.parametrize("found_by", ["client", "diagnosis"])
+async def test_without_a_ticket_of_kerberos_the_reason_and_what_to_do_are_in_one_line(
+    found_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_ticket = GSSError("Major (458752): No credentials were supplied,\nMinor (2529639107): no cache found")
+
+    async def answers(*_: object) -> None:
+        """The broker is there."""
+
+    async def no_login(*_: object, **settings: object) -> None:
+        raise no_ticket
+
+    monkeypatch.setattr("snapkafka.kafka.diagnosis._first_answer", answers)
+    monkeypatch.setattr("snapkafka.kafka.diagnosis.create_conn", no_login)
+    with pytest.raises(AuthenticationError) as told:
+        async with translated(HERE, "connect"):
+            raise no_ticket if found_by == "client" else errors.KafkaConnectionError("refused")
+    assert told.value.message == (
+        "Kerberos has no ticket for the broker at broker:9092: "
+        "Major (458752): No credentials were supplied, Minor (2529639107): no cache found"
+    )
+    assert "kinit" in told.value.advice and "KRB5_CLIENT_KTNAME" in told.value.advice
+
+
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [
