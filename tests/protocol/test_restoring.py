@@ -288,3 +288,17 @@ def test_a_snapshot_knows_the_bases_of_the_restores_before_it(world: World) -> N
     assert world.fold.captured(before).bases == ()
     (base,) = world.fold.captured(after).bases
     assert (base.topic, base.partition, base.end, base.plan, base.apps) == (*B, 0, "r", ("b",))
+
+
+def test_an_app_runs_on_the_restores_of_it_that_were_committed(world: World) -> None:
+    """Memory of before any of them is not to be used: a worker that reads of a new one stops."""
+    assert world.fold.restores.restored("b") == frozenset()
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    assert world.fold.restores.restored("b") == frozenset()
+    ready(world, author, (B, 2))
+    assert world.fold.restores.restored("b") == {"r"}
+    assert world.fold.restores.restored("c") == frozenset()
+    say(world, "done")
+    assert world.fold.restores.restored("b") == {"r"}
