@@ -75,9 +75,11 @@ def _lines(layout: Layout) -> Iterator[str]:
     yield f'<rect class="paper" width="{width}" height="{height}" fill="#ffffff"/>'
     yield f'<text class="ink" x="16" y="28" font-size="16" font-weight="bold" fill="{INK}">'
     yield f"{_text(picture.title)}</text>"
-    colour = GOOD if picture.verdict.startswith("VERIFIED") else BACK if picture.verdict else PALE
+    name = "good" if picture.verdict.startswith("VERIFIED") else "bad" if picture.verdict else "none"
+    colour = {"good": GOOD, "bad": BACK, "none": PALE}[name]
     yield (
-        f'<text class="verdict" x="{width}" dx="-16" y="28" text-anchor="end" font-weight="bold" fill="{colour}">'
+        f'<text class="verdict-{name}" x="{width}" dx="-16" y="28" text-anchor="end" font-weight="bold"'
+        f' fill="{colour}">'
         f"{_text(picture.verdict or 'not verified')}</text>"
     )
     yield f'<text class="pale" x="{LABELS}" y="{TOP - 18}" fill="{PALE}">time &#8594;</text>'
@@ -86,7 +88,7 @@ def _lines(layout: Layout) -> Iterator[str]:
         yield from (_arrow(arrow) for arrow in layout.arrows if arrow.message.kind == kind)
     yield _curve(layout)
     yield _wall_curve(layout)
-    yield from (part for place in layout.lanes for part in _cut_of(place))
+    yield from (part for place in layout.lanes for part in _cut_of(place, 4.5 if layout.names else 3.2))
     yield from _legend(layout)
     yield "</svg>"
 
@@ -193,7 +195,8 @@ def _through(points: Sequence[tuple[float, float]]) -> str:
     return path
 
 
-def _cut_of(place: Placed) -> Iterator[str]:
+def _cut_of(place: Placed, size: float) -> Iterator[str]:
+    """Yield its cut, a point of this radius, and what is about it."""
     lane, x, y = place.lane, place.cut, place.y
     if x is None:
         return
@@ -210,10 +213,11 @@ def _cut_of(place: Placed) -> Iterator[str]:
             f' d="M{x + 8:.1f},{y - 7:.1f} l4,5 l-4,4 l4,5" fill="none" stroke="{TORN}" stroke-width="2"/></g>'
         )
     if place.wall is not None:
-        w = place.wall
+        w, half = place.wall, size + 1.5
         yield (
             f'<g class="wall-point" data-process="{lane.process}"><title>{_text(lane.name)} read at the wall-clock time'
-            f'</title><path class="read" d="M{w:.1f},{y - 6:.1f} l5,6 l-5,6 l-5,-6 z" fill="{WALL}"'
+            f'</title><path class="read" d="M{w:.1f},{y - half:.1f} l{size:g},{half:g} l-{size:g},{half:g}'
+            f' l-{size:g},-{half:g} z" fill="{WALL}"'
             ' stroke="#ffffff"/></g>'
         )
     told = f"{lane.name} cut {lane.cut_ms} ms after the trigger"
@@ -221,7 +225,7 @@ def _cut_of(place: Placed) -> Iterator[str]:
         told += f"\nclosed at {lane.closed_ms} ms"
     yield (
         f'<g class="cut-point" data-process="{lane.process}"><title>{_text(told)}</title><circle class="point"'
-        f' cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{CUT}" stroke="#ffffff"/></g>'
+        f' cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" fill="{CUT}" stroke="#ffffff"/></g>'
     )
 
 

@@ -308,26 +308,26 @@ def wall_notes(cut: WallCut) -> Iterator[str]:
     yield f"Every process read at {clock_time(cut.at_ms)} UTC by its own clock; the order is drawn, not the time."
     if cut.backward:
         yield (
-            f"{_messages(cut.backward)} received and not sent{summed(cut.backward_sum)}: such a cut"
+            f"{_count(cut.backward)} received and not sent{summed(cut.backward_sum)}: such a cut"
             " is inconsistent."
         )
     else:
         yield "No message known to be received and not sent: by these clocks and records such a cut is consistent."
     yield (
-        f"{_messages(cut.in_flight)} in flight across it{summed(cut.in_flight_sum if cut.in_flight else '0')}: in no"
+        f"{_count(cut.in_flight)} in flight across it{summed(cut.in_flight_sum if cut.in_flight else '0')}: in no"
         f" state; the snapshot's own cut holds its {cut.in_flight_at_cut:,}."
     )
-    if (off := _off(cut)) is not None:
+    if off := _off(cut):
         word = "less" if off < 0 else "more"
         yield f"All states together would hold {_plain(abs(off))} of {field} {word} than exists."
     if cut.without:
-        yield f"{_messages(cut.without)} of these without a number for {field}, or with a value cut off in the table."
+        yield f"{_count(cut.without)} of these without a number for {field}, or with a value cut off in the table."
     if cut.unknown:
-        yield f"{_messages(cut.unknown)} without a time of receipt: whether they cross the wall-clock cut is unknown."
+        yield f"{_count(cut.unknown)} without a time of receipt: whether they cross the wall-clock cut is unknown."
     if cut.beyond:
         yield (
-            f"{cut.beyond:,} channels whose window ends before that time: more may cross it; `assemble --around N`"
-            " widens the window."
+            f"{_count(cut.beyond, 'channel')} whose window ends before that time: more may cross it;"
+            " `assemble --around N` widens the window."
         )
 
 
@@ -355,8 +355,8 @@ def _off(cut: WallCut) -> Decimal | None:
     return Decimal(cut.backward_sum or 0) - Decimal(cut.in_flight_sum or 0)
 
 
-def _messages(count: int) -> str:
-    return f"{count:,} message" if count == 1 else f"{count:,} messages"
+def _count(count: int, what: str = "message") -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _number(value: Any) -> str | None:

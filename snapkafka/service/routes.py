@@ -44,6 +44,8 @@ __all__ = ["Handlers"]
 
 #: Numbers of so many manifests are kept in memory.
 STORED_KEPT: Final = 2_000
+#: Answers to so many different requests for lists are kept, until more of the ledger was read.
+LISTS_KEPT: Final = 16
 #: A storage that does not answer in this time is taken for one that does not answer.
 STORAGE_S: Final = 5.0
 #: No answer to a query is larger.
@@ -73,6 +75,7 @@ class Handlers:
         self.streams = Streams(settings.streams_max)
         self._queries = asyncio.Semaphore(settings.queries_max)
         self._stored: OrderedDict[tuple[str, str], Stored] = OrderedDict()
+        self._lists: OrderedDict[ListRequest, tuple[int, bytes]] = OrderedDict()
 
     # -- asking for snapshots ---------------------------------------------------------------------------------
 
@@ -120,16 +123,25 @@ class Handlers:
     # -- looking at them --------------------------------------------------------------------------------------
 
     async def list(self, request: Request) -> Response:
-        """GET /v1/snapshots"""
+        """GET /v1/snapshots
+
+        An answer without running snapshots is kept until more of the ledger was read: it follows from that alone.
+        """
         asked = list_request(request)
+        if (kept := self._lists.get(asked)) is not None and kept[0] == self._standing.version:
+            return Response(kept[1], media_type="application/json")
+        version, complete = self._standing.version, True
         views = [view for view in self._standing.newest_first() if _fits(view, asked)]
         page = views[: asked.limit]
         good = self._standing.latest_good()
         rows = []
         for view in page:
-            rows.append(await self._told(view, good))
+            stored = await self._stored_of(view)
+            seen = self._standing.view(view)
+            complete &= seen.decided_ms is not None and (stored is not None or not self._is_stored(view))
+            rows.append(answers.row(seen, stored, latest_good=good, now_ms=self._standing.clock()))
         more = len(views) > len(page)
-        return JSONResponse(
+        answer = JSONResponse(
             {
                 "namespace": self._standing.namespace,
                 "snapshots": rows,
@@ -137,6 +149,12 @@ class Handlers:
                 "total": len(views),
             }
         )
+        self._lists.pop(asked, None)
+        if complete and version == self._standing.version:
+            self._lists[asked] = (version, bytes(answer.body))
+            while len(self._lists) > LISTS_KEPT:
+                self._lists.popitem(last=False)
+        return answer
 
     async def show(self, request: Request) -> Response:
         """GET /v1/snapshots/{id}"""
@@ -369,7 +387,7 @@ class Handlers:
     async def _stored_of(self, view: SnapshotView) -> Stored | None:
         """The numbers of its manifest, None where it has none that can be read."""
         verdict = view.verdict
-        if verdict is None or not verdict.manifest or not below(verdict.manifest, self._settings.roots):
+        if verdict is None or not self._is_stored(view):
             return None
         key = (verdict.manifest, verdict.manifest_sha256 or verdict.digest)
         if key not in self._stored:
@@ -382,6 +400,13 @@ class Handlers:
             if len(self._stored) > STORED_KEPT:
                 self._stored.popitem(last=False)
         return self._stored[key]
+
+    def _is_stored(self, view: SnapshotView) -> bool:
+        """Whether its manifest may be read: there is one, below a root."""
+        verdict = view.verdict
+        return (
+            verdict is not None and bool(verdict.manifest) and below(verdict.manifest, self._settings.roots)
+        )
 
     async def _told(self, view: SnapshotView, good: int | None) -> dict[str, Any]:
         stored = await self._stored_of(view)

@@ -36,6 +36,31 @@ def violations(page: Page, theme: str) -> list[dict[str, Any]]:
     ]
 
 
+def wall_clock(page: Page, name: str, folder: Path) -> dict[str, Any]:
+    """Draw the cut at one wall-clock time with a sum, and go back to the snapshot's own."""
+    page.get_by_label("What if every process").check()
+    page.wait_for_selector("#detail .diagram svg .wall", timeout=PATIENCE_MS, state="attached")
+    page.get_by_label("Sum of field").fill("amount")
+    page.get_by_role("button", name="Draw").click()
+    expect(page.locator("#detail .diagram")).to_contain_text("sum of amount", timeout=PATIENCE_MS)
+    page.screenshot(path=folder / f"{name}-wall.png", full_page=True)
+    found = {
+        "backward": page.locator("#detail svg .message.backward").count(),
+        "read": page.locator("#detail svg .wall-point").count(),
+        "text": page.locator("#detail .diagram svg > text").all_text_contents(),
+        "violations": violations(page, f"light, wall clock of {name}"),
+    }
+    page.locator("#detail").focus()  # keys are the page's again
+    page.keyboard.press("d")
+    found["violations"] += violations(page, f"dark, wall clock of {name}")
+    page.screenshot(path=folder / f"{name}-wall-dark.png", full_page=True)
+    page.keyboard.press("d")
+    page.get_by_label("What if every process").uncheck()
+    expect(page.locator("#detail .diagram svg .wall")).to_have_count(0, timeout=PATIENCE_MS)
+    page.locator("#detail").focus()
+    return found
+
+
 def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
     """Open the list, then each snapshot by the keyboard, in both themes."""
     page.goto(url, timeout=PATIENCE_MS)
@@ -44,6 +69,7 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
     seen: dict[str, Any] = {
         "columns": page.locator("#snapshots thead th").all_inner_texts(),
         "rows": [row.locator("td").all_inner_texts() for row in page.locator("#snapshots tbody tr").all()],
+        "recovery": [row.locator("td").all_inner_texts() for row in page.locator("#recovery tbody tr").all()],
         "details": {},
         "violations": violations(page, "light"),
     }
@@ -60,6 +86,10 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
             "overflow": page.evaluate("document.documentElement.scrollWidth - innerWidth"),
             "points": page.locator("#detail svg .cut-point").count(),
         }
+        if page.get_by_label("What if every process").count():
+            found = wall_clock(page, name, folder)
+            seen["violations"] += found.pop("violations")
+            seen["details"][name]["wall"] = found
         if number == 0:
             seen["violations"] += violations(page, "light, open")
             page.keyboard.press("d")

@@ -18,10 +18,12 @@ from typing import Any
 
 import pytest
 
+from snapkafka import ops
 from snapkafka.errors import StorageError
 from snapkafka.manifest import AppendedEntry
+from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.completion import LedgerState
-from snapkafka.protocol.records import Abort, CheckResult, Trigger, Verdict
+from snapkafka.protocol.records import Abort, CheckResult, Restore, Trigger, Verdict
 from snapkafka.service.app import make_app, openapi
 from snapkafka.service.server import serve
 from snapkafka.service.settings import Settings
@@ -47,7 +49,7 @@ def serving(cluster: FakeCluster, *roots: str, **settings: Any) -> Iterator[str]
     chosen = Settings(port=0, roots=roots, **settings)
     url: list[str] = []
     loop = asyncio.new_event_loop()
-    app = make_app(cluster, "shop", chosen, assemble=nothing, verify=nothing)
+    app = make_app(cluster, "shop", chosen, assemble=nothing, verify=nothing, list_forks=forks)
     task: list[asyncio.Task[None]] = []
 
     async def run() -> None:
@@ -66,6 +68,23 @@ def serving(cluster: FakeCluster, *roots: str, **settings: Any) -> Iterator[str]
     finally:
         loop.call_soon_threadsafe(task[0].cancel)
         thread.join(30)
+
+
+def about(source: InputCut, sender: int, triggered_ms: int, number: int) -> list[dict[str, Any]]:
+    """Rows of `around` for an input: a message received before the cut, and one sent after it, each fifth of which is
+    received by a clock that is far behind."""
+    shared = {"sender": sender, "sender_app": "shop", "receiver_app": source.app, "receiver": source.receiver}
+    shared |= {"topic": source.topic, "partition": source.partition, "key": f"order-{number}"}
+    shared |= {"value": json.dumps({"order": number, "amount": 3 * number}), "seq": 9}
+    early = {"offset": source.position - 1, "side": "white", "received": True}
+    late = {"offset": source.position + 9, "side": "red", "received": False}
+    behind = 500 if number % 5 == 0 else -500
+    return [
+        shared | early | {"sent_ms": triggered_ms - 900 + number, "received_ms": triggered_ms - 700 + number},
+        shared
+        | late
+        | {"sent_ms": triggered_ms + 400 + number, "received_ms": triggered_ms - behind + number},
+    ]
 
 
 def snapshot(cluster: FakeCluster, folder: Path, name: str) -> None:
@@ -90,14 +109,20 @@ def snapshot(cluster: FakeCluster, folder: Path, name: str) -> None:
         }
         for number, source in enumerate(captured.inputs[:40])
     ]
+    triggered_ms = ledger.entries[epoch - 1].timestamp_ms
+    around = [
+        row
+        for number, source in enumerate(captured.inputs[:60])
+        for row in about(
+            source, captured.inputs[(number * 7 + 1) % len(captured.inputs)].receiver, triggered_ms, number
+        )
+    ]
     store = LocalStore(folder)
-    manifest = write_snapshot(store, name, epoch, namespace="shop", messages=messages)
+    manifest = write_snapshot(store, name, epoch, namespace="shop", messages=messages, around=around)
     times = tuple(
         AppendedEntry(offset=e.offset, at_ms=e.timestamp_ms) for e in ledger.entries if e.offset >= epoch
     )
-    known = dataclasses.replace(
-        manifest.ledger, triggered_ms=ledger.entries[epoch - 1].timestamp_ms, appended=times
-    )
+    known = dataclasses.replace(manifest.ledger, triggered_ms=triggered_ms, appended=times)
     rewrite(store, dataclasses.replace(manifest, captured=captured, ledger=known))
     checks = tuple(CheckResult(name=f"V{n}", status="passed", records=30) for n in range(1, 6))
     ledger.put(
@@ -127,7 +152,26 @@ def system(folder: Path) -> FakeCluster:
         Abort(n=2, epoch=failed, code="ttl", reason="not captured within 5000 ms", culprit="process 7")
     )
     ledger.put(Trigger(n=3, id="running", who="a-test", ttl_ms=60_000_000))
+    restore = Restore(
+        n=4, plan="p1", stage="begun", snapshot="twenty", epoch=9, apps=("billing", "mail"), who="anna"
+    )
+    ledger.put(restore)
+    ledger.put(Restore(n=5, plan="p1", stage="aborted", reason="a worker joined"))
+    again = dataclasses.replace(restore, n=6, plan="p2", only='{"apps": ["mail"]}')
+    ledger.put(again)
+    ledger.put(dataclasses.replace(again, n=7, author=77, phase="state", records=30_123, total=90_456))
     return cluster
+
+
+async def forks(*_: Any) -> tuple[ops.Fork, ...]:
+    """A drill that runs, and a fork that has expired."""
+    now = int(time.time() * 1_000)
+    drill = ops.Fork(
+        fork="drill-7", namespace="drill-7.shop", source="shop", stage="ready", snapshot="hundred", epoch=9, plan="p3",
+        apps=("drill-7.shop-0", "drill-7.shop-1"), topics=(("drill-7.orders-0", "ab"),), created_ms=now - 60_000,
+        expires_ms=now + 3_600_000, who="anna",
+    )  # fmt: skip
+    return drill, dataclasses.replace(drill, fork="try", expires_ms=now - 1_000, who="ben")
 
 
 def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
@@ -153,6 +197,20 @@ def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
     assert "latest good" in rows["hundred"][1]
     assert [rows[name][6] for name in SIZES] == ["1/1", "20/20", "100/100"]
     assert [seen["details"][name]["points"] for name in SIZES] == [*SIZES.values()]
+    for name, processes in SIZES.items():
+        wall = seen["details"][name]["wall"]
+        assert wall["read"] == processes
+        crossing = "received and not sent, sum of amount" in " ".join(wall["text"])
+        assert (wall["backward"] > 0) is crossing, wall["text"]
+    assert seen["details"]["twenty"]["wall"]["backward"] > 0
+    assert [(row[0], row[1]) for row in seen["recovery"]] == [
+        ("begun", "twenty, a part"),
+        ("aborted\na worker joined", "twenty"),
+        ("drill-7", "ready"),
+        ("try", "ready"),
+    ]
+    assert seen["recovery"][0][4] == "30,123 of 90,456"
+    assert seen["recovery"][3][6].endswith("expired")
     assert all(detail["overflow"] <= 0 for detail in seen["details"].values()), seen["details"]
     serious = [found for found in seen["violations"] if found["impact"] in ("serious", "critical")]
     assert not serious, json.dumps(serious, indent=1)

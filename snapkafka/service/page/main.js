@@ -37,7 +37,7 @@ function line(row) {
       row.attempt > 1 ? ` attempt ${row.attempt} ` : " ",
       row.latest_good ? h("span", { class: "badge" }, "latest good") : null,
       text ? h("div", { class: `why ${row.failure ? "bad" : ""}` }, text) : null),
-    h("td", {}, time(row.initiated_at_ms)),
+    h("td", { class: "time" }, time(row.initiated_at_ms)),
     h("td", { class: "number" }, ms(row.duration_ms)),
     h("td", {}, row.snapshot_type),
     h("td", {}, row.parent_snapshot_id),
@@ -45,7 +45,7 @@ function line(row) {
     h("td", { class: "number" }, count(row.in_flight_messages)),
     h("td", { class: "number" }, bytes(row.total_size_bytes)),
     h("td", { class: mood(row) }, row.verdict),
-    h("td", {}, restorable(row.restorable)),
+    h("td", { class: row.restorable?.until ? "time" : null }, restorable(row.restorable)),
     h("td", {}, h("button", { type: "button", title: command(row), "aria-label": `Copy as command: ${row.snapshot_id}`,
       onclick: (event) => { event.stopPropagation(); copy(command(row), one("live")); } }, "Copy")));
 }

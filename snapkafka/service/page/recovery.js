@@ -1,7 +1,10 @@
 // Restores and forks, to look at: acting is done by the command.
 import { get } from "./api.js";
-import { count, h, table } from "./dom.js";
+import { count, h, table, time } from "./dom.js";
 
+const STAGES = { begun: "running", creating: "running", ready: "good", done: "good", aborted: "warn" };
+const when = (at) => (at ? time(at) : "");
+const staged = (stage, reason = "", mood = STAGES[stage] ?? "") => [h("span", { class: `status ${mood}` }, stage), reason ? h("div", { class: "why" }, reason) : ""];
 let told = "";
 
 export async function recovery(place) {
@@ -13,12 +16,12 @@ export async function recovery(place) {
   place.replaceChildren(...[
     restores.length ? h("h2", {}, "Restores") : null,
     restores.length ? table([["Stage"], ["Snapshot"], ["Apps"], ["Phase"], ["Records", "number"], ["Begun"], ["Committed"], ["Ended"], ["By"], ["Plan"]],
-      restores.map((one) => [one.reason ? `${one.stage}: ${one.reason}` : one.stage, one.only ? `${one.snapshot_id}, a part` : one.snapshot_id,
-        one.apps.join(", "), one.phase, one.total ? `${count(one.records)} of ${count(one.total)}` : "", one.begun_at, one.ready_at, one.closed_at,
+      restores.map((one) => [staged(one.stage, one.reason), one.only ? `${one.snapshot_id}, a part` : one.snapshot_id,
+        one.apps.join(", "), one.phase, one.total ? `${count(one.records)} of ${count(one.total)}` : "", when(one.begun_at), when(one.ready_at), when(one.closed_at),
         one.initiated_by_node_id, one.plan]), "Restores") : null,
     forks.length ? h("h2", {}, "Forks and drills") : null,
     forks.length ? table([["Fork"], ["Stage"], ["Snapshot"], ["Apps"], ["Topics", "number"], ["Created"], ["Expires"], ["By"]],
-      forks.map((one) => [one.fork, one.stage, one.snapshot_id, one.apps.join(", "), count(one.topics), one.created_at,
-        one.expired ? `${one.expires_at}, expired` : one.expires_at ?? "never", one.initiated_by_node_id]), "Forks") : null,
+      forks.map((one) => [one.fork, staged(one.stage, "", one.expired ? "warn" : undefined), one.snapshot_id, one.apps.join(", "), count(one.topics), when(one.created_at),
+        one.expired ? `${when(one.expires_at)}, expired` : one.expires_at ? when(one.expires_at) : "never", one.initiated_by_node_id]), "Forks") : null,
   ].filter(Boolean));
 }
