@@ -26,6 +26,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import wait_until
+from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.connection import Connection
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.e2e.cycles import END_S, Cycle, outputs_kept
@@ -182,6 +183,14 @@ class Campaign:
         assert "Traceback" not in err, err
         assert command.returncode == 0 or "error:" in err, f"status {command.returncode}: {err}"
         self.done["got through"] += command.returncode == 0
+        wait_until("the broker to lead every partition", self.answers, timeout_s=END_S)
+
+    def answers(self) -> bool:
+        try:
+            self.cycle.sent()
+        except SnapkafkaError:
+            return False
+        return True
 
     def start_waiting(self) -> None:
         """Start the workers while the restore is open: they hold their inputs."""
