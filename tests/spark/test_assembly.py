@@ -71,7 +71,9 @@ def assembled(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempP
         with Desk(Connection(bootstrap=kafka.bootstrap), stage.namespace) as desk:
             captured = desk.captured(f"{stage.namespace}-snap")
             view = desk.look(captured, "read_uncommitted")
-            settings = job.Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger(captured), around=50)
+            settings = job.Settings(
+                bootstrap=kafka.bootstrap, ledger=desk.ledger(captured), around=50, with_inputs=True
+            )
             return job.assemble(spark, view, settings, store, namespace=stage.namespace, wanted=wanted)
 
     return Assembled(stage, first, again(), again)
