@@ -36,6 +36,8 @@ BATCH: Final = 1_000
 IDLE_S: Final = 30.0
 #: The leader of a partition answers by then.
 ASK_S: Final = 10.0
+#: A question that failed is asked again after so long.
+ASK_AGAIN_S: Final = 0.2
 #: Records that the producer holds at most; more wait for the broker.
 QUEUED_MAX: Final = 50_000
 #: Reports of the broker are taken after so many records.
@@ -159,7 +161,8 @@ class KafkaBulk:
             consumer.close()
 
     def stable_ends(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Read the offsets below which no transaction is open.
+        """Read the offsets below which no transaction is open. A broker that has just started may not know a partition
+        yet: it is asked again for a while.
 
         Raises:
             BrokerUnavailableError: nobody answers.
@@ -170,13 +173,24 @@ class KafkaBulk:
         settings = {"group.id": "snapkafka-restore", "isolation.level": "read_committed"}
         consumer = Consumer(self._settings | settings)
         found = {}
+        left = list(partitions)
+        deadline = time.monotonic() + ASK_S
         try:
-            for topic, partition in partitions:
+            while left:
                 self._raise_if_stopped()
-                _, end = consumer.get_watermark_offsets(KafkaPartition(topic, partition), timeout=ASK_S)
+                topic, partition = left[-1]
+                try:
+                    _, end = consumer.get_watermark_offsets(KafkaPartition(topic, partition), timeout=ASK_S)
+                except KafkaException as error:
+                    if time.monotonic() > deadline:
+                        raise BrokerUnavailableError(
+                            f"could not read the last stable offset of {topic}[{partition}]: {error}"
+                        ) from error
+                    time.sleep(ASK_AGAIN_S)
+                    continue
                 found[TopicPartition(topic, partition)] = int(end)
-        except KafkaException as error:
-            raise BrokerUnavailableError(f"could not read the last stable offsets: {error}") from error
+                left.pop()
+                deadline = time.monotonic() + ASK_S
         finally:
             consumer.close()
         return found

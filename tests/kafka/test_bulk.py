@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 from confluent_kafka import Producer
 
@@ -61,6 +64,20 @@ def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
     assert bulk.stable_ends([(topic, 0)]) == {TopicPartition(topic, 0): 4}, "a transaction is open"
     producer.abort_transaction(30)
     assert bulk.stable_ends([(topic, 0)]) == {TopicPartition(topic, 0): 6}
+
+
+def test_a_partition_that_the_broker_does_not_know_yet_is_asked_for_again(
+    kafka: Broker, topic_prefix: str
+) -> None:
+    """As right after its start; a restore would end there, half-way."""
+    topic, began = f"{topic_prefix}late", time.monotonic()
+    creating = threading.Timer(1.0, create_topics, (kafka.bootstrap, topic), {"partitions": 1})
+    creating.start()
+    assert KafkaBulk(Connection(bootstrap=kafka.bootstrap)).stable_ends([(topic, 0)]) == {
+        TopicPartition(topic, 0): 0
+    }
+    assert time.monotonic() - began > 0.9, "it was there at once, so this shows nothing"
+    creating.join()
 
 
 def test_a_record_that_is_refused_and_a_stop_end_it(kafka: Broker, topic_prefix: str) -> None:
