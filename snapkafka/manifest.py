@@ -35,9 +35,9 @@ __all__ = [
     "AROUND",
     "INPUTS",
     "MANIFEST_VERSION",
+    "OPEN_ENDED",
     "STATE",
     "STATE_DELTA",
-    "UNSETTLED",
     "AppendedEntry",
     "CheckEntry",
     "Column",
@@ -72,8 +72,8 @@ STATE_DELTA: Final = "state_delta"
 #: The table of records about the cut, for pictures: what the log held there when it was read.
 AROUND: Final = "around"
 INPUTS: Final = "inputs"
-#: Tables whose rows depend on when the log was read.
-UNSETTLED: Final = frozenset({AROUND, INPUTS})
+#: Tables that reach past the cut, as far as the log does when it is read.
+OPEN_ENDED: Final = frozenset({AROUND, INPUTS})
 
 
 class LaterVersionError(BadInputError):
@@ -347,7 +347,7 @@ def content_digest(tables: Iterable[TableEntry], parents: Iterable[ParentEntry] 
         parents: those of an incremental snapshot; their rows of state count by their digests.
     """
     lines = sorted(
-        f"{table.name} {table.rows} {table.digest}\n" for table in tables if table.name not in UNSETTLED
+        f"{table.name} {table.rows} {table.digest}\n" for table in tables if table.name not in OPEN_ENDED
     )
     lines += [f"on {parent.digest}\n" for parent in parents]
     return hashlib.sha256("".join(lines).encode()).hexdigest()

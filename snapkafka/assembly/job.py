@@ -27,9 +27,9 @@ from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.manifest import (
     AROUND,
     INPUTS,
+    OPEN_ENDED,
     STATE,
     STATE_DELTA,
-    UNSETTLED,
     LedgerEntry,
     Manifest,
     OpenEntry,
@@ -243,7 +243,7 @@ def _stored(spark: SparkSession, stored: Stored) -> dict[str, DataFrame]:
     written = {
         table.name: writing.read(spark, table.name, store.spark_uri(table.path))
         for table in manifest.tables
-        if table.name not in UNSETTLED
+        if table.name not in OPEN_ENDED
     }
     if STATE_DELTA in written:
         own = written.pop(STATE_DELTA)

@@ -226,7 +226,8 @@ class KafkaBulk:
         Args:
             records: with topic, partition, key, value, headers and timestamp_ms (None: the time of the append).
 
-        Returns: the offsets of each partition's records, in their order.
+        Returns: the offsets of each partition's records; sorted they are in the order of these, as one idempotent
+        producer appends them.
 
         Raises:
             LedgerUnusableError: a record was refused.
@@ -285,8 +286,7 @@ class KafkaBulk:
             if time.monotonic() > deadline:
                 raise BrokerUnavailableError(f"{left:,} records were not acknowledged within {FLUSH_S:g} s")
         attend(0)
-        # One idempotent producer: offsets of a partition rise in the order of its records, whatever the reports' order.
-        return {TopicPartition(*place): array("q", sorted(found)) for place, found in offsets.items()}
+        return {TopicPartition(*place): found for place, found in offsets.items()}
 
     def _raise_if_stopped(self) -> None:
         if self.stop.is_set():

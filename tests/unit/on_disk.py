@@ -13,9 +13,9 @@ import duckdb
 
 from snapkafka.assembly.tables import SCHEMAS, schema
 from snapkafka.manifest import (
+    OPEN_ENDED,
     STATE,
     STATE_DELTA,
-    UNSETTLED,
     Column,
     FileEntry,
     Manifest,
@@ -88,7 +88,7 @@ def write_snapshot(
     with store.staging(snapshot_id) as folder:
         tables = []
         of_state = STATE if parent is None else STATE_DELTA
-        others = (name for name in SCHEMAS if name != STATE and (name not in UNSETTLED or name in rows))
+        others = (name for name in SCHEMAS if name != STATE and (name not in OPEN_ENDED or name in rows))
         for name in (of_state, *others):
             table = write_table(folder, name, rows.get(name, ()))
             path = f"{file_stem(snapshot_id)}/{name}"

@@ -47,7 +47,7 @@ class Bulk(Protocol):
 
     def append(self, records: Iterable[NewRecord]) -> Mapping[TopicPartition, Sequence[int]]:
         """Append records in this order per partition, by one idempotent producer and outside any transaction; returns
-        the offsets of each partition's records, in their order."""
+        the offsets of each partition's records; sorted they are in the order of these."""
 
 
 class Written:

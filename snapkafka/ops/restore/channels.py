@@ -123,6 +123,6 @@ def append_channels(
 
     news = bulk.append(stamped())
     return {
-        tp: tuple(Appended(*pair) for pair in zip(old, news.get(tp, ()), strict=True))
+        tp: tuple(Appended(*pair) for pair in zip(old, sorted(news.get(tp, ())), strict=True))
         for tp, old in olds.items()
     }
