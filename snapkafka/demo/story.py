@@ -198,8 +198,7 @@ def _last_line(log: Path) -> str:
 
 
 def _taken(observer: Observer, name: str, naive: Naive, storage: Path) -> Taken:
-    epoch = max(epoch for (known, _), epoch in observer.state.by_id.items() if known == name)
-    view = observer.state.snapshots[epoch]
+    view = observer.state.snapshots[observer.state.latest_of[name]]
     assert view.captured_at is not None
     path = storage / f"{manifests.file_stem(name)}.json"
     manifest = manifests.load(path.read_text(), where=str(path))
@@ -211,7 +210,7 @@ def _taken(observer: Observer, name: str, naive: Naive, storage: Path) -> Taken:
     return Taken(
         id=name,
         asked_by=view.trigger.who,
-        capture_ms=observer.times[view.captured_at] - observer.times[epoch - 1],
+        capture_ms=observer.times[view.captured_at] - observer.times[view.epoch - 1],
         cut_us=tuple(process.cut_us for process in processes),
         heard=heard,
         running_white=sum(len(process.running) for process in processes),

@@ -198,7 +198,6 @@ def find_snapshot(
 
     Of several attempts of one id the last is found.
 
-
     Args:
         usable: what `latest` may mean.
 
@@ -206,14 +205,12 @@ def find_snapshot(
         UnknownSnapshotError: the ledger has none such.
     """
     if name == LATEST:
-        epochs = [view.epoch for view in state.snapshots.values() if usable(view)]
-    elif (epoch := epoch_in(name)) in state.snapshots and epoch is not None:
-        epochs = [epoch]
-    else:
-        epochs = [found for (snapshot_id, _), found in state.by_id.items() if snapshot_id == name]
-    if not epochs:
+        epoch = max((view.epoch for view in state.snapshots.values() if usable(view)), default=None)
+    elif (epoch := epoch_in(name)) not in state.snapshots:
+        epoch = state.latest_of.get(name)
+    if epoch is None:
         raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
-    return state.snapshots[max(epochs)]
+    return state.snapshots[epoch]
 
 
 def find_captured(state: LedgerState, name: str) -> Captured:

@@ -37,6 +37,7 @@ from .fork import (
 from .freshness import Freshness, exposition, freshness, freshness_in, gauges
 from .keep import Outcome, Quiet, Schedule, keep
 from .keep import Round as KeptRound
+from .kept import Kept, Recent
 from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
 from .near_cut import trace_stored
@@ -83,6 +84,7 @@ __all__ = [
     "Instant",
     "IntoPlan",
     "Irrevocable",
+    "Kept",
     "KeptRound",
     "Launch",
     "LedgerReading",
@@ -96,6 +98,7 @@ __all__ = [
     "Queried",
     "Quiet",
     "Reading",
+    "Recent",
     "RestorePlan",
     "RestoreSelection",
     "Restored",

@@ -22,6 +22,7 @@ from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
 
+from .kept import Kept
 from .listing import Clock, Details, Summary, details, summary
 
 __all__ = ["Standing", "Viewed"]
@@ -32,8 +33,11 @@ logger = logging.getLogger("snapkafka")
 AGAIN_AFTER_S: Final = 1.0
 #: A ledger that is behind by more than a request may wait for is an error, not a wrong answer.
 CATCH_UP_S: Final = 8.0
-#: How long a snapshot is restorable changes by the hour; asking costs a request per topic.
-RESTORABLE_FOR_MS: Final = 30_000
+#: How long a snapshot is restorable changes by the hour; asking costs a request per topic. An answer is good for so
+#: many seconds, and is given up to so many while a new one is asked for.
+RESTORABLE_FOR_S: Final = (30.0, 120.0)
+#: So many are asked for at once: behind them the broker and this process have other work.
+RESTORABLE_AT_ONCE: Final = 2
 #: Of so many snapshots the last answer is kept.
 RESTORABLE_KEPT: Final = 500
 
@@ -70,7 +74,15 @@ class Standing:
         self._work: Opened | None = None
         self._last: LedgerReading | None = None
         self._news = asyncio.Event()
-        self._restorable: dict[int, tuple[int, RestorableEntry]] = {}
+        self._opened = 0  # how often the ledger was read from its beginning
+        self._latest_good: tuple[int, int | None] = (-1, None)  # the version at which it was looked for
+        self._asking = asyncio.Semaphore(RESTORABLE_AT_ONCE)
+        self._restorable = Kept(
+            self._ask_restorable,
+            lambda found: RESTORABLE_FOR_S,
+            clock=lambda: clock() / 1_000,
+            most=RESTORABLE_KEPT,
+        )
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
@@ -90,6 +102,7 @@ class Standing:
             try:
                 async with opened(self.where, self.namespace) as work:
                     self._work, self._last, self.problem = work, work.reading, None
+                    self._opened += 1
                     self._restorable.clear()
                     self._tell()
                     async for entry in work.ledger.read(work.reading.state.end):
@@ -197,41 +210,53 @@ class Standing:
             waits=tuple(str(wait) for wait in waits),
         )
 
+    def basis(self, view: SnapshotView) -> object | None:
+        """Return what the answers about a decided snapshot follow from; None: it runs, and they change by themselves.
+
+        As long as it is equal, `view` returns an equal result, and `details` one that differs in its age alone.
+        """
+        if view.open:
+            return None
+        return (self._opened, view.captured_at, view.failed_at, view.failure, view.contaminated, view.verdict)
+
     def newest_first(self) -> list[SnapshotView]:
         """Every snapshot of the namespace."""
-        return [view for _, view in sorted(self.reading.state.snapshots.items(), reverse=True)]
+        return list(reversed(self.reading.state.snapshots.values()))  # the fold has them in order
 
     def latest_good(self) -> int | None:
         """The epoch of the last snapshot that was verified; None: there is not one."""
-        return next((view.epoch for view in self.newest_first() if good(view)), None)
+        if self._latest_good[0] != self.version:
+            views = reversed(self.reading.state.snapshots.values())
+            self._latest_good = self.version, next((view.epoch for view in views if good(view)), None)
+        return self._latest_good[1]
 
     def details(self, view: SnapshotView) -> Details:
         """Return everything that the ledger holds about a snapshot."""
         return details(self.reading, view, self.clock())
 
-    async def restorable(self, epoch: int) -> RestorableEntry | None:
-        """How long the log holds what a captured snapshot needs, as of half a minute ago at most.
+    async def restorable(self, epoch: int, within_s: float = CATCH_UP_S) -> RestorableEntry | None:
+        """How long the log holds what a captured snapshot needs, as of two minutes ago at most.
 
         Returns:
             None: it is not captured.
+
+        Raises:
+            TimeoutError: the broker does not answer within `within_s` seconds.
+            SnapkafkaError: it cannot be asked.
         """
-        now = self.clock()
-        kept = self._restorable.get(epoch)
-        if kept is not None and now - kept[0] < RESTORABLE_FOR_MS:
-            return kept[1]
-        work = self._work
-        view = find_epoch(self.reading.state, epoch)
-        if view.captured_at is None:
+        if find_epoch(self.reading.state, epoch).captured_at is None:
             return None
-        if work is None:
+        if self._work is None:
             return RestorableEntry(how="unknown", why="no broker answers")
-        found = await restorable(
-            work.admin,
-            work.reading.state.captured(epoch),
-            cut_ms=work.reading.times_ms[epoch - 1],
-            now=self.clock,
-        )
-        while len(self._restorable) >= RESTORABLE_KEPT:
-            del self._restorable[next(iter(self._restorable))]
-        self._restorable[epoch] = (now, found)
-        return found
+        return await self._restorable.get(epoch, within_s)
+
+    async def _ask_restorable(self, epoch: int) -> RestorableEntry:
+        work = self._work
+        assert work is not None, "asked of a ledger that is followed"
+        async with self._asking:
+            return await restorable(
+                work.admin,
+                work.reading.state.captured(epoch),
+                cut_ms=work.reading.times_ms[epoch - 1],
+                now=self.clock,
+            )

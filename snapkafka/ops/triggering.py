@@ -129,8 +129,8 @@ async def _again(
 def _latest(work: Opened, snapshot_id: str) -> SnapshotView | None:
     """The last attempt of the snapshot of this id."""
     state = work.reading.state
-    epochs = [epoch for (known, _), epoch in state.by_id.items() if known == snapshot_id and snapshot_id]
-    return state.snapshots[max(epochs)] if epochs else None
+    epoch = state.latest_of.get(snapshot_id) if snapshot_id else None
+    return None if epoch is None else state.snapshots[epoch]
 
 
 async def _append(work: Opened, record: Trigger) -> SnapshotView:

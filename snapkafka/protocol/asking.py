@@ -30,7 +30,8 @@ class LedgerView:
         self.processes: dict[int, ProcessView] = {}
         self.snapshots: dict[int, SnapshotView] = {}
         self.open: dict[int, SnapshotView] = {}  # those neither captured nor failed
-        self.by_id: dict[tuple[str, int], int] = {}
+        self.by_id: dict[tuple[str, int], int] = {}  # (id, attempt) -> epoch
+        self.latest_of: dict[str, int] = {}  # id -> epoch of its last attempt
         self.retired: dict[str, int] = {}  # app -> ledger offset of its Retire
         self.owners: dict[Input, Owner] = {}
         self.highest_epoch = 0

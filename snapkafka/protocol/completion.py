@@ -253,7 +253,7 @@ class LedgerState(LedgerView):
             markers=frozenset(record.marker_topics) - self.changelogs(),
             unread=self.unread(record.apps),
         )
-        self.by_id[key] = epoch
+        self.by_id[key] = self.latest_of[record.id] = epoch
         self.snapshots[epoch] = self.open[epoch] = snapshot
         if self.paused:
             reason = "snapshots are paused in this namespace"
@@ -441,6 +441,8 @@ class LedgerState(LedgerView):
         for epoch in decided[:-KEEP_DECIDED]:
             trigger = self.snapshots.pop(epoch).trigger
             del self.by_id[trigger.id, trigger.attempt]
+            if self.latest_of[trigger.id] == epoch:
+                del self.latest_of[trigger.id]
 
 
 def _runs_without(view: ProcessView) -> Failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram,
 from prometheus_client import Counter as PrometheusCounter
 from prometheus_client.core import GaugeMetricFamily
 
+from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops import Standing, freshness_in, gauges
 
@@ -100,7 +102,12 @@ class Metrics:
         """Write the text that Prometheus reads, and its content type."""
         standing = self._standing
         good = standing.latest_good() if standing.version and standing.followed else None
-        self._kept = None if good is None else await standing.restorable(good)
+        self._kept = None
+        if good is not None:
+            with contextlib.suppress(
+                SnapkafkaError, TimeoutError
+            ):  # what is known is better than no metrics at all
+                self._kept = await standing.restorable(good)
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     def around(self, app: App) -> App:

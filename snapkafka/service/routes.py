@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
@@ -18,7 +17,8 @@ from snapkafka import ops
 from snapkafka.checks.invariants import ready_made
 from snapkafka.errors import BadInputError, SnapkafkaError, SnapshotFailedError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
-from snapkafka.ops import Standing, Stored
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ops import Standing
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView, Status
 
@@ -38,16 +38,13 @@ from .requests import (
     list_request,
     number_in,
 )
+from .rows import Rows
 from .settings import Settings
 
 __all__ = ["Handlers"]
 
-#: Numbers of so many manifests are kept in memory.
-STORED_KEPT: Final = 2_000
-#: Answers to so many different requests for lists are kept, until more of the ledger was read.
-LISTS_KEPT: Final = 16
-#: A storage that does not answer in this time is taken for one that does not answer.
-STORAGE_S: Final = 5.0
+#: A snapshot is not shown later than this because a broker takes its time to tell how long the log holds it.
+RESTORABLE_S: Final = 0.3
 #: No answer to a query is larger.
 ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 KEYS_MAX: Final = 1_000
@@ -74,8 +71,7 @@ class Handlers:
         self.jobs = Jobs(settings.jobs_max)
         self.streams = Streams(settings.streams_max)
         self._queries = asyncio.Semaphore(settings.queries_max)
-        self._stored: OrderedDict[tuple[str, str], Stored] = OrderedDict()
-        self._lists: OrderedDict[ListRequest, tuple[int, bytes]] = OrderedDict()
+        self._rows = Rows(standing, settings)
 
     # -- asking for snapshots ---------------------------------------------------------------------------------
 
@@ -118,71 +114,41 @@ class Handlers:
             self._where, self._standing.namespace, request.path_params["snapshot_id"], who="the service"
         )
         await self._standing.caught_up()
-        return await self._row_of(await self._standing.find(str(found.epoch)))
+        view = await self._standing.find(str(found.epoch))
+        return JSONResponse(self._rows.row(view, await self._rows.stored(view)))
 
     # -- looking at them --------------------------------------------------------------------------------------
 
     async def list(self, request: Request) -> Response:
-        """GET /v1/snapshots
-
-        An answer without running snapshots is kept until more of the ledger was read: it follows from that alone.
-        """
+        """GET /v1/snapshots"""
         asked = list_request(request)
-        if (kept := self._lists.get(asked)) is not None and kept[0] == self._standing.version:
-            return Response(kept[1], media_type="application/json")
-        version, complete = self._standing.version, True
         views = [view for view in self._standing.newest_first() if _fits(view, asked)]
         page = views[: asked.limit]
-        good = self._standing.latest_good()
-        rows = []
-        for view in page:
-            stored = await self._stored_of(view)
-            seen = self._standing.view(view)
-            complete &= seen.decided_ms is not None and (stored is not None or not self._is_stored(view))
-            rows.append(answers.row(seen, stored, latest_good=good, now_ms=self._standing.clock()))
-        more = len(views) > len(page)
-        answer = JSONResponse(
-            {
-                "namespace": self._standing.namespace,
-                "snapshots": rows,
-                "next_before": page[-1].epoch if more else None,
-                "total": len(views),
-            }
-        )
-        self._lists.pop(asked, None)
-        if complete and version == self._standing.version:
-            self._lists[asked] = (version, bytes(answer.body))
-            while len(self._lists) > LISTS_KEPT:
-                self._lists.popitem(last=False)
-        return answer
+        rows = await self._rows.texts(page)
+        rest = {
+            "namespace": self._standing.namespace,
+            "next_before": page[-1].epoch if len(views) > len(page) else None,
+            "total": len(views),
+        }
+        return _json(f'{json.dumps(rest)[:-1]}, "snapshots": [{", ".join(rows)}]}}')
 
     async def show(self, request: Request) -> Response:
         """GET /v1/snapshots/{id}"""
         view = await self._found(request)
-        stored = await self._stored_of(view)
         try:
-            async with asyncio.timeout(STORAGE_S):
-                restorable = await self._standing.restorable(view.epoch)
-        except (SnapkafkaError, TimeoutError):
-            restorable = None
-        return JSONResponse(
-            answers.detail(
-                self._standing.view(view),
-                self._standing.details(view),
-                stored,
-                restorable,
-                latest_good=self._standing.latest_good(),
-                now_ms=self._standing.clock(),
-            )
-        )
+            restorable = await self._standing.restorable(view.epoch, RESTORABLE_S)
+        except SnapkafkaError as error:
+            restorable = RestorableEntry(how="unknown", why=error.message)
+        except TimeoutError:
+            restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
+        return _json(await self._rows.whole(view, restorable))
 
     async def follow(self, request: Request) -> Response:
         """GET /v1/snapshots/{id}/events"""
         view = await self._found(request)
         self.streams.require_room()
-        stored = await self._stored_of(view)
-        told = partial(self._as_row, view, stored)
-        return _stream(progress(self._standing, view, told, self.streams))
+        stored = await self._rows.stored(view)
+        return _stream(progress(self._standing, view, partial(self._rows.row, view, stored), self.streams))
 
     async def events(self, request: Request) -> Response:
         """GET /v1/events"""
@@ -384,45 +350,6 @@ class Handlers:
         self._require_root(place, "the manifest")
         return place
 
-    async def _stored_of(self, view: SnapshotView) -> Stored | None:
-        """The numbers of its manifest, None where it has none that can be read."""
-        verdict = view.verdict
-        if verdict is None or not self._is_stored(view):
-            return None
-        key = (verdict.manifest, verdict.manifest_sha256 or verdict.digest)
-        if key not in self._stored:
-            try:
-                async with asyncio.timeout(STORAGE_S):
-                    found = await asyncio.to_thread(ops.stored, verdict.manifest)
-            except (SnapkafkaError, TimeoutError):
-                return None
-            self._stored[key] = found
-            if len(self._stored) > STORED_KEPT:
-                self._stored.popitem(last=False)
-        return self._stored[key]
-
-    def _is_stored(self, view: SnapshotView) -> bool:
-        """Whether its manifest may be read: there is one, below a root."""
-        verdict = view.verdict
-        return (
-            verdict is not None and bool(verdict.manifest) and below(verdict.manifest, self._settings.roots)
-        )
-
-    async def _told(self, view: SnapshotView, good: int | None) -> dict[str, Any]:
-        stored = await self._stored_of(view)
-        return answers.row(self._standing.view(view), stored, latest_good=good, now_ms=self._standing.clock())
-
-    def _as_row(self, view: SnapshotView, stored: Stored | None) -> dict[str, Any]:
-        return answers.row(
-            self._standing.view(view),
-            stored,
-            latest_good=self._standing.latest_good(),
-            now_ms=self._standing.clock(),
-        )
-
-    async def _row_of(self, view: SnapshotView) -> Response:
-        return JSONResponse(await self._told(view, self._standing.latest_good()))
-
 
 def _fits(view: SnapshotView, asked: ListRequest) -> bool:
     """Does a snapshot pass the filters?"""
@@ -455,13 +382,17 @@ def _require_ready_made(names: tuple[str, ...]) -> None:
 
 
 def _bounded(told: dict[str, Any]) -> Response:
-    body = json.dumps(told).encode()
-    if len(body) > ANSWER_BYTES_MAX:
+    body = json.dumps(told)
+    if len(body) > ANSWER_BYTES_MAX:  # ASCII
         raise BadInputError(
             f"the result has more than {ANSWER_BYTES_MAX:,} bytes",
             hint="ask for fewer rows, or shorter values",
         )
-    return Response(body, media_type="application/json")
+    return _json(body)
+
+
+def _json(text: str) -> Response:
+    return Response(text, media_type="application/json")
 
 
 def _stream(events: Any) -> Response:

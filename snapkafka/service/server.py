@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -94,6 +95,7 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # who says that it speaks for others is still one client
         date_header=True,
         limit_concurrency=settings.connections_max,
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
@@ -109,16 +111,18 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
             f"the certificate cannot be used: {error}", hint="check --tls-certificate"
         ) from error
     try:
-        socket = config.bind_socket()
+        listening = config.bind_socket()
     except SystemExit:
         raise BadInputError(
             f"--host {settings.host} --port {settings.port} cannot be listened on", hint="choose another port"
         ) from None
+    # asyncio does that for sockets of its own alone: without, half of an answer waits for the client's next packet
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     scheme = "https" if settings.certificate else "http"
-    host, port = socket.getsockname()[:2]
+    host, port = listening.getsockname()[:2]
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
     server = _Server(config, lambda: started(url))
-    serving = asyncio.ensure_future(server.serve(sockets=[socket]))
+    serving = asyncio.ensure_future(server.serve(sockets=[listening]))
     try:
         await asyncio.shield(serving)
     finally:

@@ -7,8 +7,10 @@ service that stands still for a second has kept all of them waiting. Prints one 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -27,17 +29,15 @@ async def ask(url: str, rate: float, seconds: float, ids: list[str]) -> dict[str
         for path in (("list", "/v1/snapshots?limit=50"), ("show", f"/v1/snapshots/{name}"))
     )
     latencies: dict[str, list[float]] = {"list": [], "show": []}
-    statuses: Counter[str] = Counter()
-    bytes_read = 0
+    answers: Counter[str] = Counter()
 
     async def one(session: aiohttp.ClientSession, kind: str, path: str, due: float) -> None:
-        nonlocal bytes_read
         try:
             async with session.get(url + path) as answer:
-                bytes_read += len(await answer.read())
-                statuses[str(answer.status)] += 1
+                snapshots = (await answer.read()).count(b'"snapshot_id"')
+                answers[f"{kind} {answer.status} {snapshots}"] += 1
         except (aiohttp.ClientError, TimeoutError) as error:
-            statuses[type(error).__name__] += 1
+            answers[type(error).__name__] += 1
         latencies[kind].append((time.perf_counter() - due) * 1_000)
 
     connector = aiohttp.TCPConnector(limit=CONNECTIONS)
@@ -52,13 +52,14 @@ async def ask(url: str, rate: float, seconds: float, ids: list[str]) -> dict[str
         await asyncio.gather(*tasks)
     return {
         "latencies": latencies,
-        "statuses": statuses,
+        "answers": answers,
         "asked_per_s": len(tasks) / asked_s,
         "late_ms": late * 1_000,
-        "bytes": bytes_read,
     }
 
 
 if __name__ == "__main__":
+    with contextlib.suppress(PermissionError):  # what measures does not queue behind what is measured
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
     url, rate, seconds, *ids = sys.argv[1:]
     print(json.dumps(asyncio.run(ask(url, float(rate), float(seconds), ids))))

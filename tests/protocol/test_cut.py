@@ -52,6 +52,7 @@ def test_r1_first_trigger_of_an_id_and_attempt_is_the_snapshot(
     assert not world.fold.is_epoch(repeat)
     assert world.fold.is_epoch(retry)
     assert world.fold.by_id == {("x", 1): first, ("x", 2): retry}
+    assert world.fold.latest_of == {"x": retry}
     assert [p.epoch for p in pair] == [retry, retry]
 
 

@@ -286,6 +286,7 @@ def test_a_service_forgets_old_snapshots_and_a_tool_does_not(monkeypatch: pytest
     service = fold_of(*triggers, *aborts, history=False)
     assert [*service.snapshots] == [3, 4]
     assert service.by_id == {("2", 1): 3, ("3", 1): 4}
+    assert service.latest_of == {"2": 3, "3": 4}
     assert service.is_epoch(1), "an epoch it stays all the same"
 
 

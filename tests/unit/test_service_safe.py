@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hmac
 import logging
+import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from snapkafka.protocol.records import Trigger, Verdict
 from snapkafka.service.access import Role, Tokens, below
 from snapkafka.service.app import make_app
 from snapkafka.service.guard import CLIENTS_MAX, SECURITY_HEADERS, Guard, Rates
-from snapkafka.service.server import serve
+from snapkafka.service.server import BoundedProtocol, serve
 from snapkafka.service.settings import Settings, is_loopback
 from tests.fakes import FakeCluster, Worker
 from tests.unit.service_world import STORAGE, asked, assembled, served, until
@@ -415,6 +416,29 @@ async def end_of(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
+async def test_no_part_of_an_answer_waits_for_the_client_to_acknowledge_another() -> None:
+    """Nagle's algorithm and delayed acknowledgements cost 40 ms an answer, on a connection that is kept open."""
+    made: list[int] = []
+    accepted = BoundedProtocol.connection_made
+
+    def seen(self: BoundedProtocol, transport: Any) -> None:
+        made.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        accepted(self, transport)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BoundedProtocol, "connection_made", seen)
+        async with listening() as port, asyncio.timeout(30):
+            assert b" 200 " in await get(port, "/healthz")
+    assert made
+    assert all(made)
+
+
+async def test_a_client_that_names_others_is_one_client() -> None:
+    async with listening(reads_per_s=0.1) as port, asyncio.timeout(30):
+        lines = [await get(port, "/healthz", f"X-Forwarded-For: 10.0.0.{n}\r\n") for n in range(3)]
+    assert [b" 200 " in lines[0], b" 429 " in lines[-1]] == [True, True], lines
+
+
 async def test_connections_are_bounded() -> None:
     async with listening(connections_max=4) as port, asyncio.timeout(30):
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
@@ -425,10 +449,10 @@ async def test_connections_are_bounded() -> None:
         await served_at(port, "/healthz")
 
 
-async def get(port: int, path: str) -> bytes:
+async def get(port: int, path: str, headers: str = "") -> bytes:
     """The first line of an answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n".encode())
     line = await reader.readline()
     writer.close()
     return line

@@ -1,0 +1,106 @@
+"""Answers that many requests share: kept for a while, and asked for once at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+__all__ = ["Kept", "Recent"]
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class Recent(OrderedDict[_K, _V]):
+    """A mapping of at most `most` keys: one more drops the key that was not looked at for the longest time."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def seen(self, key: _K) -> _V | None:
+        """Look a key up, and count that; None: it is not kept."""
+        value = self.get(key)
+        if value is not None:
+            self.move_to_end(key)
+        return value
+
+    def keep(self, key: _K, value: _V) -> None:
+        """Keep a value as the latest one."""
+        self[key] = value
+        self.move_to_end(key)
+        while len(self) > self._most:
+            self.popitem(last=False)
+
+
+class Kept(Generic[_K, _V]):
+    """Answers by key. However many wait for one, it is asked for once; a slow one is waited for by the first alone.
+
+    Args:
+        ask: finds an answer; an exception is given to all who wait, and is not kept.
+        times_s: of an answer: for how long it is good, and for how long it may be given while a better one is asked
+            for.
+        clock: seconds.
+        most: so many are kept.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[_K], Awaitable[_V]],
+        times_s: Callable[[_V], tuple[float, float]],
+        *,
+        clock: Callable[[], float],
+        most: int,
+    ) -> None:
+        self._ask, self._times_s, self._clock, self._most = ask, times_s, clock, most
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all of them; those that are being asked for are not kept when they come."""
+        self._answers: Recent[_K, tuple[float, _V]] = Recent(self._most)
+        self._asked: dict[_K, tuple[float, asyncio.Task[_V]]] = {}
+
+    async def get(self, key: _K, within_s: float) -> _V:
+        """Return the answer that is kept, or ask and wait.
+
+        Raises:
+            TimeoutError: it was asked for `within_s` ago, and there is none yet.
+            Exception: asking failed.
+        """
+        kept = self._answers.seen(key)
+        if kept is not None:
+            since, answer = kept
+            good_s, usable_s = self._times_s(answer)
+            age_s = self._clock() - since
+            if age_s >= good_s:
+                self._begin(key)
+            if age_s < max(good_s, usable_s):
+                return answer
+        began, task = self._begin(key)
+        async with asyncio.timeout_at(began + within_s):
+            await asyncio.wait({task})  # goes on when who waits is cancelled
+        return task.result()
+
+    def _begin(self, key: _K) -> tuple[float, asyncio.Task[_V]]:
+        """Ask, unless that is under way; when it began, by the loop's clock."""
+        if key not in self._asked:
+            task = asyncio.ensure_future(self._answered(key))
+            self._asked[key] = asyncio.get_running_loop().time(), task
+            task.add_done_callback(lambda done: self._end(key, done))
+        return self._asked[key]
+
+    async def _answered(self, key: _K) -> _V:
+        return await self._ask(key)
+
+    def _end(self, key: _K, task: asyncio.Task[_V]) -> None:
+        current = self._asked.get(key)
+        failed = (
+            task.cancelled() or task.exception() is not None
+        )  # looked at: nobody may wait for it any more
+        if current is None or current[1] is not task:
+            return  # forgotten
+        del self._asked[key]
+        if not failed:
+            self._answers.keep(key, (self._clock(), task.result()))

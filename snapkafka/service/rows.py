@@ -1,0 +1,128 @@
+"""Snapshots as JSON. That of a decided one is kept: a hundred requests a second for it cost little more than one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from snapkafka import ops
+from snapkafka.errors import SnapkafkaError
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ops import Kept, Recent, Standing, Stored
+from snapkafka.protocol.completion import SnapshotView
+
+from . import answers
+from .access import below
+from .settings import Settings
+
+__all__ = ["Rows"]
+
+#: So many rows, whole answers and manifests' numbers are kept in memory.
+ROWS_KEPT: Final = 2_000
+WHOLE_KEPT: Final = 100
+STORED_KEPT: Final = 2_000
+#: A storage that does not answer in this time is taken for one that does not answer, and asked again after that one.
+STORAGE_S: Final = 5.0
+AGAIN_S: Final = 30.0
+FOR_EVER: Final = float("inf")
+
+#: The result that is kept, and all that it follows from.
+_Text = tuple[object, str]
+
+
+class Rows:
+    """See the top of this file."""
+
+    def __init__(self, standing: Standing, settings: Settings) -> None:
+        self._standing, self._settings = standing, settings
+        self._rows: Recent[int, _Text] = Recent(ROWS_KEPT)
+        self._whole: Recent[int, _Text] = Recent(WHOLE_KEPT)
+        self._stored: Kept[tuple[str, str], Stored | None] = Kept(
+            _read,
+            lambda found: (AGAIN_S, FOR_EVER) if found is None else (FOR_EVER, FOR_EVER),
+            clock=lambda: standing.clock() / 1_000,
+            most=STORED_KEPT,
+        )
+
+    def row(self, view: SnapshotView, stored: Stored | None) -> dict[str, Any]:
+        """Describe a snapshot in a few numbers, as of now."""
+        standing = self._standing
+        good = standing.latest_good()
+        return answers.row(standing.view(view), stored, latest_good=good, now_ms=standing.clock())
+
+    async def texts(self, views: Sequence[SnapshotView]) -> list[str]:
+        """Write the row of each as a JSON object."""
+        found = [self._kept(self._rows, view) for view in views]
+        missing = [view for view, text in zip(views, found, strict=True) if text is None]
+        made = iter(await asyncio.gather(*(self._text(view) for view in missing)))
+        return [next(made) if text is None else text for text in found]
+
+    async def _text(self, view: SnapshotView) -> str:
+        stored = await self.stored(view)
+        text = json.dumps(self.row(view, stored))
+        self._keep(self._rows, view, stored, text)
+        return text
+
+    async def whole(self, view: SnapshotView, restorable: RestorableEntry | None) -> str:
+        """Write all that is known of a snapshot as a JSON object."""
+        if (text := self._kept(self._whole, view, restorable)) is not None:
+            return text
+        standing = self._standing
+        stored = await self.stored(view)
+        text = json.dumps(
+            answers.detail(
+                standing.view(view),
+                standing.details(view),
+                stored,
+                restorable,
+                latest_good=standing.latest_good(),
+                now_ms=standing.clock(),
+            )
+        )
+        self._keep(self._whole, view, stored, text, restorable)
+        return text
+
+    def _kept(self, texts: Recent[int, _Text], view: SnapshotView, *more: object) -> str | None:
+        kept = texts.seen(view.epoch)
+        return kept[1] if kept is not None and kept[0] == self._basis(view, more) else None
+
+    def _keep(
+        self, texts: Recent[int, _Text], view: SnapshotView, stored: Stored | None, text: str, *more: object
+    ) -> None:
+        """Keep a text that does not change by itself: of a decided snapshot, with the numbers of its manifest."""
+        basis = self._basis(view, more)
+        if basis is not None and (stored is not None or not self._is_stored(view)):
+            texts.keep(view.epoch, (basis, text))
+
+    def _basis(self, view: SnapshotView, more: tuple[object, ...]) -> object | None:
+        basis = self._standing.basis(view)
+        return None if basis is None else (basis, view.epoch == self._standing.latest_good(), *more)
+
+    # -- manifests --------------------------------------------------------------------------------------------
+
+    async def stored(self, view: SnapshotView) -> Stored | None:
+        """Return the numbers of its manifest, None where it has none that can be read."""
+        verdict = view.verdict
+        if verdict is None or not self._is_stored(view):
+            return None
+        key = (verdict.manifest, verdict.manifest_sha256 or verdict.digest)
+        try:
+            return await self._stored.get(key, STORAGE_S)
+        except TimeoutError:
+            return None
+
+    def _is_stored(self, view: SnapshotView) -> bool:
+        """Whether its manifest may be read: there is one, below a root."""
+        verdict = view.verdict
+        return (
+            verdict is not None and bool(verdict.manifest) and below(verdict.manifest, self._settings.roots)
+        )
+
+
+async def _read(key: tuple[str, str]) -> Stored | None:
+    try:
+        return await asyncio.to_thread(ops.stored, key[0])
+    except SnapkafkaError:
+        return None
