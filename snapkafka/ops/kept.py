@@ -66,7 +66,7 @@ class Kept(Generic[_K, _V]):
         """Return the answer that is kept, or ask and wait.
 
         Raises:
-            TimeoutError: it was asked for `within_s` ago, and there is none yet.
+            TimeoutError: it was asked for `within_s` seconds ago and has not come.
             Exception: asking failed.
         """
         kept = self._answers.seen(key)
