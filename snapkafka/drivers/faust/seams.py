@@ -43,7 +43,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka import __version__
-from snapkafka.errors import InstallError, SnapkafkaError
+from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
@@ -76,6 +76,8 @@ logger = logging.getLogger("snapkafka")
 
 #: A start waits no longer than this for topics that do not show, and looks so often.
 SEEN_WITHIN_S: Final = 1.0
+#: The broker has answered already; what it does not tell of a changelog by then no snapshot can be proved from (V3).
+PROMISED_WITHIN_S: Final = 5.0
 LOOK_AGAIN_S: Final = 0.05
 #: A process that runs no agents joins as an app of its own, named after its app.
 OF_CLIENTS: Final = ":client"
@@ -327,18 +329,26 @@ async def _retention(driver: FaustDriver, changelogs: list[str]) -> tuple[Retent
     from snapkafka.checks.lasting import promised_by  # nothing else of the checks is for a service
 
     async def promised(changelog: str) -> Retention | None:
-        try:
-            holding, _ = await driver.admin.topic_settings(changelog)
-        except SnapkafkaError:
-            return None
-        return promised_by(changelog, holding)
+        while True:
+            try:
+                holding, _ = await driver.admin.topic_settings(changelog)
+            except BrokerUnavailableError:
+                await asyncio.sleep(LOOK_AGAIN_S)
+            except SnapkafkaError:
+                return None  # it may not see it
+            else:
+                return promised_by(changelog, holding)
 
-    try:
-        async with asyncio.timeout(SEEN_WITHIN_S):
-            told = await asyncio.gather(*map(promised, changelogs))
-    except TimeoutError:
-        told = []
-    return tuple(found for found in told if found is not None)
+    asked = [asyncio.ensure_future(promised(changelog)) for changelog in changelogs]
+    if asked:
+        await asyncio.wait(asked, timeout=PROMISED_WITHIN_S)
+    for one in asked:
+        one.cancel()
+    told = await asyncio.gather(*asked, return_exceptions=True)
+    for error in told:
+        if isinstance(error, Exception):
+            raise error
+    return tuple(found for found in told if isinstance(found, Retention))
 
 
 async def _described(driver: FaustDriver, topics: list[str]) -> dict[str, Any]:
