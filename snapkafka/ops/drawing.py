@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError
@@ -24,6 +24,7 @@ from .wall_clock import (
     Instant,
     WallCut,
     instant_of,
+    is_expression,
     messages_of_wall,
     sql_of_wall,
     wall_clock_of,
@@ -101,6 +102,8 @@ async def draw(
         raise BadInputError(f"--messages must be 0 or more, got {messages_max}")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     _, found = read_manifest(place)
+    if bounds is not None and (wall_clock is None or not is_expression(wall_clock.sum_of)):
+        bounds = replace(bounds, apart=False)  # no SQL of a user's runs
     if wall_clock is not None:
         return await _draw_wall(where, namespace, place, found, wall_clock, messages_max, bounds)
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")

@@ -29,6 +29,7 @@ __all__ = [
     "Instant",
     "WallCut",
     "instant_of",
+    "is_expression",
     "messages_of_wall",
     "sql_of_wall",
     "wall_clock_of",
@@ -236,12 +237,17 @@ def amount_sql(sum_of: str) -> str:
         )
     if not sum_of.strip():
         return f"NULL::{NUMBER}"
-    if FIELD.fullmatch(sum_of.strip()):
+    if not is_expression(sum_of):
         path = "$" + "".join(f'."{name}"' for name in sum_of.strip().split("."))
         number = f"json_extract_string(CASE WHEN json_valid(value) THEN value END, '{path}')"
     else:
         number = f"TRY(({sum_of}\n))"
     return f"TRY_CAST({number} AS {NUMBER})"
+
+
+def is_expression(sum_of: str) -> bool:
+    """Return whether what is to be added up is SQL, rather than the name of a field, or nothing."""
+    return bool(sum_of.strip()) and FIELD.fullmatch(sum_of.strip()) is None
 
 
 def wall_cut_of(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: int, sum_of: str) -> WallCut:
@@ -319,7 +325,8 @@ def wall_notes(cut: WallCut) -> Iterator[str]:
     )
     if off := _off(cut):
         word = "less" if off < 0 else "more"
-        yield f"All states together would hold {_plain(abs(off))} of {field} {word} than exists."
+        states = "By these messages all" if cut.unknown or cut.beyond else "All"
+        yield f"{states} states together would hold {_plain(abs(off))} of {field} {word} than exists."
     if cut.without:
         yield f"{_count(cut.without)} of these without a number for {field}, or with a value cut off in the table."
     if cut.unknown:

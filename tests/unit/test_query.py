@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -27,6 +28,7 @@ from snapkafka.protocol.records import Verdict
 from snapkafka.store import LocalStore, base
 from tests.fakes import FakeCluster, Worker
 from tests.unit.on_disk import in_state, write_snapshot
+from tests.unit.service_world import until
 
 RUNNER = CliRunner()
 TABLES = ("channels", "messages", "positions", "processes", "state")
@@ -415,3 +417,31 @@ def test_the_engine_starts_in_under_a_second(storage: str) -> None:
         )
         took.append(float(done.stdout))
     assert min(took) < 1, f"{took} s"
+
+
+async def test_with_bounds_it_runs_in_a_process_of_its_own(storage: str) -> None:
+    """Whose answers and errors are the same; and that ends with who waits for it."""
+    place = LocalStore(Path(storage)).manifest_place("monday")
+    bounds = ops.Bounds(seconds=60, memory_mb=64)
+    for sql in (
+        "SELECT key, value FROM state",
+        'SELECT "x", 1 AS "x" FROM (SELECT 2 AS "x")',
+        'SELECT * FROM "tuesday/noon".state',
+    ):
+        apart = await ops.query(None, "", sql, manifest=place, bounds=bounds)
+        assert apart == await ops.query(None, "", sql, manifest=place), sql
+    for wrong in ("nonsense", "COPY (SELECT 1) TO 'x'", "SELECT * FROM nowhere"):
+        with pytest.raises(BadInputError) as here:
+            await ops.query(None, "", wrong, manifest=place)
+        with pytest.raises(BadInputError) as there:
+            await ops.query(None, "", wrong, manifest=place, bounds=bounds)
+        assert (there.value.message, there.value.advice) == (here.value.message, here.value.advice)
+    endless = asyncio.ensure_future(
+        ops.query(None, "", "SELECT count(*) FROM range(100000000000)", manifest=place, bounds=bounds)
+    )
+    await asyncio.to_thread(until, lambda: bool(psutil.Process().children()), "the process")
+    children = psutil.Process().children()
+    endless.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await endless
+    assert not any(child.is_running() for child in children)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hmac
 import logging
+import resource
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -372,6 +373,20 @@ def test_a_query_has_its_time_memory_and_rows(
     assert ask("SELECT repeat('x', 9000000)") == (400, "bad-input")
     assert ask("SELECT 1", rows_max=51) == (400, "bad-input")
     assert ask("SELECT 1") == (200, "")
+
+
+def test_values_that_the_engine_does_not_count_are_bounded_too(tables: TestClient) -> None:
+    """A value of two gigabytes would end the service, or the machine."""
+
+    def peak() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = peak()
+    answer = tables.post("/v1/snapshots/s/query", json={"sql": "SELECT repeat('x', 2000000000)"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-input")
+    assert peak() - before < 300_000  # kilobytes
+    answer = tables.get("/v1/snapshots/s/diagram.svg", params={"wall_clock": "true", "sum": "1 + 1"})
+    assert answer.status_code == 400  # it has no table of that
 
 
 # -- the socket ----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from snapkafka.cli.app import app
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AppendedEntry
 from snapkafka.ops.picture import Lane, Layout, Message, Picture, WallClock, lay_out
+from snapkafka.ops.wall_clock import wall_notes
 from snapkafka.protocol.captured import ProcessCut
 from snapkafka.protocol.records import Verdict
 from snapkafka.store import LocalStore
@@ -145,12 +146,23 @@ async def test_clocks_that_differ_make_the_cut_inconsistent(tmp_path: Path) -> N
     notes = " ".join(drawn.notes)
     assert "1 message received and not sent, sum of amount 30: such a cut is inconsistent." in notes
     assert "1 message in flight across it, sum of amount 70: in no state" in notes
-    assert "would hold 40 of amount less than exists" in notes
+    assert "By these messages all states together would hold 40 of amount less than exists." in notes
     assert "1 message without a time of receipt" in notes
     texts = [text.text for text in ET.fromstring(drawn.svg).iter(f"{SVG}text")]
     assert "1 more events not shown" in texts
     assert set(drawn.notes) <= set(texts)
     assert (drawn.shown, drawn.hidden, drawn.near, drawn.near_hidden) == (2, 0, 5, 1)
+
+
+async def test_where_messages_may_be_missing_the_sum_of_all_states_is_of_those_that_are_known(
+    tmp_path: Path,
+) -> None:
+    _, wall = await drawn_at(world(tmp_path, system(60)), sum_of="amount")
+    whole = dataclasses.replace(wall, unknown=0, beyond=0)
+    assert "All states together would hold 40 of amount less than exists." in list(wall_notes(whole))
+    for part in (dataclasses.replace(whole, unknown=1), dataclasses.replace(whole, beyond=1)):
+        sentence = "By these messages all states together would hold 40 of amount less than exists."
+        assert sentence in list(wall_notes(part))
 
 
 async def test_with_one_clock_for_all_it_is_consistent(tmp_path: Path) -> None:
