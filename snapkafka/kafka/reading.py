@@ -175,6 +175,8 @@ def outputs_of(state: LedgerState) -> set[str]:
 LATEST: Final = "latest"
 #: Kafka's offsets are integers of 64 bits.
 OFFSET_DIGITS_MAX: Final = 19
+#: No name is longer; of what somebody asks for instead, no more stands in the answer.
+NAME_CHARS_SHOWN: Final = 200
 
 
 def captured(view: SnapshotView) -> bool:
@@ -209,7 +211,7 @@ def find_snapshot(
     elif (epoch := epoch_in(name)) not in state.snapshots:
         epoch = state.latest_of.get(name)
     if epoch is None:
-        raise UnknownSnapshotError(f"no snapshot {name!r} in the ledger")
+        raise UnknownSnapshotError(f"no snapshot {name[:NAME_CHARS_SHOWN]!r} in the ledger")
     return state.snapshots[epoch]
 
 

@@ -129,6 +129,9 @@ def make_app(
             Exception: _bug,
         },
     )
+    inner.router.redirect_slashes = (
+        False  # an unknown route is an unknown route, with a problem for an answer
+    )
     return Guard(metrics.around(inner), settings, needed)
 
 

@@ -36,6 +36,7 @@ STATUSES: Final = ("INITIATED", "CAPTURING", "CAPTURED", "COMPLETED", "FAILED")
 TYPES: Final = ("full", "incremental")
 NAMES: Final = {str: "a text", int: "an integer", bool: "true or false", tuple[str, ...]: "a list of texts"}
 TEXT_CHARS_MAX: Final = 2_000
+SQL_CHARS_MAX: Final = 20_000
 ITEMS_MAX: Final = 200
 
 
@@ -152,7 +153,7 @@ def _typed(kind: type[T], given: Mapping[str, Any]) -> T:
         elif type(value) is not hint:
             wrong.append(f"{name} must be {NAMES[hint]}")
             continue
-        if problem := _unfit(value):
+        if problem := _unfit(value, SQL_CHARS_MAX if name == "sql" else TEXT_CHARS_MAX):
             wrong.append(f"{name} {problem}")
         found[name] = value
     if wrong:
@@ -160,15 +161,15 @@ def _typed(kind: type[T], given: Mapping[str, Any]) -> T:
     return kind(**found)
 
 
-def _unfit(value: Any) -> str | None:
+def _unfit(value: Any, chars_max: int) -> str | None:
     texts = value if isinstance(value, tuple) else (value,)
     if len(texts) > ITEMS_MAX:
         return f"has more than {ITEMS_MAX} items"
     for text in texts:
         if not isinstance(text, str):
             continue
-        if len(text) > (TEXT_CHARS_MAX * 10):
-            return f"has more than {TEXT_CHARS_MAX * 10} characters"
+        if len(text) > chars_max:
+            return f"has more than {chars_max:,} characters"
         if re.search(r"[\ud800-\udfff\x00]", text):
             return "holds characters that are no text"
     return None

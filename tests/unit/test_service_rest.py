@@ -279,6 +279,8 @@ def test_every_error_has_its_status() -> None:
         ("GET", "/v1/snapshots/nobody", 404, "unknown-snapshot"),
         ("GET", "/v1/snapshots/999999", 404, "unknown-snapshot"),
         ("GET", "/v1/nothing", 404, "not-found"),
+        ("GET", "/v1/snapshots/", 404, "not-found"),
+        ("POST", "/v1/snapshots/trigger/", 404, "not-found"),
         ("DELETE", "/v1/snapshots", 405, "method-not-allowed"),
         ("GET", "/v1/jobs/assemble-7", 404, "not-found"),
         ("GET", "/page/../app.py", 404, "not-found"),
@@ -286,7 +288,7 @@ def test_every_error_has_its_status() -> None:
     ],
 )
 def test_errors_are_problems(client: TestClient, method: str, path: str, status: int, code: str) -> None:
-    answer = client.request(method, path)
+    answer = client.request(method, path, follow_redirects=False)
     assert answer.headers["content-type"] == "application/problem+json"
     told = answer.json()
     assert (answer.status_code, told["status"], told["code"]) == (status, status, code)
