@@ -89,7 +89,9 @@ def _lines(layout: Layout) -> Iterator[str]:
     yield _curve(layout)
     yield _wall_curve(layout)
     yield from (part for place in layout.lanes for part in _cut_of(place, 4.5 if layout.names else 3.2))
+    yield '<g class="legend">'
     yield from _legend(layout)
+    yield "</g>"
     yield "</svg>"
 
 
@@ -107,21 +109,22 @@ def _lane(place: Placed, *, names: bool) -> str:
         told.append("had left before the trigger")
     elif place.cut is None and lane.process != EXTERNAL:
         told.append("has not cut yet")
+    unseen = "" if names else ' visibility="hidden"'
     label = (
-        f'<text class="ink" x="{LABELS - 10}" y="{place.y + 4:g}" text-anchor="end" fill="{INK}">'
+        f'<text class="ink name" x="{LABELS - 10}" y="{place.y + 4:g}" text-anchor="end" fill="{INK}"{unseen}>'
         f"{_text(lane.name)}</text>"
-        if names
-        else ""
     )
     end = (
         f'<text class="pale" x="{place.end + 3:g}" y="{place.y + 4:g}" fill="{PALE}">&#215;</text>'
         if lane.left and lane.process != EXTERNAL
         else ""
     )
+    ends = f'x1="{LABELS}" y1="{place.y:g}" x2="{place.end:g}" y2="{place.y:g}"'
     return (
-        f'<g class="lane" data-process="{lane.process}"><title>{_text(chr(10).join(told))}</title>{label}'
-        f'<line class="line" x1="{LABELS}" y1="{place.y:g}" x2="{place.end:g}" y2="{place.y:g}" stroke="{PALE}"'
-        f' stroke-width="1.5"{dashes}/>{end}</g>'
+        f'<g class="lane" data-process="{lane.process}" data-app={quoteattr(_clean(lane.app))}>'
+        f"<title>{_text(chr(10).join(told))}</title>{label}"
+        f'<line {ends} stroke="transparent" stroke-width="9"/>'
+        f'<line class="line" {ends} stroke="{PALE}" stroke-width="1.5"{dashes}/>{end}</g>'
     )
 
 
@@ -154,7 +157,8 @@ def _arrow(arrow: Arrow) -> str:
         else ""
     )
     return (
-        f'<g class="message {name}" data-at={quoteattr(_clean(_place(at)))}{cause}>'
+        f'<g class="message {name}" data-at={quoteattr(_clean(_place(at)))}{cause} data-sender="{message.sender}"'
+        f' data-receiver="{message.receiver}">'
         f"<title>{_text(chr(10).join(line for line in told if line))}</title>"
         f'<path d="{path}" fill="none" stroke="transparent" stroke-width="9"/>'
         f'<path class="arrow-{name}" d="{path}" fill="none" stroke="{colour}" stroke-width="1.7"{dots}'
@@ -203,13 +207,14 @@ def _cut_of(place: Placed, size: float) -> Iterator[str]:
     if lane.running:
         told = "\n".join(["running at the cut, white to its end:", *lane.running])
         yield (
-            f'<g class="running"><title>{_text(told)}</title><rect class="run" x="{x - 12:.1f}" y="{y - 4:.1f}"'
-            f' width="24" height="8" rx="4" fill="{RUN}" fill-opacity="0.55"/></g>'
+            f'<g class="running" data-process="{lane.process}"><title>{_text(told)}</title>'
+            f'<rect class="run" x="{x - 12:.1f}" y="{y - 4:.1f}" width="24" height="8" rx="4" fill="{RUN}"'
+            f' fill-opacity="0.55"/></g>'
         )
     if lane.torn:
         told = "\n".join(["torn: met red work, a restore runs it again:", *lane.torn])
         yield (
-            f'<g class="torn"><title>{_text(told)}</title><path class="tear"'
+            f'<g class="torn" data-process="{lane.process}"><title>{_text(told)}</title><path class="tear"'
             f' d="M{x + 8:.1f},{y - 7:.1f} l4,5 l-4,4 l4,5" fill="none" stroke="{TORN}" stroke-width="2"/></g>'
         )
     if place.wall is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from snapkafka.kafka.strangers import assumptions, open_topics, unseen_paths
 from snapkafka.manifest import CheckEntry, RestorableEntry
 from snapkafka.store import read_manifest
 
@@ -14,7 +15,7 @@ __all__ = ["Stored", "stored"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """An assembled snapshot. `bytes`: of the files of its own tables; `rows` by table; `in_flight`: messages;
-    `restorable`: as it was when the tables were written."""
+    `restorable`: as it was when the tables were written; `left_open`: why it is open; `assumptions` of its verdict."""
 
     manifest: str
     id: str
@@ -24,7 +25,8 @@ class Stored:
     checks: tuple[CheckEntry, ...]
     restorable: RestorableEntry | None
     parents: tuple[str, ...]
-    open: tuple[str, ...]
+    left_open: tuple[str, ...]
+    assumptions: tuple[str, ...]
 
 
 def stored(place: str) -> Stored:
@@ -45,5 +47,6 @@ def stored(place: str) -> Stored:
         checks=found.checks,
         restorable=found.restorable,
         parents=tuple(parent.id for parent in found.parents),
-        open=tuple(entry.group for entry in found.open),
+        left_open=(*unseen_paths(found.open), *open_topics(found.external, strict=found.strict)),
+        assumptions=tuple(assumptions(found.external, strict=found.strict)),
     )

@@ -121,6 +121,8 @@ def detail(
         "checks": _checks(details, stored),
         "tables": dict(stored.rows) if stored else {},
         "ancestors": list(stored.parents) if stored else [],
+        "left_open": list(stored.left_open) if stored else [],
+        "assumptions": list(stored.assumptions) if stored else [],
         "uncaptured": [dataclasses.asdict(item) for item in details.uncaptured],
     }
 

@@ -44,8 +44,10 @@ def wall_clock(page: Page, name: str, folder: Path) -> dict[str, Any]:
     page.get_by_role("button", name="Draw").click()
     expect(page.locator("#detail .diagram")).to_contain_text("sum of amount", timeout=PATIENCE_MS)
     page.screenshot(path=folder / f"{name}-wall.png", full_page=True)
+    red = page.locator("#detail svg .arrow-backward").first
     found = {
         "backward": page.locator("#detail svg .message.backward").count(),
+        "red": red.evaluate("one => getComputedStyle(one).stroke") if red.count() else None,
         "read": page.locator("#detail svg .wall-point").count(),
         "text": page.locator("#detail .diagram svg > text").all_text_contents(),
         "violations": violations(page, f"light, wall clock of {name}"),
@@ -59,6 +61,46 @@ def wall_clock(page: Page, name: str, folder: Path) -> dict[str, Any]:
     expect(page.locator("#detail .diagram svg .wall")).to_have_count(0, timeout=PATIENCE_MS)
     page.locator("#detail").focus()
     return found
+
+
+def gestures(page: Page, folder: Path, name: str) -> dict[str, Any]:
+    """Hide a line, collapse an app, filter messages, go through them by the keyboard; then show all of it again."""
+    diagram, lanes = page.locator("#detail .diagram"), page.locator("#detail svg g.lane")
+    height = page.locator("#detail svg.cut").get_attribute("height")
+    lanes.first.locator(".name").dblclick()
+    found: dict[str, Any] = {"hidden": page.locator("#detail svg g.lane[display]").count()}
+    lanes.nth(8).locator(".name").click(modifiers=["Shift"])
+    found["collapsed"] = [text for text in lanes.locator(".name").all_text_contents() if "processes" in text]
+    found["points"] = page.locator("#detail svg .cut-point:not([display])").count()
+    page.get_by_label("Messages with").fill("order-7")
+    found["filtered"] = page.locator("#detail svg g.message:not([display]) title").all_text_contents()
+    found["left"] = page.locator("#detail .gestures").get_by_role("status").inner_text()
+    page.screenshot(path=folder / f"{name}-gestures.png", full_page=True)
+    diagram.focus()
+    page.keyboard.press("ArrowRight")
+    found["traced"] = page.locator("#detail svg .traced").count()
+    found["chain"] = page.locator("#detail .diagram + p").inner_text()
+    page.get_by_role("button", name="Show all").click()
+    found["again"] = page.locator("#detail svg [display]").count()
+    found["height"] = (height, page.locator("#detail svg.cut").get_attribute("height"))
+    page.get_by_role("button", name="offset").first.click()
+    found["witness"] = page.locator("#detail .diagram + p").inner_text()
+    page.locator("#detail summary").click()
+    expect(page.get_by_label("Columns").locator("tbody tr").first).to_be_visible(timeout=PATIENCE_MS)
+    found["catalog"] = page.get_by_label("Columns").locator("tbody td:first-child").all_inner_texts()
+    page.locator("#detail").focus()
+    return found
+
+
+def ending(page: Page, url: str) -> str:
+    """Open the running snapshot, and have it end: the page hears of it."""
+    page.get_by_role("link", name="running", exact=True).click()
+    status = page.locator("#detail h2 .status")
+    expect(status).to_have_text("CAPTURING", timeout=PATIENCE_MS)
+    page.request.post(f"{url.rstrip('/')}/v1/snapshots/running/abort", data={})
+    expect(status).to_have_text("FAILED", timeout=PATIENCE_MS)
+    why: str = page.locator("#detail > ul").inner_text()
+    return why
 
 
 def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
@@ -86,6 +128,8 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
             "overflow": page.evaluate("document.documentElement.scrollWidth - innerWidth"),
             "points": page.locator("#detail svg .cut-point").count(),
         }
+        if name == "twenty":
+            seen["gestures"] = gestures(page, folder, name)
         if page.get_by_label("What if every process").count():
             found = wall_clock(page, name, folder)
             seen["violations"] += found.pop("violations")
@@ -97,6 +141,8 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
             page.screenshot(path=folder / f"{name}-dark.png", full_page=True)
             page.keyboard.press("d")
         page.keyboard.press("Escape")
+    if "running" in seen["details"]:
+        seen["ended"] = ending(page, url)
     page.fill("#filter-id", "no-such-snapshot")
     expect(page.locator("#snapshots tbody tr")).to_have_count(0, timeout=PATIENCE_MS)
     return seen

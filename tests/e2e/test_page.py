@@ -203,6 +203,18 @@ def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
         crossing = "received and not sent, sum of amount" in " ".join(wall["text"])
         assert (wall["backward"] > 0) is crossing, wall["text"]
     assert seen["details"]["twenty"]["wall"]["backward"] > 0
+    found = seen["gestures"]
+    assert (found["hidden"], found["collapsed"], found["points"]) == (1, ["shop-1, 5 processes"], 19)
+    assert len(found["filtered"]) == 3
+    assert all("order-7" in title for title in found["filtered"])
+    assert found["left"] == "hidden here: lines 1, messages 57"
+    assert found["traced"] >= 1
+    assert "snapkafka trace orders-7 0" in found["chain"]
+    assert found["again"] == 0
+    assert found["height"][0] == found["height"][1]
+    assert "is not drawn" in found["witness"]
+    assert found["catalog"] == ["around", "channels", "messages", "positions", "processes", "state"]
+    assert "Failed (aborted)" in seen["ended"]
     assert [(row[0], row[1]) for row in seen["recovery"]] == [
         ("begun", "twenty, a part"),
         ("aborted\na worker joined", "twenty"),

@@ -116,6 +116,14 @@ def test_what_is_drawn_is_told_on_hovering_and_nothing_is_taken_for_markup() -> 
     root = ET.fromstring(drawn)
     assert not root.findall(f".//{SVG}script")
     assert "style" not in {name for element in root.iter() for name in element.attrib}
+    assert [
+        (g.get("data-process"), g.get("data-app")) for g in root.iter(f"{SVG}g") if g.get("class") == "lane"
+    ] == [
+        ("0", "<b>&'\""),
+        ("-1", "external"),
+    ]
+    (arrow,) = (g for g in root.iter(f"{SVG}g") if g.get("class") == "message flight")
+    assert (arrow.get("data-sender"), arrow.get("data-receiver")) == ("-1", "0")
     titles = " ".join(title.text or "" for title in root.iter(f"{SVG}title"))
     for text in ("<b>&'\"", "pay at in[0] offset 4", "sum at in[0] offset 3", "in flight", "offset 8", "ünï"):
         assert text in titles, text

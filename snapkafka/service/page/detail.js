@@ -1,8 +1,10 @@
 // One snapshot: the diagram, lanes, channels, checks, SQL, and the difference to another.
 import { get, path, post, text } from "./api.js";
+import { makeDiagram } from "./diagram.js";
 import { bytes, count, h, mood, ms, restorable, table, time } from "./dom.js";
 
 let shown = null;
+const CHANNELS_MAX = 50;
 
 export const isOpen = () => shown !== null;
 
@@ -16,29 +18,22 @@ export async function show(place, epoch, others, again = false) {
   const told = await get(path(String(epoch)));
   if (again && (shown?.epoch !== epoch || JSON.stringify({ ...told, duration_ms: 0 }) === shown.told)) return;
   shown = { epoch, told: JSON.stringify({ ...told, duration_ms: 0 }) };
-  const diagram = h("div", { class: "diagram", tabindex: "0", role: "region", "aria-label": "Space-time diagram" });
-  const chain = h("p", { class: "hint", "aria-live": "polite" }, "Click a message to follow its causes.");
-  diagram.addEventListener("click", (event) => follow(diagram, event.target.closest("g.message"), chain, told.snapshot_id));
-  const draw = async (asked = "") => {
-    try {
-      const drawn = new DOMParser().parseFromString(await text(path(String(epoch), `/diagram.svg${asked}`)), "image/svg+xml");
-      diagram.replaceChildren(document.importNode(drawn.documentElement, true));
-    } catch (error) {
-      diagram.replaceChildren(h("p", { class: "why" }, `${error.message} ${error.hint ?? ""}`));
-    }
-  };
+  const diagram = makeDiagram(told.snapshot_id, (asked) => text(path(String(epoch), `/diagram.svg${asked}`)));
+  const flows = h("div", {});
   place.replaceChildren(...[
     h("h2", {}, told.snapshot_id, " ", h("span", { class: `status ${mood(told)}` }, told.verdict ?? told.status)),
     facts(told), why(told),
-    h("h3", {}, "Space-time diagram"), told.assembled ? wallClock(draw) : null, diagram, chain,
+    h("h3", {}, "Space-time diagram"), told.assembled ? wallClock(diagram.draw) : null, ...diagram.parts,
     h("h3", {}, "Processes, the slowest first"), lanes(told),
     h("h3", {}, "Inputs and what waited in them"), positions(told),
-    h("h3", {}, "Checks"), checks(told),
+    ...(told.assembled ? [h("h3", {}, "Channels, the fullest first"), flows] : []),
+    h("h3", {}, "Checks"), checks(told, diagram.point), assumed(told),
     ...(told.assembled ? [h("h3", {}, "Ask its tables"), sql(told), h("h3", {}, "Compare with another"), diff(told, others)] : []),
   ].filter(Boolean));
   place.hidden = false;
   if (!again) place.focus({ preventScroll: false });
-  await draw();
+  await diagram.draw();
+  if (told.assembled) flows.replaceChildren(await channels(told));
 }
 
 // A second cut: every process read at one wall-clock time. The service draws and counts; this asks for it.
@@ -54,24 +49,6 @@ function wallClock(draw) {
   chosen.addEventListener("change", run);
   return h("form", { class: "wall-clock", onsubmit: (event) => { event.preventDefault(); run(); } },
     h("label", {}, chosen, " What if every process had been read at one wall-clock time?"), fields);
-}
-
-// The causes of a message, as far as the picture holds them; the command has the others.
-function follow(diagram, clicked, answer, id) {
-  for (const one of diagram.querySelectorAll(".traced")) one.classList.remove("traced");
-  if (!clicked) return;
-  const drawn = new Map([...diagram.querySelectorAll("g.message")].map((one) => [one.dataset.at, one]));
-  const places = [];
-  let last = null;
-  for (let one = clicked; one && !one.classList.contains("traced"); one = drawn.get(one.dataset.cause)) {
-    one.classList.add("traced");
-    places.push(one.dataset.at);
-    last = one;
-  }
-  const more = last.dataset.cause && !drawn.has(last.dataset.cause) ? ` because of ${last.dataset.cause}, not drawn` : "";
-  const [, topic, partition, offset] = /^(.*)\[(\d+)\] offset (-?\d+)$/.exec(places[0]);
-  answer.replaceChildren(`${places.join(" because of ")}${more}. `,
-    h("code", {}, `snapkafka trace ${topic} ${partition} ${offset} --snapshot ${id}`));
 }
 
 function facts(told) {
@@ -99,7 +76,8 @@ function why(told) {
 
 function lanes(told) {
   const last = Math.max(1, ...told.processes.map((one) => one.closed_ms ?? one.reported_ms ?? 0));
-  const slow = [...told.processes].sort((a, b) => (b.closed_ms ?? Infinity) - (a.closed_ms ?? Infinity));
+  const ends = (one) => [one.closed_ms ?? Number.MAX_VALUE, one.reported_ms ?? Number.MAX_VALUE];
+  const slow = [...told.processes].sort((a, b) => ends(b)[0] - ends(a)[0] || ends(b)[1] - ends(a)[1]);
   const bar = (one) => {
     const part = (kind, from, to) => {
       const piece = h("i", { class: kind });
@@ -117,18 +95,61 @@ function lanes(told) {
 }
 
 function positions(told) {
+  if (!told.positions.length) return h("p", { class: "why" }, "known once it is captured");
   return table([["App"], ["Input"], ["Position", "number"], ["Log end", "number"], ["Between", "number"]],
     [...told.positions].sort((a, b) => b.unread - a.unread)
       .map((one) => [one.app, `${one.topic}[${one.partition}]`, count(one.position), count(one.log_end), count(one.unread)]), "Inputs");
 }
 
-function checks(told) {
+// What is in flight, and how much of it. An older snapshot may lack the columns: its refusal stands in their place.
+async function channels(told) {
+  const sql = `SELECT sender, sender_app, receiver, receiver_app, topic, "partition", messages, bytes,
+    count(*) OVER () AS channels FROM channels ORDER BY bytes DESC, topic, "partition", sender LIMIT ${CHANNELS_MAX}`;
+  try {
+    const { rows } = await post(path(String(told.epoch), "/query"), { sql, rows_max: CHANNELS_MAX });
+    if (!rows.length) return h("p", { class: "why" }, "none");
+    const more = rows[0][8] - rows.length;
+    return h("div", {}, table([["From"], ["To"], ["Channel"], ["In flight", "number"], ["Bytes", "number"]],
+      rows.map(([sender, from, receiver, to, topic, partition, messages, size]) =>
+        [`${from} ${sender}`, `${to} ${receiver}`, `${topic}[${partition}]`, count(messages), count(size)]), "Channels"),
+    more ? h("p", { class: "why" }, `${count(more)} more channels not shown`) : null);
+  } catch (error) {
+    return h("p", { class: "why" }, `${error.message} ${error.hint ?? ""}`);
+  }
+}
+
+function checks(told, point) {
   if (!told.checks.length) return h("p", { class: "why" }, "not verified yet");
+  const place = (one) => `${one.topic}[${one.partition}] offset ${one.offset}`;
+  const link = (one) => h("button", { type: "button", class: "link", title: "Show it in the diagram", onclick: () => point(place(one)) }, place(one));
   const witnesses = (check) => h("ul", { class: "witnesses" }, [...(check.witnesses ?? []), ...(check.notes ?? [])]
-    .map((one) => h("li", {}, `${one.topic ? `${one.topic}[${one.partition}] offset ${one.offset}: ` : ""}${one.what}`)));
+    .map((one) => h("li", {}, ...(one.topic && one.offset >= 0 ? [link(one), ": "] : []), one.what)));
   return table([["Check"], ["Status"], ["Found", "number"], ["Records", "number"], ["Witnesses and notes"]],
     told.checks.map((one) => [one.name, h("span", { class: { passed: "good", failed: "bad" }[one.status] ?? "warn" }, one.status),
       count(one.found), one.records >= 0 ? count(one.records) : "", witnesses(one)]), "Checks");
+}
+
+// What a verdict rests on, and what leaves it open.
+function assumed(told) {
+  const lines = [...told.left_open.map((line) => `Open: ${line}`), ...told.assumptions.map((line) => `Assumed: ${line}`)];
+  return lines.length ? h("ul", { class: "assumed" }, lines.map((line) => h("li", {}, line))) : null;
+}
+
+// The columns of every table, asked for when somebody opens the list.
+function catalog(told) {
+  const place = h("div", { "aria-live": "polite" });
+  const sql = `SELECT table_name, string_agg(column_name || ' ' || data_type, ', ' ORDER BY ordinal_position)
+    FROM information_schema.columns WHERE table_schema = 'main' GROUP BY 1 ORDER BY 1`;
+  const open = async () => {
+    if (place.hasChildNodes()) return;
+    try {
+      const { rows } = await post(path(String(told.epoch), "/query"), { sql });
+      place.replaceChildren(table([["Table"], ["Columns"]], rows, "Columns"));
+    } catch (error) {
+      place.replaceChildren(h("p", { class: "bad" }, `${error.message} ${error.hint ?? ""}`));
+    }
+  };
+  return h("details", { ontoggle: open }, h("summary", {}, "Columns"), place);
 }
 
 function sql(told) {
@@ -146,17 +167,17 @@ function sql(told) {
     }
   };
   box.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(); });
-  const catalog = Object.entries(told.tables).map(([name, rows]) => `${name} (${count(rows)})`).join(", ");
-  return h("div", {}, h("p", { class: "hint" }, `Tables: ${catalog}. Those of another snapshot in this storage: "ID".state. Ctrl+Enter runs.`),
-    box, h("p", {}, h("button", { type: "button", onclick: run }, "Run")), answer);
+  const tables = Object.entries(told.tables).map(([name, rows]) => `${name} (${count(rows)})`).join(", ");
+  return h("div", {}, h("p", { class: "hint" }, `Tables: ${tables}. Those of another snapshot in this storage: "ID".state. Ctrl+Enter runs.`),
+    catalog(told), box, h("p", {}, h("button", { type: "button", onclick: run }, "Run")), answer);
 }
 
 function diff(told, others) {
-  const choice = h("select", { "aria-label": "The other snapshot" },
-    others.filter((row) => row.assembled && row.epoch !== told.epoch).map((row) => h("option", { value: row.epoch }, row.snapshot_id)));
+  const assembled = others.filter((row) => row.assembled && row.epoch !== told.epoch);
+  if (!assembled.length) return h("p", { class: "why" }, "no other snapshot of the list is assembled");
+  const choice = h("select", { "aria-label": "The other snapshot" }, assembled.map((row) => h("option", { value: row.epoch }, row.snapshot_id)));
   const answer = h("div", { "aria-live": "polite" });
   const run = async () => {
-    if (!choice.value) return;
     const [before, after] = [told.epoch, Number(choice.value)].sort((a, b) => a - b);
     try {
       const found = await get(path(String(before), `/diff?against=${after}&keys=20`));

@@ -36,6 +36,16 @@ export function bytes(number) {
 
 export const time = (at) => new Date(at).toLocaleString();
 
+const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const relative = new Intl.RelativeTimeFormat("en");
+
+// How long ago, the exact time on hovering.
+export function ago(at) {
+  const seconds = (at - Date.now()) / 1000;
+  const [unit, size] = UNITS.find(([, many]) => Math.abs(seconds) >= many) ?? UNITS.at(-1);
+  return h("time", { datetime: new Date(at).toISOString(), title: time(at) }, relative.format(Math.trunc(seconds / size), unit));
+}
+
 export function restorable(told) {
   if (!told) return "";
   if (told.how === "always") return "as long as its topics are there";

@@ -1,17 +1,20 @@
 // The table of snapshots, live, and the keys. Everything shown comes from /v1.
 import { Problem, follow, get, keepToken } from "./api.js";
-import { bytes, copy, count, h, mood, ms, restorable, time } from "./dom.js";
+import { ago, bytes, copy, count, h, mood, ms, restorable } from "./dom.js";
 import { recovery } from "./recovery.js";
 import { close, isOpen, show } from "./detail.js";
 
 const COLUMNS = [["Status"], ["Snapshot"], ["Triggered"], ["Duration", "number"], ["Type"], ["Parent"], ["Processes", "number"],
   ["In flight", "number"], ["Size", "number"], ["Verdict"], ["Restorable until"], ["Command"]];
+const TICK_MS = 1000;
 const one = (id) => document.getElementById(id);
 const body = document.querySelector("#snapshots tbody");
 let rows = [];
 let older = [];
 let next = null;
 let selected = null;
+let opened = null; // what stands below the table, which the keys may have left
+let seen = "";
 let namespace = "";
 
 document.querySelector("#snapshots thead tr").append(...COLUMNS.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)));
@@ -37,7 +40,7 @@ function line(row) {
       row.attempt > 1 ? ` attempt ${row.attempt} ` : " ",
       row.latest_good ? h("span", { class: "badge" }, "latest good") : null,
       text ? h("div", { class: `why ${row.failure ? "bad" : ""}` }, text) : null),
-    h("td", { class: "time" }, time(row.initiated_at_ms)),
+    h("td", { class: "time" }, ago(row.initiated_at_ms)),
     h("td", { class: "number" }, ms(row.duration_ms)),
     h("td", {}, row.snapshot_type),
     h("td", {}, row.parent_snapshot_id),
@@ -45,7 +48,7 @@ function line(row) {
     h("td", { class: "number" }, count(row.in_flight_messages)),
     h("td", { class: "number" }, bytes(row.total_size_bytes)),
     h("td", { class: mood(row) }, row.verdict),
-    h("td", { class: row.restorable?.until ? "time" : null }, restorable(row.restorable)),
+    h("td", {}, restorable(row.restorable)),
     h("td", {}, h("button", { type: "button", title: command(row), "aria-label": `Copy as command: ${row.snapshot_id}`,
       onclick: (event) => { event.stopPropagation(); copy(command(row), one("live")); } }, "Copy")));
 }
@@ -85,8 +88,18 @@ async function loadOlder() {
   draw();
 }
 
+// What of a row is on the page of its snapshot, too; a running one's duration grows there when anything else does.
+const shown = (epoch) => JSON.stringify({ ...rows.concat(older).find((row) => row.epoch === epoch), duration_ms: 0, latest_good: false });
+
+function refresh() {
+  if (!isOpen() || shown(opened) === seen) return null;
+  seen = shown(opened);
+  return show(one("detail"), opened, rows.concat(older), true);
+}
+
 function open(epoch) {
-  selected = epoch;
+  selected = opened = epoch;
+  seen = shown(epoch);
   history.replaceState(null, "", `#${epoch}`);
   draw();
   show(one("detail"), epoch, rows.concat(older)).catch(complain);
@@ -107,9 +120,8 @@ async function live() {
       recovery(one("recovery")).catch(complain);
       await follow("/v1/events", (name, told) => {
         one("live").textContent = `${told.followed ? "live" : "the broker does not answer"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
-        load().catch(complain);
+        load().then(refresh).catch(complain);
         recovery(one("recovery")).catch(complain);
-        if (isOpen() && told.running.length) show(one("detail"), selected, rows.concat(older), true).catch(complain);
       });
     } catch (error) {
       complain(error);
@@ -163,5 +175,10 @@ one("token-form").addEventListener("submit", (event) => {
 });
 const kept = localStorage.getItem("snapkafka-theme");
 if (kept) document.documentElement.dataset.theme = kept;
+setInterval(() => { // times are further away, and what runs runs longer
+  if (document.hidden) return;
+  if (rows.some((row) => mood(row) === "running")) load().catch(complain);
+  else for (const at of body.querySelectorAll("time")) at.textContent = ago(Date.parse(at.dateTime)).textContent;
+}, TICK_MS);
 live();
 if (/^#\d+$/.test(location.hash)) open(Number(location.hash.slice(1)));
