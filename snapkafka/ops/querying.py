@@ -47,8 +47,9 @@ __all__ = [
     "trusted",
 ]
 
-#: What a name of a schema looks like in SQL: it stands before a dot, in quotes or without.
-SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|(\w+))\s*\.')
+#: What a name of a schema looks like in SQL: it stands before a dot, in quotes or without. No id is longer, and without
+#: a bound the search takes as long as the square of the SQL's length.
+SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|""){1,200})"|(?<!\w)(\w{1,200}))\s*\.')
 
 #: How often a query is told to end, until it has.
 INTERRUPT_EVERY_S: Final = 0.1

@@ -49,7 +49,7 @@ def wall_clock(page: Page, name: str, folder: Path) -> dict[str, Any]:
         "backward": page.locator("#detail svg .message.backward").count(),
         "red": red.evaluate("one => getComputedStyle(one).stroke") if red.count() else None,
         "read": page.locator("#detail svg .wall-point").count(),
-        "text": page.locator("#detail .diagram svg > text").all_text_contents(),
+        "text": page.locator("#detail .diagram svg text").all_text_contents(),
         "violations": violations(page, f"light, wall clock of {name}"),
     }
     page.locator("#detail").focus()  # keys are the page's again

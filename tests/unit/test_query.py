@@ -24,6 +24,7 @@ from snapkafka.cli.app import app
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import Manifest
 from snapkafka.ops.finding import find_manifest
+from snapkafka.ops.querying import named_in
 from snapkafka.protocol.records import Verdict
 from snapkafka.store import LocalStore, base
 from tests.fakes import FakeCluster, Worker
@@ -445,3 +446,13 @@ async def test_with_bounds_it_runs_in_a_process_of_its_own(storage: str) -> None
     with pytest.raises(asyncio.CancelledError):
         await endless
     assert not any(child.is_running() for child in children)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", ["0", '"', "a ", '"a', "a.", '""'])
+def test_names_of_snapshots_are_found_in_a_time_that_grows_with_the_sql(storage: str, piece: str) -> None:
+    """One request must not hold up the service; by its square, this would take many minutes."""
+    store = LocalStore(Path(storage))
+    sql = f'SELECT * FROM "tuesday/noon".state, monday . state -- {piece * 200_000}'
+    found = store.read("monday")
+    assert set(named_in(sql, store, found)) == {"main", "monday", "tuesday/noon"}
