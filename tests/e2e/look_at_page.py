@@ -116,6 +116,11 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
         "violations": violations(page, "light"),
     }
     page.screenshot(path=folder / "list.png", full_page=True)
+    page.get_by_role("button", name="Copy as command").first.click()
+    expect(page.locator("#live")).to_contain_text("snapkafka show", timeout=PATIENCE_MS)
+    page.keyboard.press("/")  # keys work on a button, too
+    expect(page.locator("#filter-id")).to_be_focused(timeout=PATIENCE_MS)
+    page.keyboard.press("Escape")
     for number, name in enumerate(page.locator("#snapshots tbody td:nth-child(2) a").all_inner_texts()):
         page.keyboard.press("j")
         page.keyboard.press("Enter")
@@ -128,6 +133,8 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
             "overflow": page.evaluate("document.documentElement.scrollWidth - innerWidth"),
             "points": page.locator("#detail svg .cut-point").count(),
         }
+        page.mouse.move(0, 0)
+        page.locator("#detail .diagram").screenshot(path=folder / f"page-{name}.png")
         if name == "twenty":
             seen["gestures"] = gestures(page, folder, name)
         if page.get_by_label("What if every process").count():

@@ -174,7 +174,7 @@ async def forks(*_: Any) -> tuple[ops.Fork, ...]:
     return drill, dataclasses.replace(drill, fork="try", expires_ms=now - 1_000, who="ben")
 
 
-def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
+def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """At 1, 20 and 100 processes, by the keyboard, in both themes; nothing serious by axe; nobody else is asked."""
     with serving(system(tmp_path / "snaps"), str(tmp_path / "snaps")) as url:
         command = [
@@ -203,6 +203,10 @@ def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
         crossing = "received and not sent, sum of amount" in " ".join(wall["text"])
         assert (wall["backward"] > 0) is crossing, wall["text"]
     assert seen["details"]["twenty"]["wall"]["backward"] > 0
+    if pytestconfig.getoption("--rewrite"):
+        for name in ("twenty", "hundred"):
+            picture = f"page-{name}.png"
+            (ROOT / "docs" / "guide" / picture).write_bytes((tmp_path / "shots" / picture).read_bytes())
     found = seen["gestures"]
     assert (found["hidden"], found["collapsed"], found["points"]) == (1, ["shop-1, 5 processes"], 19)
     assert len(found["filtered"]) == 3

@@ -154,7 +154,8 @@ document.addEventListener("keydown", (event) => {
     else { close(one("detail")); history.replaceState(null, "", "#"); }
     return;
   }
-  if (/INPUT|TEXTAREA|SELECT|BUTTON|A/.test(event.target.tagName) && !(event.target.tagName === "A" && /^[jkcd/]$/.test(event.key))) return;
+  if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+  if (/^(BUTTON|A|SUMMARY)$/.test(event.target.tagName) && !/^[jkcd/]$/.test(event.key)) return;
   const row = rows.concat(older).find((other) => other.epoch === selected);
   const keys = {
     j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
@@ -175,9 +176,17 @@ one("token-form").addEventListener("submit", (event) => {
 });
 const kept = localStorage.getItem("snapkafka-theme");
 if (kept) document.documentElement.dataset.theme = kept;
+let ticking = false;
+async function tick() {
+  if (ticking) return;
+  ticking = true;
+  await load().catch(complain);
+  ticking = false;
+}
+
 setInterval(() => { // times are further away, and what runs runs longer
   if (document.hidden) return;
-  if (rows.some((row) => mood(row) === "running")) load().catch(complain);
+  if (rows.some((row) => mood(row) === "running")) tick();
   else for (const at of body.querySelectorAll("time")) at.textContent = ago(Date.parse(at.dateTime)).textContent;
 }, TICK_MS);
 live();
