@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from snapkafka.protocol.records import Abort
 from snapkafka.service.app import openapi
