@@ -199,7 +199,8 @@ async def _select_apart(
         process.stdin.write_eof()
         async with asyncio.timeout(APART_START_S):
             line = await process.stdout.readline()
-        if line == OPENED:
+        opened = line == OPENED
+        if opened:
             async with asyncio.timeout(bounds.seconds):
                 line = await process.stdout.readline()
     except TimeoutError:
@@ -208,6 +209,8 @@ async def _select_apart(
         if process.returncode is None and not process.stdout.at_eof():
             process.kill()
         await process.wait()
+    if not line and not opened:
+        raise InternalError(f"the process of a query ended with status {process.returncode} before it began")
     if not line:  # the system ended it
         raise _too_much(bounds)
     told = json.loads(line)

@@ -21,8 +21,15 @@ from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.assembly.tables import columns
 from snapkafka.cli.app import app
-from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
+from snapkafka.errors import (
+    BadInputError,
+    DependencyMissingError,
+    InternalError,
+    StorageError,
+    UnknownSnapshotError,
+)
 from snapkafka.manifest import Manifest
+from snapkafka.ops import querying
 from snapkafka.ops.finding import find_manifest
 from snapkafka.ops.querying import named_in
 from snapkafka.protocol.records import Verdict
@@ -456,3 +463,12 @@ def test_names_of_snapshots_are_found_in_a_time_that_grows_with_the_sql(storage:
     sql = f'SELECT * FROM "tuesday/noon".state, monday . state -- {piece * 200_000}'
     found = store.read("monday")
     assert set(named_in(sql, store, found)) == {"main", "monday", "tuesday/noon"}
+
+
+async def test_a_process_that_does_not_begin_is_no_fault_of_the_query(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(querying, "APART", (sys.executable, "-c", "raise SystemExit(3)"))
+    place = LocalStore(Path(storage)).manifest_place("monday")
+    with pytest.raises(InternalError, match="ended with status 3"):
+        await ops.query(None, "", "SELECT 1", manifest=place, bounds=ops.Bounds(seconds=60, memory_mb=64))
