@@ -36,6 +36,7 @@ def open_store(uri: str) -> Store:
         DependencyMissingError: what speaks its protocol is not installed.
     """
     parts = urlsplit(uri)
+    refuse_secrets(uri)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise StorageError(
@@ -45,7 +46,6 @@ def open_store(uri: str) -> Store:
     if parts.scheme in SCHEMES and "://" in uri:
         if not parts.netloc:
             raise StorageError(f"storage {uri} lacks a bucket", hint=f"{parts.scheme}://BUCKET/PREFIX")
-        refuse_secrets(uri)
         return ObjectStore(uri, SCHEMES[parts.scheme])
     if "://" in uri:
         raise StorageError(

@@ -492,6 +492,15 @@ async def test_a_storage_with_a_secret_in_it_is_not_written_into_the_ledger() ->
     assert len(cluster.the_ledger.entries) == before
 
 
+@pytest.mark.parametrize(
+    "uri", ["s3://me:hidden@bucket/x", "https://me:hidden@host/x", "file://me:hidden@host/x"]
+)
+def test_a_secret_in_a_uri_is_in_no_error(uri: str) -> None:
+    with pytest.raises(StorageError, match="holds a secret") as refused:
+        open_store(uri)
+    assert "hidden" not in str(refused.value)
+
+
 def test_region_and_endpoint_are_those_of_amazons_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
