@@ -63,6 +63,14 @@ def serve(
             "--foreign-topic", metavar="NAME", help="A topic that such processes may send to; repeatable."
         ),
     ] = None,
+    foreign_inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--foreign-input",
+            metavar="NAME",
+            help="A topic that such processes may receive from; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Run `snapkafka serve`."""
 
@@ -87,6 +95,7 @@ def serve(
             host_names=tuple(host_names or ()),
             grpc_port=grpc_port,
             foreign_topics=tuple(foreign_topics or ()),
+            foreign_inputs=tuple(foreign_inputs or ()),
         )
         settings.validate()
         connection = connect(bootstrap)

@@ -6,9 +6,10 @@ import asyncio
 import hmac
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
+from snapkafka.drivers.foreign.inputs import Input
 from snapkafka.drivers.foreign.participant import Participant
 from snapkafka.drivers.foreign.settings import CODECS, Left, Marker, require_node
 from snapkafka.errors import BadInputError, TriggerRefusedError
@@ -66,8 +67,10 @@ class Doors:
         self._joining: dict[str, asyncio.Lock] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
-    async def join(self, node: str, codec: str, session: str, host: str) -> Session:
-        """Let a process take part; or go on, by its session.
+    async def join(
+        self, node: str, codec: str, session: str, host: str, inputs: Sequence[Input] = ()
+    ) -> Session:
+        """Let a process take part; or go on, by its session, with the inputs that it has.
 
         Raises:
             RefusedError: so many take part.
@@ -87,7 +90,7 @@ class Doors:
                 raise RefusedError("busy", f"{self._most} foreign processes take part", "try again later")
             participant = self._make(node, codec or CODECS[0], host)
             try:
-                await participant.join()
+                await participant.join(inputs)
             except BaseException:
                 await participant.leave("it could not join")
                 raise

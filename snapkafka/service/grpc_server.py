@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,13 +16,16 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from snapkafka.drivers.foreign.participant import Participant
+from snapkafka.drivers.foreign.inputs import Input
+from snapkafka.drivers.foreign.participant import Participant, Place
 from snapkafka.drivers.foreign.settings import Bounds, Marker
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.consumer import KafkaConsumer
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.kafka.writer import KafkaWriter
+from snapkafka.protocol.records import TopicPartition
 
 from .access import Role
 from .doors import Doors
@@ -52,6 +55,7 @@ GRPC_STATUS: Final[Mapping[str, grpc.StatusCode]] = {
     "unauthorized": grpc.StatusCode.UNAUTHENTICATED,
     "forbidden": grpc.StatusCode.PERMISSION_DENIED,
     "busy": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "offsets-gone": grpc.StatusCode.OUT_OF_RANGE,
 }
 #: A message is a chunk of state or a record, and a little more.
 MESSAGE_BYTES_MAX: Final = 1024 * 1024
@@ -69,16 +73,20 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
 
     Args:
         topics: those that may be sent to.
+        inputs: those that may be received from.
         call_s: no call takes longer, whatever its deadline.
     """
 
-    def __init__(self, doors: Doors, topics: tuple[str, ...], call_s: float) -> None:
-        self._doors, self._topics, self._call_s = doors, topics, call_s
+    def __init__(self, doors: Doors, topics: tuple[str, ...], inputs: tuple[str, ...], call_s: float) -> None:
+        self._doors, self._topics, self._inputs, self._call_s = doors, topics, inputs, call_s
 
     async def SendMarker(self, request: Any, context: Any) -> Any:  # noqa: N802 -- named by the contract
         """The process has given its state: its cut."""
         accepted = await self._bounded(
-            context, lambda: self._doors.of(request.sender_node_id).cut(request.snapshot_id)
+            context,
+            lambda: self._doors.of(request.sender_node_id).cut(
+                request.snapshot_id, list(_places(request.positions))
+            ),
         )
         return pb.MarkerResponse(accepted=accepted)
 
@@ -95,14 +103,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
     async def Send(self, request: Any, context: Any) -> Any:  # noqa: N802
         """A record in the name of the process."""
         if request.topic not in self._topics:
-            await _abort(
-                context,
-                RefusedError(
-                    "forbidden",
-                    f"topic {request.topic[:100]!r} may not be sent to",
-                    "start with --foreign-topic NAME",
-                ),
-            )
+            await _forbid(context, request.topic, "sent to", "--foreign-topic")
         partition, offset = await self._bounded(
             context,
             lambda: self._doors.of(request.node_id).send(
@@ -110,20 +111,34 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
                 request.key if request.HasField("key") else None,
                 request.value if request.HasField("value") else None,
                 request.partition if request.HasField("partition") else None,
+                _place(request.cause) if request.HasField("cause") else None,
             ),
         )
         return pb.SendResponse(partition=partition, offset=offset)
 
     async def Join(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """Take part as long as the stream is open."""
+        for item in request.inputs:
+            if item.topic not in self._inputs:
+                await _forbid(context, item.topic, "received from", "--foreign-input")
         host = context.peer().rpartition(":")[0]
         session = await self._bounded(
             context,
-            lambda: self._doors.join(request.node_id, request.codec, request.session, host),
+            lambda: self._doors.join(
+                request.node_id, request.codec, request.session, host, list(_inputs(request.inputs))
+            ),
         )
         number = session.streams + 1
         try:
-            joined = pb.Joined(process=session.participant.process, session=session.name)
+            participant = session.participant
+            joined = pb.Joined(
+                process=participant.process,
+                session=session.name,
+                positions=[
+                    pb.Position(topic=tp.topic, partition=tp.partition, offset=offset)
+                    for tp, offset in sorted(participant.positions.items())
+                ],
+            )
             yield pb.Notice(joined=joined)
             async for notice in session.notices():
                 if isinstance(notice, Marker):
@@ -138,6 +153,29 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         finally:
             self._doors.stream_ended(session, number)
 
+    async def Receive(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        """Stream the records of its inputs, the next one when gRPC has taken the one before (flow control)."""
+        try:
+            async for record in self._doors.of(request.node_id).receive():
+                yield pb.Message(
+                    topic=record.tp.topic,
+                    partition=record.tp.partition,
+                    offset=record.offset,
+                    key=record.key,
+                    value=record.value,
+                    timestamp_ms=record.timestamp_ms,
+                )
+        except SnapkafkaError as error:
+            await _abort(context, error)
+
+    async def Processed(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Take in how far it has processed its inputs, and commit that."""
+        await self._bounded(
+            context,
+            lambda: self._doors.of(request.node_id).processed(list(_places(request.positions))),
+        )
+        return pb.ProcessedResponse()
+
     async def _bounded(self, context: Any, call: Callable[[], Awaitable[T]]) -> T:
         """Do a call within its deadline and ours; errors by their status."""
         left = context.time_remaining()
@@ -149,6 +187,29 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"not done within {self._call_s:g} s")
         raise AssertionError("abort raises")
+
+
+def _place(position: Any) -> Place:
+    return TopicPartition(position.topic, position.partition), position.offset
+
+
+def _places(positions: Iterable[Any]) -> Iterable[Place]:
+    return map(_place, positions)
+
+
+def _inputs(inputs: Iterable[Any]) -> Iterable[Input]:
+    for item in inputs:
+        yield Input(
+            topic=item.topic,
+            positions={start.partition: start.offset for start in item.positions},
+            key_codec=item.key_codec,
+            value_codec=item.value_codec,
+        )
+
+
+async def _forbid(context: Any, topic: str, what: str, option: str) -> None:
+    why = f"topic {topic[:100]!r} may not be {what}"
+    await _abort(context, RefusedError("forbidden", why, f"start with {option} NAME"))
 
 
 async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
@@ -208,6 +269,7 @@ async def serving_grpc(
             ledger=KafkaLedger(connection, namespace),
             admin=KafkaTopicAdmin(connection),
             writer=writer,
+            consumer=KafkaConsumer(connection, node, bytes_max=limits.ahead_bytes_max),
             codec=codec,
             host=host,
             bounds=limits,
@@ -242,7 +304,7 @@ async def serving(
         ],
     )
     pb_grpc.add_SnapshotServiceServicer_to_server(
-        Servicer(doors, settings.foreign_topics, bounds.call_s), server
+        Servicer(doors, settings.foreign_topics, settings.foreign_inputs, bounds.call_s), server
     )
     alive = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(alive, server)

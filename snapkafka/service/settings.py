@@ -41,6 +41,7 @@ class Settings:
         jobs_max: assemblies at once; as many again wait.
         grpc_port: of gRPC, 0: any that is free, None: gRPC is off.
         foreign_topics: those that processes without Kafka may send to, by gRPC.
+        foreign_inputs: those that such processes may receive from, by gRPC.
         foreign_max: so many such processes may take part.
     """
 
@@ -65,6 +66,7 @@ class Settings:
     jobs_max: int = 1
     grpc_port: int | None = None
     foreign_topics: tuple[str, ...] = ()
+    foreign_inputs: tuple[str, ...] = ()
     foreign_max: int = 100
 
     def problems(self) -> list[str]:
@@ -74,13 +76,17 @@ class Settings:
             found.append(f"--port must be 0 to 65535, got {self.port}")
         if self.grpc_port is not None and self.grpc_port not in PORTS:
             found.append(f"--grpc-port must be 0 to 65535, got {self.grpc_port}")
-        if self.foreign_topics and self.grpc_port is None:
-            found.append("--foreign-topic needs --grpc-port")
-        found += [
-            f"--foreign-topic {topic} is a topic of snapkafka itself"
-            for topic in self.foreign_topics
-            if topic.startswith("_snapkafka")
-        ]
+        for option, topics in (
+            ("--foreign-topic", self.foreign_topics),
+            ("--foreign-input", self.foreign_inputs),
+        ):
+            if topics and self.grpc_port is None:
+                found.append(f"{option} needs --grpc-port")
+            found += [
+                f"{option} {topic} is a topic of snapkafka itself"
+                for topic in topics
+                if topic.startswith("_snapkafka")
+            ]
         if bool(self.certificate) != bool(self.key):
             found.append("--tls-certificate and --tls-key go together")
         for option, path in (("--tls-certificate", self.certificate), ("--tls-key", self.key)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -30,11 +31,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mar
 
 
 @contextlib.contextmanager
-def service(kafka: Broker, namespace: str, folder: Path, topic: str, system: System) -> Iterator[str]:
+def service(
+    kafka: Broker, namespace: str, folder: Path, topic: str, system: System, change: str = ""
+) -> Iterator[str]:
     """The service; its gRPC address."""
     log = folder / "service.log"
     command = [sys.executable, "-m", "snapkafka", "serve", "--bootstrap", kafka.bootstrap]
     command += ["--namespace", namespace, "--port", "0", "--grpc-port", "0", "--foreign-topic", topic]
+    command += ["--foreign-input", change] if change else []
     with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as running:
         try:
             wait_until(
@@ -53,10 +57,12 @@ def service(kafka: Broker, namespace: str, folder: Path, topic: str, system: Sys
 
 
 @contextlib.contextmanager
-def coins(kafka: Broker, namespace: str, folder: Path) -> Iterator[tuple[System, Observer, str, str]]:
-    """Two workers that keep coins, and the service; also the topic and the address."""
+def coins(
+    kafka: Broker, namespace: str, folder: Path, module: str = "coins_app"
+) -> Iterator[tuple[System, Observer, str, str]]:
+    """Two workers that keep coins, and the service; also the app and the address."""
     app = f"coins-{namespace}"
-    create_topics(kafka.bootstrap, f"{app}-in", partitions=2)
+    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-change", partitions=2)
     create_topics(
         kafka.bootstrap, f"{app}-purses-changelog", partitions=2, config={"cleanup.policy": "compact"}
     )
@@ -64,10 +70,10 @@ def coins(kafka: Broker, namespace: str, folder: Path) -> Iterator[tuple[System,
     try:
         with observing(kafka.bootstrap, namespace) as observer:
             for _ in range(2):
-                system.start_worker(app, {"COINS_APP_ID": app}, module="tests.e2e.coins_app")
+                system.start_worker(app, {"COINS_APP_ID": app}, module=f"tests.e2e.{module}")
             observer.wait_for_workers(system)
-            with service(kafka, namespace, folder, f"{app}-in", system) as address:
-                yield system, observer, f"{app}-in", address
+            with service(kafka, namespace, folder, f"{app}-in", system, f"{app}-change") as address:
+                yield system, observer, app, address
     finally:
         for worker in system.workers:
             print(worker.last_lines(40))
@@ -106,8 +112,8 @@ def test_a_python_process_and_faust_workers_are_in_one_snapshot_and_the_money_is
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     names = [f"s{number}" for number in range(SNAPSHOTS)]
-    with coins(kafka, namespace, tmp_path) as (system, observer, topic, address):
-        till = Till(address, "till", topic, CASH)
+    with coins(kafka, namespace, tmp_path) as (system, observer, app, address):
+        till = Till(address, "till", f"{app}-in", CASH)
         try:
             for name in names:
                 so_far = till.sent
@@ -127,18 +133,102 @@ def test_a_python_process_and_faust_workers_are_in_one_snapshot_and_the_money_is
     assert cash == sorted(cash, reverse=True) and len(set(cash)) == SNAPSHOTS, cash
 
 
+def test_money_goes_both_ways_and_is_conserved_with_messages_in_flight_both_ways(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    names = [f"s{number}" for number in range(SNAPSHOTS)]
+    with coins(kafka, namespace, tmp_path, "change_app") as (system, observer, app, address):
+        till = Till(address, "till", f"{app}-in", CASH, [f"{app}-change"])
+        try:
+            for name in names:
+                before = till.received
+                wait_until(
+                    "50 more pieces of change",
+                    lambda n=before: till.received > n + 50,  # type: ignore[misc]
+                    timeout_s=60,
+                    system=system,
+                )
+                view = observer.state.snapshots[take(observer, name, timeout_s=60, ttl_ms=30_000)]
+                assert view.failure is None, view.failure
+                assert till.process in view.required
+                inputs = observer.state.captured(view.epoch).inputs
+                assert [cut.partition for cut in inputs if cut.app == "till"] == [0, 1]
+            assert till.cut == names
+            assert not till.ended
+        finally:
+            till.stop()
+        assemble(kafka, namespace, tmp_path, names)
+    to_workers, to_till = 0, 0
+    for name in names:
+        assert json.loads((tmp_path / f"{name}.json").read_text())["verdict"] == "VERIFIED"
+        found = money(tmp_path, name)
+        assert sum(found.values()) == CASH, (name, found)
+        to_workers += in_flight(tmp_path, name, f"{app}-in", app)
+        to_till += in_flight(tmp_path, name, f"{app}-change", "till")
+    assert to_workers > 0 and to_till > 0, (to_workers, to_till)
+    look(tmp_path, names[-1], app)
+
+
+def look(folder: Path, name: str, app: str) -> None:
+    """The cut is drawn with the till, and a coin of it is traced to the change that it was sent for, and further."""
+    ask = (
+        'SELECT a.topic, a."partition", a."offset" FROM read_parquet($1) a JOIN read_parquet($1) c'
+        ' ON (c.topic, c."partition", c."offset") = (a.cause_topic, a.cause_partition, a.cause_offset)'
+        " WHERE a.sender_app = 'till' AND c.sender_app = $2 AND c.receiver_app = 'till' AND c.received LIMIT 1"
+    )
+    with duckdb.connect() as database:
+        rows = database.execute(ask, [str(folder / name / "around" / "*.parquet"), app]).fetchall()
+    ((topic, partition, offset),) = rows
+    manifest, picture = str(folder / f"{name}.json"), folder / "cut.svg"
+    for command in (
+        ["draw", "--manifest", manifest, "--output", str(picture)],
+        ["trace", topic, str(partition), str(offset), "--manifest", manifest],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "snapkafka", *command], capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.startswith(f"{topic}[{partition}] offset {offset}, sent by till ("), done.stdout
+    assert f"because of {app}-change[" in done.stdout
+    assert "till" in picture.read_text()
+
+
+def in_flight(folder: Path, name: str, topic: str, receiver: str) -> int:
+    """How many messages were in flight there."""
+    with duckdb.connect() as database:
+        ask = "SELECT count(*) FROM read_parquet(?) WHERE topic = ? AND receiver_app = ?"
+        where = [str(folder / name / "messages" / "*.parquet"), topic, receiver]
+        ((count,),) = database.execute(ask, where).fetchall()
+    return int(count)
+
+
 def test_a_process_in_go_and_faust_workers_are_in_one_snapshot_and_the_money_is_conserved(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     program = build_go(tmp_path / "go")
     names = [f"s{number}" for number in range(3)]
-    with coins(kafka, namespace, tmp_path) as (system, observer, topic, address):
+    with coins(kafka, namespace, tmp_path, "change_app") as (system, observer, app, address):
         log = tmp_path / "go-till.log"
-        command = [program, "-address", address, "-node", "go-till", "-topic", topic, "-cash", str(CASH)]
+        command = [
+            program,
+            "-address",
+            address,
+            "-node",
+            "go-till",
+            "-topic",
+            f"{app}-in",
+            "-input",
+            f"{app}-change",
+            "-cash",
+            str(CASH),
+        ]
         with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as running:
             try:
                 wait_until(
-                    "the Go process to join", lambda: "joined" in log.read_text(), timeout_s=60, system=system
+                    "the Go process to receive change",
+                    lambda: "received" in log.read_text(),
+                    timeout_s=60,
+                    system=system,
                 )
                 for name in names:
                     view = observer.state.snapshots[take(observer, name)]

@@ -1,4 +1,4 @@
-"""A process that does not speak Kafka: it has cash, and sends coins into a topic by gRPC."""
+"""A process that does not speak Kafka: it has cash, sends coins into a topic by gRPC, and receives change."""
 
 from __future__ import annotations
 
@@ -17,24 +17,37 @@ from snapkafka.service.grpc_api import snapshot_pb2_grpc as pb_grpc
 __all__ = ["Till"]
 
 CALL_S = 20.0
+#: So that change piles up in front of it.
+PAUSE_S = 0.004
+#: It gives its positions after so many messages.
+BATCH = 25
 
 
 class Till:
-    """Sends while a lock is free; takes the lock to record its state and give it, so that nothing is sent meanwhile."""
+    """Sends while a lock is free; takes the lock to record its state and give it, so that nothing is sent meanwhile.
 
-    def __init__(self, address: str, node: str, topic: str, cash: int) -> None:
+    Args:
+        inputs: topics that it receives change from; each third piece of it goes back as a coin.
+    """
+
+    def __init__(self, address: str, node: str, topic: str, cash: int, inputs: Sequence[str] = ()) -> None:
         self.node, self.cash, self.sent = node, cash, 0
+        self.received = 0
+        self._positions: dict[tuple[str, int], int] = {}
         self.cut: list[str] = []
         self.ended = ""
         self._topic = topic
         self._channel = grpc.insecure_channel(address)
         self._stub = pb_grpc.SnapshotServiceStub(self._channel)
         self._lock, self._over = threading.Lock(), threading.Event()
-        self._stream = self._stub.Join(pb.JoinRequest(node_id=node, codec="json"))
+        named = [pb.Input(topic=input_, value_codec="json") for input_ in inputs]
+        self._stream = self._stub.Join(pb.JoinRequest(node_id=node, codec="json", inputs=named))
         first = next(iter(self._stream))
         assert first.WhichOneof("notice") == "joined"
         self.process = first.joined.process
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._hear, self._send)]
+        work = (self._hear, self._send, self._receive) if inputs else (self._hear, self._send)
+        self._messages: Any = self._stub.Receive(pb.ReceiveRequest(node_id=node)) if inputs else None
+        self._threads = [threading.Thread(target=each, daemon=True) for each in work]
         for thread in self._threads:
             thread.start()
 
@@ -55,7 +68,10 @@ class Till:
                 )
                 assert self._stub.FlushChannelState(flush, timeout=CALL_S).status == "STORED"
             marker: Any = pb.MarkerRequest(
-                snapshot_id=snapshot, sender_node_id=self.node, timestamp_ns=time.time_ns()
+                snapshot_id=snapshot,
+                sender_node_id=self.node,
+                timestamp_ns=time.time_ns(),
+                positions=self._places(),
             )
             if self._stub.SendMarker(marker, timeout=CALL_S).accepted:
                 self.cut.append(snapshot)
@@ -65,21 +81,51 @@ class Till:
             if self._over.wait(0.002):
                 return
             with self._lock:
-                amount = 1 + number % 9
-                coin = pb.SendRequest(
-                    node_id=self.node,
-                    topic=self._topic,
-                    key=b"purse-%d" % (number % 50),
-                    value=b"%d" % amount,
-                )
-                self._stub.Send(coin, timeout=CALL_S)
-                self.cash -= amount
-                self.sent += 1
+                self._pay(b"purse-%d" % (number % 50), 1 + number % 9)
+
+    def _pay(self, key: bytes, amount: int, cause: Any = None) -> None:
+        coin = pb.SendRequest(
+            node_id=self.node, topic=self._topic, key=key, value=b"%d" % amount, cause=cause
+        )
+        self._stub.Send(coin, timeout=CALL_S)
+        self.cash -= amount
+        self.sent += 1
+
+    def _receive(self) -> None:
+        try:
+            for message in self._messages:
+                with self._lock:
+                    self._take(message)
+                    if self.received % BATCH == 0:
+                        done: Any = pb.ProcessedRequest(node_id=self.node, positions=self._places())
+                        self._stub.Processed(done, timeout=CALL_S)
+                if self._over.wait(PAUSE_S):
+                    return
+        except grpc.RpcError as error:
+            self.ended = str(error.code())
+
+    def _take(self, message: Any) -> None:
+        amount = int(message.value)
+        self.cash += amount
+        self.received += 1
+        if self.received % 3 == 0:
+            place = pb.Position(topic=message.topic, partition=message.partition, offset=message.offset)
+            self._pay(message.key, amount, place)
+        self._positions[message.topic, message.partition] = message.offset + 1
+
+    def _places(self) -> list[Any]:
+        return [
+            pb.Position(topic=topic, partition=partition, offset=offset)
+            for (topic, partition), offset in self._positions.items()
+        ]
 
     def stop(self) -> None:
         """Stop sending, and leave."""
         self._over.set()
-        self._threads[1].join(CALL_S)
+        for thread in self._threads[1:]:
+            thread.join(CALL_S)
+        if self._messages is not None:
+            self._messages.cancel()
         self._stream.cancel()
         self._threads[0].join(CALL_S)
         self._channel.close()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from snapkafka.drivers.foreign.participant import Participant
 from snapkafka.drivers.foreign.settings import Bounds, Marker
+from snapkafka.kafka.consumer import Record
 from snapkafka.kafka.writer import UnsettledError
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers
 from tests.fakes import FakeAdmin, FakeCluster, FakeTopic
 
-__all__ = ["STATE", "FakeWriter", "ForeignAdmin", "marker_of", "participant", "until", "view"]
+__all__ = ["STATE", "FakeConsumer", "FakeWriter", "ForeignAdmin", "marker_of", "participant", "until", "view"]
 
 #: Where the state of the process `till` lies.
 STATE = TopicPartition("_snapkafka-state.ns.till", 0)
@@ -79,8 +80,63 @@ class FakeWriter:
         return {key: value for key, value in self.folded(STATE, epoch).items() if value is not None}
 
 
+class FakeConsumer:
+    """The inputs of a process, in memory, and what its group commits."""
+
+    def __init__(self, admin: FakeAdmin, group: str = "till") -> None:
+        self.admin, self.group = admin, group
+        self.log: dict[TopicPartition, list[Record]] = {}
+        self.at: dict[TopicPartition, int] = {}
+        self.asked: list[set[TopicPartition]] = []  # of each read, the partitions
+        self.closed = False
+        self.failure: Exception | None = None
+
+    def put(self, tp: TopicPartition, value: bytes | None, header: bytes | None, key: bytes = b"k") -> int:
+        """Append a record; its offset."""
+        log = self.log.setdefault(tp, [])
+        offset = len(log)
+        log.append(Record(tp, offset, key, value, header, 1_000 + offset))
+        self.admin.ends[tp] = len(log)
+        return offset
+
+    def white(self, tp: TopicPartition, value: bytes, epoch: int = 0, process: int = 0) -> int:
+        """Append a record of that colour."""
+        header = headers.stamp(0, headers.tp_check(*tp), epoch, process, len(self.log.get(tp, ())))
+        return self.put(tp, value, header)
+
+    async def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.seek(positions)
+
+    def seek(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.at = dict(positions)
+
+    async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[Record]:
+        self.asked.append(set(tps))
+        if self.failure is not None:
+            raise self.failure
+        found = [record for tp in tps for record in self.log.get(tp, ())[self.at[tp] :]]
+        for record in found:
+            self.at[record.tp] = record.offset + 1
+        if not found:
+            await asyncio.sleep(0.005)
+        return found
+
+    async def commit(self, positions: Mapping[TopicPartition, int]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.admin.commits.setdefault(self.group, {}).update(positions)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
 def participant(
-    cluster: FakeCluster, writer: FakeWriter, *, node: str = "till", bounds: Bounds | None = None
+    cluster: FakeCluster,
+    writer: FakeWriter,
+    *,
+    node: str = "till",
+    bounds: Bounds | None = None,
+    consumer: FakeConsumer | None = None,
 ) -> Participant:
     return Participant(
         namespace="ns",
@@ -88,6 +144,7 @@ def participant(
         ledger=cluster.the_ledger,
         admin=writer.admin,
         writer=writer,
+        consumer=consumer or FakeConsumer(writer.admin, node),
         codec="json",
         host="box",
         bounds=bounds,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +17,37 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from snapkafka.drivers.foreign.participant import Participant
 from snapkafka.drivers.foreign.settings import Bounds
 from snapkafka.errors import all_errors
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.service.access import Tokens
 from snapkafka.service.grpc_api import snapshot_pb2 as pb
 from snapkafka.service.grpc_api import snapshot_pb2_grpc as pb_grpc
 from snapkafka.service.grpc_server import GRPC_STATUS, SERVICE, serving
 from snapkafka.service.settings import Settings
-from tests.fakes import FakeCluster, Worker
+from tests.fakes import FakeCluster, FakeTopic, Worker
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
-from tests.unit.foreign_world import FakeWriter, ForeignAdmin, until, view
+from tests.unit.foreign_world import FakeConsumer, FakeWriter, ForeignAdmin, until, view
 from tests.unit.test_foreign import trigger
 
 SECONDS = 60.0
+CHANGE = TopicPartition("change", 0)
 Status = grpc.StatusCode
 
 
 class Door:
     """The service, a bank that reads `deposits`, and a channel."""
 
-    def __init__(self, cluster: FakeCluster, writer: FakeWriter, address: str) -> None:
-        self.cluster, self.writer, self.address = cluster, writer, address
+    def __init__(
+        self, cluster: FakeCluster, writer: FakeWriter, consumer: FakeConsumer, address: str
+    ) -> None:
+        self.cluster, self.writer, self.consumer, self.address = cluster, writer, consumer, address
         self.channel = grpc.aio.insecure_channel(address)
         self.stub = pb_grpc.SnapshotServiceStub(self.channel)
 
-    async def join(self, node: str = "till", session: str = "") -> tuple[Any, Any]:
+    async def join(
+        self, node: str = "till", session: str = "", inputs: Sequence[Any] = ()
+    ) -> tuple[Any, Any]:
         """A stream, and the first notice on it."""
-        stream = self.stub.Join(pb.JoinRequest(node_id=node, session=session))
+        stream = self.stub.Join(pb.JoinRequest(node_id=node, session=session, inputs=inputs))
         return stream, await heard(stream)
 
 
@@ -53,6 +59,8 @@ async def heard(stream: Any) -> Any:
 @contextlib.asynccontextmanager
 async def door(bounds: Bounds | None = None, **settings: Any) -> AsyncIterator[Door]:
     cluster, writer = FakeCluster(), FakeWriter(ForeignAdmin())
+    consumer = FakeConsumer(writer.admin)
+    writer.admin.topics["change"] = FakeTopic(1)
     Worker(cluster.the_ledger, "bank", "deposits")
     limits = bounds or Bounds()
 
@@ -63,14 +71,15 @@ async def door(bounds: Bounds | None = None, **settings: Any) -> AsyncIterator[D
             ledger=cluster.the_ledger,
             admin=writer.admin,
             writer=writer,
+            consumer=consumer,
             codec=codec,
             host=host,
             bounds=limits,
         )
 
-    chosen = Settings(grpc_port=0, foreign_topics=("deposits",), **settings)
+    chosen = Settings(grpc_port=0, foreign_topics=("deposits",), foreign_inputs=("change",), **settings)
     async with serving(make, chosen, limits) as address:
-        found = Door(cluster, writer, address)
+        found = Door(cluster, writer, consumer, address)
         try:
             yield found
         finally:
@@ -88,7 +97,9 @@ def test_the_messages_are_those_of_the_contract() -> None:
         message.DESCRIPTOR.name: {field.name: field.number for field in message.DESCRIPTOR.fields}
         for message in (pb.MarkerRequest, pb.MarkerResponse, pb.FlushRequest, pb.FlushResponse)
     }
-    assert fields["MarkerRequest"] == {"snapshot_id": 1, "sender_node_id": 2, "timestamp_ns": 3}
+    marker = {"snapshot_id": 1, "sender_node_id": 2, "timestamp_ns": 3}
+    assert marker.items() <= fields["MarkerRequest"].items()
+    assert fields["MarkerRequest"].keys() - marker.keys() == {"positions"}
     assert fields["MarkerResponse"] == {"accepted": 1}
     flush = {"snapshot_id": 1, "node_id": 2, "channel_id": 3, "state_data": 4}
     assert flush.items() <= fields["FlushRequest"].items()
@@ -185,6 +196,83 @@ async def test_what_is_wrong_has_a_status_and_a_reason() -> None:
         large = pb.FlushRequest(node_id="till", state_data=b"x" * 2_000_000)
         assert (await refused(here.stub.FlushChannelState(large)))[0] is Status.RESOURCE_EXHAUSTED
         stream.cancel()
+
+
+async def test_a_process_receives_and_its_positions_come_with_its_state() -> None:
+    async with door() as here:
+        for number in range(4):
+            here.consumer.white(CHANGE, b"%d" % number)
+        here.consumer.put(CHANGE, None, None)
+        stream, first = await here.join(inputs=[pb.Input(topic="change")])
+        assert [(p.topic, p.partition, p.offset) for p in first.joined.positions] == [("change", 0, 0)]
+        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
+        found = [await heard(messages) for _ in range(5)]
+        assert [m.value for m in found] == [b"0", b"1", b"2", b"3", b""]
+        assert [m.HasField("value") for m in found] == [True] * 4 + [False]
+        last = found[3]
+        assert (last.topic, last.partition, last.offset, last.key, last.timestamp_ms) == (
+            *CHANGE,
+            3,
+            b"k",
+            1003,
+        )
+        far = pb.Position(topic="change", partition=0, offset=6)
+        wrong = pb.ProcessedRequest(node_id="till", positions=[far])
+        code, why = await refused(here.stub.Processed(wrong))
+        assert code is Status.INVALID_ARGUMENT
+        assert why.startswith("position 6 of change[0] is beyond 5: no record past that was received;")
+        cause = pb.Position(topic="change", partition=0, offset=2)
+        await here.stub.Send(pb.SendRequest(node_id="till", topic="deposits", value=b"1", cause=cause))
+        epoch = trigger(here.cluster, "one")
+        assert (await heard(stream)).marker.snapshot_id == "one"
+        flush = pb.FlushRequest(snapshot_id="one", node_id="till", state_data=b"7")
+        await here.stub.FlushChannelState(flush)
+        done = pb.MarkerRequest(snapshot_id="one", sender_node_id="till")
+        code, why = await refused(here.stub.SendMarker(done))
+        assert code is Status.INVALID_ARGUMENT and "leaves out 2, the cause of a send" in why
+        done.positions.add(topic="change", partition=0, offset=3)
+        assert (await here.stub.SendMarker(done)).accepted
+        await until(lambda: view(here.cluster).snapshots[epoch].captured_at is not None, "the capture")
+        (cut,) = [cut for cut in view(here.cluster).captured(epoch).inputs if cut.app == "till"]
+        assert (cut.topic, cut.position, cut.log_end) == ("change", 3, 5)
+        stream.cancel()
+
+
+async def test_a_process_that_comes_back_receives_again_what_it_has_not_processed() -> None:
+    async with door() as here:
+        for number in range(4):
+            here.consumer.white(CHANGE, b"%d" % number)
+        stream, first = await here.join(inputs=[pb.Input(topic="change")])
+        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
+        assert [(await heard(messages)).value for _ in range(3)] == [b"0", b"1", b"2"]
+        place = pb.Position(topic="change", partition=0, offset=1)
+        await here.stub.Processed(pb.ProcessedRequest(node_id="till", positions=[place]))
+        stream.cancel()
+        messages.cancel()
+        again, second = await here.join(session=first.joined.session)
+        assert second.joined.process == first.joined.process
+        assert [p.offset for p in second.joined.positions] == [1]
+        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
+        assert [(await heard(messages)).value for _ in range(3)] == [b"1", b"2", b"3"]
+        again.cancel()
+
+
+async def test_what_may_be_received_is_named_and_a_stream_ends_with_its_process() -> None:
+    async with door(Bounds(grace_s=0.05)) as here:
+        other = here.stub.Join(pb.JoinRequest(node_id="till", inputs=[pb.Input(topic="deposits")]))
+        assert await refused(other.read()) == (
+            Status.PERMISSION_DENIED,
+            "topic 'deposits' may not be received from; start with --foreign-input NAME",
+        )
+        receive = pb.ReceiveRequest(node_id="till")
+        assert (await refused(here.stub.Receive(receive).read()))[0] is Status.FAILED_PRECONDITION
+        stream, _ = await here.join(inputs=[pb.Input(topic="change")])
+        messages = here.stub.Receive(receive)
+        here.consumer.white(CHANGE, b"1")
+        assert (await heard(messages)).value == b"1"
+        stream.cancel()
+        code, why = await refused(heard(messages))
+        assert code is Status.FAILED_PRECONDITION and "its connection was lost" in why
 
 
 async def test_a_call_ends_at_its_deadline() -> None:

@@ -4,7 +4,10 @@
 |---|---|
 | `settings` | bounds, and what a process states about itself |
 | `ledger_task` | read the ledger, and append to it in order |
-| `participant` | one process in the protocol: its sends, its state, its cut |
+| `participant` | one process in the protocol: its calls, its cut |
+| `feeding` | feed the machine, do its actions |
+| `sending`, `state` | append what it sends, and its state |
+| `inputs`, `progress`, `gate`, `receiving` | where it starts to receive, how far it is, what has to wait, the stream |
 
 It knows no gRPC: the service translates calls into those of `Participant`.
 """

@@ -29,6 +29,10 @@ class Bounds:
         chunk_bytes_max: of one piece of state, a Kafka record.
         state_bytes_max, chunks_max: of one snapshot.
         record_bytes_max: of a record that it sends, key and value.
+        receive_bytes_max: of a record that it receives: clients of gRPC take messages of 4 MiB unless set
+            otherwise.
+        ahead_bytes_max: of records that are read ahead for it.
+        causes_max: records that are causes of sends, and not processed.
         sends_max: under way at once.
         call_s: no call waits longer for Kafka.
         grace_s: a process that lost its connection may come back for so long, as the same process.
@@ -38,6 +42,9 @@ class Bounds:
     state_bytes_max: int = 64 * 1024 * 1024
     chunks_max: int = 10_000
     record_bytes_max: int = 512 * 1024
+    receive_bytes_max: int = 4 * 1024 * 1024 - 64 * 1024
+    ahead_bytes_max: int = 8 * 1024 * 1024
+    causes_max: int = 100_000
     sends_max: int = 1_000
     call_s: float = 30.0
     grace_s: float = 10.0

@@ -54,6 +54,16 @@ class SnapshotServiceStub:
                 request_serializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.SendRequest.SerializeToString,
                 response_deserializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.SendResponse.FromString,
                 _registered_method=True)
+        self.Receive = channel.unary_stream(
+                '/distributed.snapshot.SnapshotService/Receive',
+                request_serializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.ReceiveRequest.SerializeToString,
+                response_deserializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.Message.FromString,
+                _registered_method=True)
+        self.Processed = channel.unary_unary(
+                '/distributed.snapshot.SnapshotService/Processed',
+                request_serializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.ProcessedRequest.SerializeToString,
+                response_deserializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.ProcessedResponse.FromString,
+                _registered_method=True)
 
 
 class SnapshotServiceServicer:
@@ -88,6 +98,22 @@ class SnapshotServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Receive(self, request, context):
+        """Receive the records of the inputs that Join named, each partition in its order, from the first that is not
+        processed. A record that is red for a process that has not cut yet, and all behind it in its partition, comes after
+        its SendMarker. Called again, it starts again from there (at least once), and an earlier stream ends.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Processed(self, request, context):
+        """"All below these positions is processed." They are committed to Kafka before the answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SnapshotServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -110,6 +136,16 @@ def add_SnapshotServiceServicer_to_server(servicer, server):
                     servicer.Send,
                     request_deserializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.SendRequest.FromString,
                     response_serializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.SendResponse.SerializeToString,
+            ),
+            'Receive': grpc.unary_stream_rpc_method_handler(
+                    servicer.Receive,
+                    request_deserializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.ReceiveRequest.FromString,
+                    response_serializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.Message.SerializeToString,
+            ),
+            'Processed': grpc.unary_unary_rpc_method_handler(
+                    servicer.Processed,
+                    request_deserializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.ProcessedRequest.FromString,
+                    response_serializer=snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.ProcessedResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -220,6 +256,60 @@ class SnapshotService:
             '/distributed.snapshot.SnapshotService/Send',
             snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.SendRequest.SerializeToString,
             snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.SendResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Receive(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/distributed.snapshot.SnapshotService/Receive',
+            snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.ReceiveRequest.SerializeToString,
+            snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.Message.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Processed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/distributed.snapshot.SnapshotService/Processed',
+            snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.ProcessedRequest.SerializeToString,
+            snapkafka_dot_service_dot_grpc__api_dot_snapshot__pb2.ProcessedResponse.FromString,
             options,
             channel_credentials,
             insecure,

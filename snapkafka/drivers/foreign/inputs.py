@@ -1,0 +1,104 @@
+"""Resolve the inputs that a foreign process names: which partitions, and from which offsets it is to receive."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from snapkafka.errors import BadInputError, OffsetsGoneError, TriggerRefusedError
+from snapkafka.protocol.records import InputTopic, TopicPartition
+
+from .settings import CODECS
+
+__all__ = ["READER", "Input", "Starts", "resolve"]
+
+#: The one agent of a foreign process: all of it.
+READER: Final = "foreign"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """Name a topic that the process reads. `positions`: first offset not processed, of some of its partitions."""
+
+    topic: str
+    positions: Mapping[int, int] = field(default_factory=dict)
+    key_codec: str = ""
+    value_codec: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starts:
+    """Hold the inputs as the cluster has them, and where each partition starts."""
+
+    topics: tuple[InputTopic, ...] = ()
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+async def resolve(admin: Any, node: str, inputs: Sequence[Input]) -> Starts:
+    """Find every partition of these topics, and where it starts: as given, as committed, or at the start of the log.
+
+    Raises:
+        BadInputError: there is no such topic, partition or codec, or a position is beyond the end of the log.
+        OffsetsGoneError: the records at a position were deleted.
+        TriggerRefusedError: the consumer group `node` has members.
+        SnapkafkaError: Kafka cannot be used.
+    """
+    if not inputs:
+        return Starts()
+    names = [item.topic for item in inputs]
+    if len(set(names)) < len(names):
+        raise BadInputError("an input is named twice", hint="name each topic once")
+    if unknown := {c for i in inputs for c in (i.key_codec, i.value_codec) if c} - set(CODECS):
+        raise BadInputError(
+            f"codec {min(unknown)[:20]!r} of an input is unknown", hint=f"use {' or '.join(CODECS)}"
+        )
+    if members := await admin.members(node):
+        raise TriggerRefusedError(
+            f"consumer group {node} has {members} members: an app that speaks Kafka runs under that name",
+            hint="join by another node_id: its positions are committed by the group of that name",
+        )
+    described = await admin.describe_topics(names)
+    if missing := sorted(set(names) - described.keys()):
+        raise BadInputError(f"there is no topic {missing[0][:100]}", hint="create it first")
+    topics = tuple(
+        InputTopic(
+            topic=item.topic,
+            partitions=described[item.topic].partitions,
+            topic_id=described[item.topic].topic_id,
+            key_codec=item.key_codec or CODECS[0],
+            value_codec=item.value_codec or CODECS[0],
+        )
+        for item in inputs
+    )
+    return Starts(topics=topics, positions=await _positions(admin, node, inputs, topics))
+
+
+async def _positions(
+    admin: Any, node: str, inputs: Sequence[Input], topics: Collection[InputTopic]
+) -> dict[TopicPartition, int]:
+    tps = [TopicPartition(found.topic, number) for found in topics for number in range(found.partitions)]
+    given = {
+        TopicPartition(i.topic, number): offset for i in inputs for number, offset in i.positions.items()
+    }
+    if unknown := sorted(given.keys() - set(tps)):
+        raise BadInputError(f"there is no partition {unknown[0]}", hint="leave it out")
+    begins, ends = await admin.log_starts(tps), await admin.log_ends(tps)
+    committed = {tp: offset for tp, (offset, _) in (await admin.committed(node)).items() if offset >= 0}
+    found: dict[TopicPartition, int] = {}
+    for tp in tps:
+        begin, end = begins.get(tp, 0), ends.get(tp, 0)
+        position = given.get(tp, committed.get(tp, begin))
+        whose = "given" if tp in given else "committed"
+        if position > end or position < 0:
+            raise BadInputError(
+                f"the {whose} position {position} of {tp} is not in its log, which ends at {end}",
+                hint="give a position that is; was the topic recreated?",
+            )
+        if position < begin:
+            raise OffsetsGoneError(
+                f"the records at the {whose} position {position} of {tp} were deleted: its log begins at {begin}",
+                hint=f"give position {begin} to go on without them; raise retention.ms of the topic",
+            )
+        found[tp] = position
+    return found
