@@ -130,6 +130,9 @@ class TopicAdmin(Protocol):
     async def groups(self) -> Sequence[Group]:
         """Every consumer group of the cluster."""
 
+    async def member_ids(self, group: str) -> Sequence[str]:
+        """The ids of the members of a consumer group; empty where there is no such group."""
+
     async def close(self) -> None: ...
 
 

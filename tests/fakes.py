@@ -141,6 +141,7 @@ class FakeAdmin:
     member_counts: list[int] = field(default_factory=list)  # of groups, one answer after the other; then 0
     member_failure: Exception | None = None
     asked_members: list[str] = field(default_factory=list)
+    ids_of_members: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by group
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, FakeTopic]:
         return self.topics or {tp.topic: FakeTopic(1) for tp in self.ends}
@@ -212,6 +213,12 @@ class FakeAdmin:
             raise self.member_failure
         return self.member_counts.pop(0) if self.member_counts else 0
 
+    async def member_ids(self, group: str) -> tuple[str, ...]:
+        await self._answer()
+        if self.member_failure is not None:
+            raise self.member_failure
+        return self.ids_of_members.get(group, ())
+
     async def groups(self) -> list[FakeGroup]:
         await self._answer()
         return self.known_groups
@@ -247,6 +254,7 @@ class Worker:
         sends: topics that it has sent to.
         uncaptured: what of its app no snapshot holds.
         changelog: that of its table `t`, if it has one; `written`: where its partitions end, as they are cut.
+        member: its id in its consumer group.
     """
 
     def __init__(
@@ -261,6 +269,7 @@ class Worker:
         sends: tuple[str, ...] = (),
         changelog: str = "",
         uncaptured: tuple[str, ...] = (),
+        member: str = "",
     ) -> None:
         self._changelog, self.written = changelog, 10
         self._ledger, self._n, self._epoch = ledger, 0, 0
@@ -280,7 +289,7 @@ class Worker:
             )
         )
         self.assigned = ledger.put(
-            Assigned(process=self.process, n=self._next(), generation=1, inputs=self.tps)
+            Assigned(process=self.process, n=self._next(), generation=1, inputs=self.tps, member=member)
         )
         ledger.listeners.append(self._heard)
 

@@ -18,7 +18,7 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
 
 from .connection import Connection, hear_of, translated
-from .groups import ConsumerGroup, count_members, list_groups
+from .groups import ConsumerGroup, list_groups, member_ids
 from .metadata import (
     Access,
     DescribeClusterRequest,
@@ -283,9 +283,17 @@ class KafkaTopicAdmin:
         Raises:
             LedgerUnusableError: it may not be described, or is of another kind.
         """
+        return len(await self.member_ids(group))
+
+    async def member_ids(self, group: str) -> tuple[str, ...]:
+        """List the ids of the members of a consumer group; see `members`.
+
+        Raises:
+            LedgerUnusableError: it may not be described, or is of another kind.
+        """
         admin = await self._connected()
         with translated(self.connection, f"describe group {group}"):
-            return await _once_coordinated(admin, lambda: count_members(admin, group))
+            return await _once_coordinated(admin, lambda: member_ids(admin, group))
 
     async def commit_positions(self, group: str, positions: Mapping[TopicPartition, int], note: str) -> None:
         """Commit positions for a group that has no members, with a note that tools show as its metadata.

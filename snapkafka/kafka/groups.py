@@ -32,7 +32,7 @@ from snapkafka.protocol.forking import fork_of, prefixed
 
 from .metadata import RequestStruct, check_version, uuid_type
 
-__all__ = ["ConsumerGroup", "Member", "count_members", "list_groups", "positions_group"]
+__all__ = ["ConsumerGroup", "Member", "list_groups", "member_ids", "positions_group"]
 
 #: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
 _SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("user_data", Bytes))
@@ -146,8 +146,8 @@ class ConsumerGroupDescribeRequest(RequestStruct):  # type: ignore[misc]  # aiok
         return self
 
 
-async def count_members(admin: Any, group: str) -> int:
-    """Count the members of a group; 0 where there is no such group, or it has none.
+async def member_ids(admin: Any, group: str) -> tuple[str, ...]:
+    """List the ids of the members of a group; empty where there is no such group.
 
     A group of the new consumer protocol (KIP-848) is unknown to the classic request, and to brokers before Kafka 4.
 
@@ -163,12 +163,12 @@ async def count_members(admin: Any, group: str) -> int:
     if code and code != GROUP_ID_NOT_FOUND:
         raise errors.for_code(code)(group)
     if not code and state != UNDESCRIBED:
-        return len(members)
+        return tuple(member[0] for member in members)
     coordinator = await admin.find_coordinator(group)
     try:
         answer = await admin._client.send(coordinator, ConsumerGroupDescribeRequest(group))
     except LedgerUnusableError:
-        return 0  # the broker is older than such groups
+        return ()  # the broker is older than such groups
     ((code, message, _, _, _, _, _, members, *_),) = answer.groups
     if code == GROUP_ID_NOT_FOUND:
         kinds = {kind for name, kind, *_ in await admin.list_consumer_groups() if name == group}
@@ -177,10 +177,10 @@ async def count_members(admin: Any, group: str) -> int:
                 f"group {group} is of type {', '.join(sorted(kinds))}, and its members cannot be seen",
                 hint="use another name for one of them: an app's id is the name of its consumer group",
             )
-        return 0
+        return ()
     if code:
         raise errors.for_code(code)(message or group)
-    return len(members)
+    return tuple(member[0] for member in members)
 
 
 async def list_groups(admin: Any) -> list[ConsumerGroup]:

@@ -35,6 +35,7 @@ from .fork import (
     plan_fork,
 )
 from .freshness import Freshness, exposition, freshness, freshness_in, gauges
+from .heartbeats import Heartbeat, Session, heartbeats
 from .keep import Outcome, Quiet, Schedule, keep
 from .keep import Round as KeptRound
 from .kept import Kept, Recent
@@ -80,6 +81,7 @@ __all__ = [
     "ForkPlan",
     "Forked",
     "Freshness",
+    "Heartbeat",
     "HowToRead",
     "Instant",
     "IntoPlan",
@@ -107,6 +109,7 @@ __all__ = [
     "Rights",
     "Round",
     "Schedule",
+    "Session",
     "Standing",
     "Step",
     "Stored",
@@ -137,6 +140,7 @@ __all__ = [
     "freshness",
     "freshness_in",
     "gauges",
+    "heartbeats",
     "keep",
     "list_forks",
     "list_snapshots",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
 
+from .heartbeats import Heartbeat, heartbeats
 from .kept import Kept
 from .listing import Clock, Details, Summary, details, summary
 
@@ -36,6 +37,8 @@ CATCH_UP_S: Final = 8.0
 #: How long a snapshot is restorable changes by the hour; asking costs a request per topic. An answer is good for so
 #: many seconds, and is given up to so many while a new one is asked for.
 RESTORABLE_FOR_S: Final = (30.0, 120.0)
+#: The same of heartbeats: a session lasts for tens of seconds.
+HEARTBEATS_FOR_S: Final = (1.0, 5.0)
 #: So many are asked for at once: behind them the broker and this process have other work.
 RESTORABLE_AT_ONCE: Final = 2
 #: Of so many snapshots the last answer is kept.
@@ -83,6 +86,9 @@ class Standing:
             clock=lambda: clock() / 1_000,
             most=RESTORABLE_KEPT,
         )
+        self._heartbeats = Kept(
+            self._ask_heartbeats, lambda found: HEARTBEATS_FOR_S, clock=lambda: clock() / 1_000, most=1
+        )
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
@@ -104,6 +110,7 @@ class Standing:
                     self._work, self._last, self.problem = work, work.reading, None
                     self._opened += 1
                     self._restorable.clear()
+                    self._heartbeats.clear()
                     self._tell()
                     async for entry in work.ledger.read(work.reading.state.end):
                         work.reading.apply(entry)
@@ -233,6 +240,22 @@ class Standing:
     def details(self, view: SnapshotView) -> Details:
         """Return everything that the ledger holds about a snapshot."""
         return details(self.reading, view, self.clock())
+
+    async def heartbeats(self, within_s: float) -> Mapping[int, Heartbeat]:
+        """Whose Kafka session is over, of the processes that the ledger takes for living; some seconds old at most.
+
+        Raises:
+            TimeoutError: the broker does not answer within `within_s` seconds.
+            SnapkafkaError: the ledger was never read, or is not followed now.
+        """
+        if self._work is None:
+            raise self.problem or BrokerUnavailableError("no broker answers")
+        return await self._heartbeats.get(self.namespace, within_s)
+
+    async def _ask_heartbeats(self, namespace: str) -> Mapping[int, Heartbeat]:
+        work = self._work
+        assert work is not None, "asked of a ledger that is followed"
+        return await heartbeats(work.admin, work.reading.state.processes.values())
 
     async def restorable(self, epoch: int, within_s: float = CATCH_UP_S) -> RestorableEntry | None:
         """How long the log holds what a captured snapshot needs, as of two minutes ago at most.

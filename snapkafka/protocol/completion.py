@@ -194,7 +194,7 @@ class LedgerState(LedgerView):
         if view is None or view.left is not None:
             return
         app = view.hello.app
-        view.assigned = offset
+        view.assigned, view.member = offset, record.member
         mine = []
         for tp in (*record.inputs, *record.changelogs):
             last = self.owners.get((app, tp))

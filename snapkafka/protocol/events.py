@@ -112,11 +112,13 @@ class InputsGiven:
 
     It may come when events have started on them (R15): then a position may be one of any moment since they were given
     of which it is true that nothing below is still to be started; of what has started the machine knows itself.
+    `member`: its id in the consumer group.
     """
 
     generation: int
     inputs: tuple[InputGiven, ...]
     changelogs: tuple[ChangelogEnd, ...]
+    member: str = ""
 
 
 @value

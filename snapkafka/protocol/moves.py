@@ -83,6 +83,7 @@ class Inputs:
             changelogs=tuple(
                 sorted(TopicPartition(end.topic, end.partition) for end in self.given.changelogs)
             ),
+            member=self.given.member,
         )
 
     def is_announced_by(self, record: Assigned, process: int | None) -> bool:

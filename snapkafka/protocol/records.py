@@ -151,7 +151,8 @@ class Assigned:
     """A process was given these inputs, all it has now; it reads the ledger up to here before running them (R9).
 
     `changelogs`: the table partitions that came with them. `generation`: of the consumer group; what a process states
-    about an older one, when it wakes up late, moves nothing.
+    about an older one, when it wakes up late, moves nothing. `member`: its id there (empty: an earlier release, or it
+    is in none), by which its Kafka session is found.
     """
 
     process: int
@@ -159,6 +160,7 @@ class Assigned:
     generation: int
     inputs: tuple[TopicPartition, ...]
     changelogs: tuple[TopicPartition, ...] = ()
+    member: str = ""
 
 
 @value

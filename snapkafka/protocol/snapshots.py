@@ -69,13 +69,14 @@ class Waiting:
 class ProcessView:
     """Hold what the ledger states about one process. `epoch`: the highest that it is known to be red for. `assigned`,
     `inputs`: ledger offset of its latest `Assigned` (-1: none) and what was its own of that then; who has an input now
-    is for `LedgerState.owner` to state."""
+    is for `LedgerState.owner` to state. `member`: its id in its consumer group then."""
 
     process: int
     hello: Hello
     epoch: int
     assigned: int = -1
     inputs: tuple[TopicPartition, ...] = ()
+    member: str = ""
     left: int | None = None  # ledger offset of its Bye or Dead
     dead: bool = False
     goes_on: bool = False  # without taking part, since it left

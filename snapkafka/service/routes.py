@@ -18,7 +18,7 @@ from snapkafka.checks.invariants import ready_made
 from snapkafka.errors import BadInputError, SnapkafkaError, SnapshotFailedError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Standing
+from snapkafka.ops import Heartbeat, Session, Standing
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView, Status
 
@@ -43,8 +43,8 @@ from .settings import Settings
 
 __all__ = ["Handlers"]
 
-#: A snapshot is not shown later than this because a broker takes its time to tell how long the log holds it.
-RESTORABLE_S: Final = 0.3
+#: No answer about the ledger is given later than this because of what only the broker knows: that is then unknown.
+BROKER_S: Final = 0.3
 #: No answer to a query is larger.
 ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 KEYS_MAX: Final = 1_000
@@ -136,7 +136,7 @@ class Handlers:
         """GET /v1/snapshots/{id}"""
         view = await self._found(request)
         try:
-            restorable = await self._standing.restorable(view.epoch, RESTORABLE_S)
+            restorable = await self._standing.restorable(view.epoch, BROKER_S)
         except SnapkafkaError as error:
             restorable = RestorableEntry(how="unknown", why=error.message)
         except TimeoutError:
@@ -169,7 +169,18 @@ class Handlers:
 
     async def processes(self, request: Request) -> Response:
         """GET /v1/processes"""
-        reading = self._standing.reading
+        reading, beats, why = self._standing.reading, {}, ""
+        try:
+            beats = dict(await self._standing.heartbeats(BROKER_S))
+        except SnapkafkaError as error:
+            why = error.message
+        except TimeoutError:
+            why = "the broker has not answered yet; ask again"
+
+        def session(process: int) -> dict[str, str]:
+            beat = beats.get(process, Heartbeat(process=process, session=Session.UNKNOWN, why=why))
+            return {"session": beat.session, "session_why": beat.why}
+
         return JSONResponse(
             {
                 "paused": reading.state.paused,
@@ -184,6 +195,7 @@ class Handlers:
                         "joined_at": answers.instant(reading.times_ms.get(view.process, 0)),
                         "inputs": len(view.inputs),
                         "state": "living" if view.left is None else "dead" if view.dead else "left",
+                        **(session(view.process) if view.left is None else {}),
                     }
                     for _, view in sorted(reading.state.processes.items())
                 ],

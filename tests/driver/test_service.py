@@ -107,3 +107,33 @@ def test_a_snapshot_over_http_and_a_service_that_is_killed_in_its_midst(
             ]
             assert get(f"{url}/v1/snapshots/midst")["status"] == "CAPTURED"
             assert trigger(url, tmp_path, "midst")["epoch"] == epoch
+
+
+def test_a_killed_worker_is_named_when_its_kafka_session_is_over_and_no_snapshot_has_waited_for_it(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """Neither the ledger nor anybody else has noticed: the coordinator of its group alone has."""
+    with (
+        two_workers(kafka, namespace, tmp_path) as (system, observer, _),
+        service(kafka, namespace, tmp_path, system) as (url, _),
+    ):
+
+        def sessions() -> dict[int, str]:
+            """By pid."""
+            processes = get(f"{url}/v1/processes")["processes"]
+            assert {one["state"] for one in processes} == {"living"}
+            return {one["pid"]: one["session"] for one in processes}
+
+        pids = [worker.pid for worker in system.workers]
+        wait_until(
+            "both sessions", lambda: sessions() == dict.fromkeys(pids, "held"), timeout_s=30, system=system
+        )
+        victim = system.workers[1]
+        system.kill(victim)
+        wait_until(
+            "the session of the one that was killed to be over",
+            lambda: sessions() == {pids[0]: "held", pids[1]: "over"},
+            timeout_s=120,
+            system=system,
+        )
+        assert not observer.state.snapshots

@@ -45,9 +45,10 @@ Starts = Mapping[TopicPartition, "asyncio.Future[int | None]"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """Hold what is known of an assignment without the broker: who reads each input, how far each table was
-    recovered."""
+    recovered. `member`: the id of this process in its consumer group."""
 
     generation: int
+    member: str
     readers: Mapping[TopicPartition, tuple[str, ...]]
     changelogs: tuple[ChangelogEnd, ...]
 
@@ -112,6 +113,7 @@ class Announcing:
     def _told(self, given: Assignment, positions: Mapping[TopicPartition, int]) -> InputsGiven:
         return InputsGiven(
             generation=given.generation,
+            member=given.member,
             inputs=tuple(
                 InputGiven(
                     tp=tp,
@@ -187,9 +189,17 @@ def assignment_of(driver: FaustDriver, consumer: Any) -> Assignment:
     ]
     return Assignment(
         generation=app.consumer_generation_id,
+        member=member_of(consumer),
         readers={tp: driver.events.readers(tp) for tp in inputs},
         changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
     )
+
+
+def member_of(consumer: Any) -> str:
+    """Return the id of this process in its consumer group; empty where the client library keeps it elsewhere."""
+    client = getattr(getattr(consumer, "_thread", None), "_consumer", None)
+    member = getattr(getattr(client, "_coordinator", None), "member_id", "")
+    return member if isinstance(member, str) else ""
 
 
 def internal_topics(app: Any) -> set[str]:

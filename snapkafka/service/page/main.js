@@ -2,11 +2,13 @@
 import { Problem, follow, get, keepToken } from "./api.js";
 import { ago, bytes, copy, count, h, mood, ms, restorable } from "./dom.js";
 import { recovery } from "./recovery.js";
+import { sessions } from "./sessions.js";
 import { close, isOpen, show } from "./detail.js";
 
 const COLUMNS = [["Status"], ["Snapshot"], ["Triggered"], ["Duration", "number"], ["Type"], ["Parent"], ["Processes", "number"],
   ["In flight", "number"], ["Size", "number"], ["Verdict"], ["Restorable until"], ["Command"]];
 const TICK_MS = 1000;
+const SESSIONS_MS = 5000;
 const one = (id) => document.getElementById(id);
 const body = document.querySelector("#snapshots tbody");
 let rows = [];
@@ -117,6 +119,7 @@ async function live() {
   for (;;) {
     try {
       await load();
+      sessions(one("sessions")).catch(complain);
       recovery(one("recovery")).catch(complain);
       await follow("/v1/events", (name, told) => {
         one("live").textContent = `${told.followed ? "live" : "the broker does not answer"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
@@ -189,5 +192,8 @@ setInterval(() => { // times are further away, and what runs runs longer
   if (rows.some((row) => mood(row) === "running")) tick();
   else for (const at of body.querySelectorAll("time")) at.textContent = ago(Date.parse(at.dateTime)).textContent;
 }, TICK_MS);
+setInterval(() => { // a session ends without a record in the ledger
+  if (!document.hidden && one("live").textContent !== "connecting") sessions(one("sessions")).catch(complain);
+}, SESSIONS_MS);
 live();
 if (/^#\d+$/.test(location.hash)) open(Number(location.hash.slice(1)));
