@@ -108,7 +108,9 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
     page.goto(url, timeout=PATIENCE_MS)
     page.wait_for_selector("#snapshots tbody tr", timeout=PATIENCE_MS)
     expect(page.locator("#live")).to_have_text(re.compile("^live"), timeout=PATIENCE_MS)
+    expect(page.locator("#sessions")).to_be_visible(timeout=PATIENCE_MS)
     seen: dict[str, Any] = {
+        "sessions": page.locator("#sessions").inner_text(),
         "columns": page.locator("#snapshots thead th").all_inner_texts(),
         "rows": [row.locator("td").all_inner_texts() for row in page.locator("#snapshots tbody tr").all()],
         "recovery": [row.locator("td").all_inner_texts() for row in page.locator("#recovery tbody tr").all()],

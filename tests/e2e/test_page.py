@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import re
 import subprocess
 import threading
 import time
@@ -146,7 +147,9 @@ def system(folder: Path) -> FakeCluster:
             Worker(ledger, f"shop-{number % 4}", f"orders-{number}")
         started = processes
         snapshot(cluster, folder, name)
-    Worker(ledger, "slow", "slow-orders", closes=False)
+    Worker(ledger, "slow", "slow-orders", closes=False, member="slow-1")
+    Worker(ledger, "slow", "slow-orders", closes=False, member="slow-2")
+    cluster.the_admin.ids_of_members["slow"] = ("slow-2",)
     failed = ledger.put(Trigger(n=1, id="failed", who="a-test")) + 1
     ledger.put(
         Abort(n=2, epoch=failed, code="ttl", reason="not captured within 5000 ms", culprit="process 7")
@@ -195,6 +198,8 @@ def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config)
     assert "waits for" in rows["running"][1]
     assert "ttl: not captured within 5000 ms" in rows["failed"][1]
     assert "latest good" in rows["hundred"][1]
+    lost = r"Kafka session over: process \d+ \(slow on box, pid 7\); the next snapshot waits for it .*"
+    assert re.fullmatch(lost, seen["sessions"]), seen["sessions"]
     assert [rows[name][6] for name in SIZES] == ["1/1", "20/20", "100/100"]
     assert [seen["details"][name]["points"] for name in SIZES] == [*SIZES.values()]
     for name, processes in SIZES.items():
