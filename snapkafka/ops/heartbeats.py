@@ -40,7 +40,7 @@ async def heartbeats(admin: TopicAdmin, processes: Iterable[ProcessView]) -> dic
     """Look up the sessions of processes that the ledger takes for living.
 
     A member that no process has announced may be one of them under a new id, which it announces once its tables are
-    recovered: until then nobody of its app is said to be lost.
+    recovered: until then none of its app counts as lost.
     """
     by_app: dict[str, list[ProcessView]] = {}
     for view in processes:
