@@ -58,8 +58,8 @@ export function makeDiagram(id, drawn) {
 
   function arrange() {
     const cut = svg();
-    if (!cut) return;
-    const lanes = pieces(cut, "g.lane");
+    const lanes = cut ? pieces(cut, "g.lane") : [];
+    if (!lanes.length) return;
     const home = new Map(lanes.map((lane) => [lane.dataset.process, Number(lane.querySelector("line").getAttribute("y1"))]));
     const ys = [...home.values()];
     const gap = ys.length > 1 ? ys[1] - ys[0] : GAP_MOST;
