@@ -13,7 +13,7 @@ from snapkafka.protocol.completion import SnapshotView
 
 from .problems import RefusedError
 
-__all__ = ["EVENT_STREAM", "Streams", "every_change", "progress"]
+__all__ = ["EVENT_STREAM", "Streams", "begun", "every_change", "progress"]
 
 EVENT_STREAM: Final = "text/event-stream"
 #: A stream on which nothing happens says so now and then, so that a client that has gone is noticed.
@@ -31,15 +31,7 @@ class Streams:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[None]:
-        """Hold one for the length of a block."""
-        self.open += 1
-        try:
-            yield
-        finally:
-            self.open -= 1
-
-    def require_room(self) -> None:
-        """Refuse one more than there may be.
+        """Hold one for the length of a block.
 
         Raises:
             RefusedError: so many are open.
@@ -48,6 +40,11 @@ class Streams:
             raise RefusedError(
                 "busy", f"{self._most} live streams are open", "close one, or ask without a stream"
             )
+        self.open += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
 
 
 async def progress(
@@ -68,6 +65,22 @@ async def progress(
                 return
             if await standing.changed(version, BEAT_S) == version:
                 yield ": nothing new\n\n"
+
+
+async def begun(events: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Wait for the first event of a stream, which holds its place from then on; return all of them.
+
+    Raises:
+        RefusedError: there is no place.
+    """
+    first = await anext(events)
+
+    async def all_of_them() -> AsyncIterator[str]:
+        yield first
+        async for event in events:
+            yield event
+
+    return all_of_them()
 
 
 async def every_change(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
@@ -25,7 +25,7 @@ from snapkafka.protocol.completion import SnapshotView, Status
 from . import answers
 from .access import below
 from .jobs import Job, Jobs
-from .live import EVENT_STREAM, Streams, every_change, progress
+from .live import EVENT_STREAM, Streams, begun, every_change, progress
 from .problems import RefusedError
 from .requests import (
     AssemblyRequest,
@@ -146,13 +146,12 @@ class Handlers:
     async def follow(self, request: Request) -> Response:
         """GET /v1/snapshots/{id}/events"""
         view = await self._found(request)
-        self.streams.require_room()
         stored = await self._rows.stored(view)
-        return _stream(progress(self._standing, view, partial(self._rows.row, view, stored), self.streams))
+        told = partial(self._rows.row, view, stored)
+        return await _stream(progress(self._standing, view, told, self.streams))
 
     async def events(self, request: Request) -> Response:
         """GET /v1/events"""
-        self.streams.require_room()
 
         def told() -> dict[str, Any]:
             state = self._standing.reading.state
@@ -164,8 +163,7 @@ class Handlers:
                 "followed": self._standing.followed,
             }
 
-        self._standing.reading  # noqa: B018 -- raises where there is none, before an answer begins
-        return _stream(every_change(self._standing, told, self.streams))
+        return await _stream(every_change(self._standing, told, self.streams))
 
     async def processes(self, request: Request) -> Response:
         """GET /v1/processes"""
@@ -407,5 +405,7 @@ def _json(text: str) -> Response:
     return Response(text, media_type="application/json")
 
 
-def _stream(events: Any) -> Response:
-    return StreamingResponse(events, media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
+async def _stream(events: AsyncIterator[str]) -> Response:
+    return StreamingResponse(
+        await begun(events), media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"}
+    )

@@ -290,6 +290,18 @@ def test_a_service_forgets_old_snapshots_and_a_tool_does_not(monkeypatch: pytest
     assert service.is_epoch(1), "an epoch it stays all the same"
 
 
+def test_an_id_is_forgotten_with_its_last_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapkafka.protocol.completion.KEEP_DECIDED", 1)
+    attempts = [Trigger(n=k, id="s", attempt=k) for k in (1, 2)]
+    others = [Trigger(n=2 + k, id=f"other-{k}") for k in (1, 2)]
+    aborts = [Abort(n=10 + k, epoch=k, code="x", reason="y") for k in (1, 2, 3, 4)]
+    service = fold_of(*attempts, *others, *aborts[:2], history=False)
+    assert (service.by_id.get(("s", 1)), service.latest_of["s"]) == (None, 2)
+    for abort in aborts[2:]:
+        service.apply(service.end, abort)
+    assert (*service.by_id, *service.latest_of) == (("other-2", 1), "other-2")
+
+
 TO_PAY = TopicPartition("to-pay", 0)
 
 

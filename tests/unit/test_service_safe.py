@@ -481,6 +481,19 @@ async def served_at(port: int, path: str) -> None:
         await asyncio.sleep(pause)
 
 
+async def test_of_streams_that_are_asked_for_at_once_no_more_are_opened_than_there_may_be() -> None:
+    async with listening(streams_max=3) as port, asyncio.timeout(30):
+        await served_at(port, "/readyz")
+        clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+        for _, writer in clients:
+            writer.write(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        lines = [await reader.readline() for reader, _ in clients]
+        assert [sum(status in line for line in lines) for status in (b" 200 ", b" 503 ")] == [3, 17]
+        for _, writer in clients:
+            writer.close()
+        await served_at(port, "/v1/events")
+
+
 async def test_live_streams_are_bounded_and_end_with_their_clients() -> None:
     async with listening(streams_max=1) as port, asyncio.timeout(30):
         await served_at(port, "/readyz")

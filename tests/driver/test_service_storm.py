@@ -1,0 +1,258 @@
+"""Clients that do their worst to `snapkafka serve` beside real workers: nothing is lost, and no process dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import resource
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import pytest
+
+from snapkafka.demo.system import wait_until
+from snapkafka.testing import Broker
+from tests.driver.test_operators import get, two_workers
+from tests.driver.test_service import service, trigger
+
+pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(280)]
+
+#: Who attacks and who reads are two clients to the service.
+ATTACKER, READER = "127.0.0.2", "127.0.0.1"
+STREAMS, SLOW, BROKEN = 10_000, 1_500, 1_000
+TRIGGERS_PER_S, TRIGGERS_S = 1_000, 5
+GIGABYTE: Final = 1_000_000_000
+AT_ONCE: Final = 250
+#: An honest reader asks so often, and waits so long for an answer.
+PERIOD_S, PATIENCE_S = 0.05, 20.0
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass
+class Storm:
+    """The service at `port` of this machine; what an honest reader has met meanwhile, by phase."""
+
+    port: int
+    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    met: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    async def connect(self, source: str = ATTACKER) -> Connection:
+        async with self.gate:
+            return await asyncio.open_connection("127.0.0.1", self.port, local_addr=(source, 0))
+
+    async def ask(self, request: bytes, source: str = ATTACKER) -> str:
+        """Send a request on a connection of its own; the status of the answer, or `cut off`."""
+        reader, writer = await self.connect(source)
+        try:
+            return await self.status(reader, writer, request)
+        finally:
+            writer.close()
+
+    async def status(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> str:
+        with contextlib.suppress(OSError):
+            writer.write(request)
+            line = await reader.readline()
+            return line.split()[1].decode() if line else "cut off"
+        return "cut off"
+
+    @contextlib.asynccontextmanager
+    async def phase(self, name: str) -> AsyncIterator[Counter[str]]:
+        """Answers to the attacker are counted; an honest client lists snapshots all the while."""
+        answers: Counter[str] = Counter()
+        reading = asyncio.ensure_future(self._read(name))
+        try:
+            yield answers
+        finally:
+            reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await reading
+        self.met[name]["attacker"] = dict(answers)
+
+    async def _read(self, name: str) -> None:
+        statuses: Counter[str] = Counter()
+        latencies: list[float] = []
+        self.met[name] = {"reader": statuses, "ms": latencies}
+        while True:
+            began = time.perf_counter()
+            async with asyncio.timeout(PATIENCE_S):
+                statuses[await self.ask(head("GET", "/v1/snapshots?limit=5"), READER)] += 1
+            latencies.append(round((time.perf_counter() - began) * 1_000, 1))
+            await asyncio.sleep(PERIOD_S)
+
+
+def head(method: str, path: str, length: int | None = None, more: str = "") -> bytes:
+    size = "" if length is None else f"Content-Type: application/json\r\nContent-Length: {length}\r\n"
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{size}{more}\r\n".encode()
+
+
+def post(body: bytes) -> bytes:
+    return head("POST", "/v1/snapshots/trigger", len(body)) + body
+
+
+async def idle_streams(storm: Storm) -> None:
+    """Ten thousand live streams are asked for and never read; so many as there may be are open at once."""
+    held: list[asyncio.StreamWriter] = []
+
+    async def one(answers: Counter[str]) -> None:
+        reader, writer = await storm.connect()
+        status = await storm.status(reader, writer, head("GET", "/v1/events"))
+        answers[status] += 1
+        held.append(writer) if status == "200" else writer.close()
+
+    async with storm.phase("idle streams") as answers:
+        await asyncio.gather(*(one(answers) for _ in range(STREAMS)))
+        assert 0 < answers["200"] <= 200
+        assert answers["200"] + answers["503"] + answers["429"] + answers["cut off"] == STREAMS, answers
+        await asyncio.sleep(1)  # they stand open, and are read by nobody
+        for writer in held:
+            writer.close()
+
+
+async def slow_heads(storm: Storm) -> None:
+    """Heads that come byte by byte and never end; each is cut off in its time."""
+
+    async def one(answers: Counter[str]) -> None:
+        reader, writer = await storm.connect()
+        with contextlib.suppress(OSError):
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+            ended = asyncio.ensure_future(reader.read())
+            while not ended.done():
+                writer.write(b"x")
+                await asyncio.wait([ended], timeout=1)
+            first = ended.result().split(b" ", 2)
+            answers[first[1].decode() if len(first) > 1 else "cut off"] += 1
+            writer.close()
+            return
+        answers["cut off"] += 1
+
+    async with storm.phase("slow heads") as answers, asyncio.timeout(60):
+        await asyncio.gather(*(one(answers) for _ in range(SLOW)))
+    assert answers.total() == SLOW
+    assert answers["200"] == 0
+
+
+async def large_bodies(storm: Storm) -> None:
+    """A gigabyte: announced, and in pieces that announce nothing."""
+    async with storm.phase("a gigabyte") as answers:
+        answers[await storm.ask(head("POST", "/v1/snapshots/trigger", GIGABYTE))] += 1
+        reader, writer = await storm.connect()
+        sent, piece = 0, b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+        answer = asyncio.ensure_future(reader.readline())
+        with contextlib.suppress(OSError):
+            writer.write(
+                head("POST", "/v1/snapshots/trigger", more="Transfer-Encoding: chunked\r\n").replace(
+                    b"\r\n\r\n", b"\r\nContent-Type: application/json\r\n\r\n"
+                )
+            )
+            while sent < GIGABYTE and not answer.done():
+                writer.write(piece)
+                await writer.drain()
+                sent += 0x10000
+        line = await answer
+        answers[line.split()[1].decode()] += 1
+        writer.close()
+    assert answers == {"413": 2}
+    storm.met["a gigabyte"]["sent"] = sent
+    assert sent < GIGABYTE / 10
+
+
+async def broken_bodies(storm: Storm) -> None:
+    """Bodies that are no JSON, or none that is asked for."""
+    kinds = [b"{", b"\xff\xfe", b"[" * 20_000, b'{"a": 1e999}', b"null", b'{"snapshot_type": []}', b""]
+    async with storm.phase("broken JSON") as answers:
+        for number in range(BROKEN):
+            answers[await storm.ask(post(kinds[number % len(kinds)]))] += 1
+    assert answers["400"] > len(kinds)
+    assert answers["400"] + answers["429"] == BROKEN, answers
+
+
+async def triggers(storm: Storm, folder: Path) -> set[str]:
+    """A thousand a second; the ids of those that were accepted."""
+    accepted: set[str] = set()
+
+    async def one(number: int, answers: Counter[str]) -> None:
+        told = {
+            "initiated_by_node_id": "storm",
+            "snapshot_type": "full",
+            "target_storage_uri": str(folder),
+            "snapshot_id": f"storm-{number}",
+            "ttl_ms": 60_000,
+        }
+        status = await storm.ask(post(json.dumps(told).encode()))
+        answers[status] += 1
+        if status == "202":
+            accepted.add(f"storm-{number}")
+
+    async with storm.phase("triggers") as answers:
+        start, tasks = time.perf_counter(), []
+        for number in range(TRIGGERS_PER_S * TRIGGERS_S):
+            await asyncio.sleep(max(0.0, start + number / TRIGGERS_PER_S - time.perf_counter()))
+            tasks.append(asyncio.create_task(one(number, answers)))
+        await asyncio.gather(*tasks)
+    storm.met["triggers"]["per_s"] = round(len(tasks) / (time.perf_counter() - start))
+    assert answers.keys() <= {"202", "429", "503", "cut off"}, answers
+    assert answers["202"] == len(accepted) > 10
+    return accepted
+
+
+def test_a_storm_of_clients_harms_nobody(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with (
+            two_workers(kafka, namespace, tmp_path) as (system, observer, _),
+            service(kafka, namespace, tmp_path, system) as (url, pid),
+        ):
+            process = psutil.Process(pid)
+            before = process.memory_info().rss
+            storm = Storm(int(url.rpartition(":")[2]))
+
+            async def attack() -> set[str]:
+                await idle_streams(storm)
+                await slow_heads(storm)
+                await large_bodies(storm)
+                await broken_bodies(storm)
+                return await triggers(storm, tmp_path)
+
+            accepted = asyncio.run(attack())
+            grown = process.memory_info().rss - before
+
+            def at_rest() -> bool:
+                return not observer.state.open and get(f"{url}/readyz")["status"] == "ok"
+
+            wait_until("every snapshot of the storm to be decided", at_rest, timeout_s=90, system=system)
+            views = {view.trigger.id: view for view in observer.state.snapshots.values()}
+            assert views.keys() == accepted, "what was accepted is in the ledger, and nothing else"
+            failed = [view.failure for view in views.values() if view.failure is not None]
+            assert not failed, failed
+            last = trigger(url, tmp_path, "after")["epoch"]
+            wait_until(
+                "a snapshot after the storm",
+                lambda: (
+                    last in observer.state.snapshots
+                    and observer.state.snapshots[last].captured_at is not None
+                ),
+                timeout_s=60,
+                system=system,
+            )
+            listed = get(f"{url}/v1/snapshots?limit=200")
+            assert listed["total"] == len(accepted) + 1
+            shown = {
+                name: {**met, "ms": f"median {sorted(met['ms'])[len(met['ms']) // 2]}, most {max(met['ms'])}"}
+                for name, met in storm.met.items()
+            }
+            print(json.dumps({"accepted": len(accepted), "grown_mb": grown / 1e6, **shown}, indent=1))
+            for name, met in storm.met.items():
+                allowed = {"200", "503"} if name in ("idle streams", "slow heads") else {"200"}
+                assert met["reader"].keys() <= allowed, (name, met["reader"])
+                assert met["reader"]["200"], name
+            assert grown < 200e6
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
