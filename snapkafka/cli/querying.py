@@ -18,6 +18,7 @@ from snapkafka.errors import BadInputError, OutputError
 from snapkafka.kafka.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 from snapkafka.ops.trusting import Trust
+from snapkafka.runtime.extras import require_extra
 
 from .doctoring import ask_one_way
 from .options import AsJson, Bootstrap, Namespace
@@ -48,9 +49,9 @@ def draw(
         str,
         typer.Argument(metavar="ID", help="Its id, its epoch, or latest, the last one that was assembled."),
     ] = LATEST,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="An SVG file.")] = Path(
-        "cut.svg"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="An SVG file, or a PNG file.")
+    ] = Path("cut.svg"),
     messages: Annotated[
         int, typer.Option("--messages", metavar="N", help="Draw at most so many messages in flight.")
     ] = ops.MESSAGES_SHOWN,
@@ -89,10 +90,12 @@ def draw(
     asked = ops.Instant(at=at, sum_of=sum_of) if wall_clock or at or sum_of else None
 
     async def work() -> ops.Drawn:
-        if output.suffix != ".svg":
+        if output.suffix not in (".svg", ".png"):
             raise BadInputError(
-                f"-o must end in .svg, got {output}", hint="a browser prints SVG as PNG or PDF"
+                f"-o must end in .svg or .png, got {output}", hint="a browser prints SVG as PDF"
             )
+        if output.suffix == ".png":
+            require_extra("png", "a picture as PNG")
         found = await ops.draw(
             connect(bootstrap) if bootstrap else None,
             namespace,
@@ -103,7 +106,7 @@ def draw(
             wall_clock=asked,
         )
         try:
-            output.write_text(found.svg, "utf-8")
+            output.write_bytes(found.svg.encode() if output.suffix == ".svg" else ops.png(found.svg))
         except OSError as error:
             raise OutputError(f"{output} cannot be written: {error.strerror}") from error
         return found

@@ -42,6 +42,7 @@ from .kept import Kept, Recent
 from .listing import Details, Summary, list_snapshots, show
 from .mending import Mended, Mending, mend, plan_mending
 from .near_cut import trace_stored
+from .picture_png import png
 from .planning import Reading, plan_assembly
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Bounds, Queried, query
@@ -152,6 +153,7 @@ __all__ = [
     "plan_pruning",
     "plan_restore",
     "plan_restore_into",
+    "png",
     "prune",
     "query",
     "read_ledger",

@@ -40,6 +40,8 @@ SECURITY_HEADERS: Final = {
     "x-frame-options": "DENY",
     "cache-control": "no-store",
 }
+#: A request line and headers have no more.
+HEAD_BYTES_MAX: Final = 16 * 1024
 #: A burst may have so many times what is allowed in a second.
 BURST: Final = 10
 #: So many clients are told apart; of those beyond, the one that was quiet longest is forgotten.
@@ -104,6 +106,8 @@ class Guard:
     def _admit(self, scope: Scope) -> Role:
         path, method = scope["path"], scope["method"]
         self._require_host(scope)
+        if (size := _head_bytes(scope)) > HEAD_BYTES_MAX:
+            raise RefusedError("too-large", f"the head has {size:,} bytes, above {HEAD_BYTES_MAX:,}")
         client = (scope.get("client") or ("", 0))[0]
         if path in OPEN or path.startswith(OPEN_BELOW):
             self._pace(self._reads, client)
@@ -231,6 +235,12 @@ class _Body:
 
     def _too_large(self) -> RefusedError:
         return RefusedError("too-large", f"the body has more than {self._most:,} bytes")
+
+
+def _head_bytes(scope: Scope) -> int:
+    """Count the bytes of a request line and its headers, without what separates them."""
+    line = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
+    return line + sum(len(name) + len(value) for name, value in scope["headers"])
 
 
 def _header(scope: Scope, name: bytes) -> str:

@@ -104,7 +104,7 @@ class Handlers:
             ),
             found.ttl_ms,
         )
-        name = str(found.epoch) if "/" in found.id else quote(found.id)
+        name = str(found.epoch) if "/" in found.id or found.id in (".", "..") else quote(found.id)
         headers = {"Location": f"/v1/snapshots/{name}"}
         return JSONResponse(answers.triggered(found, estimate), 202, headers)
 

@@ -6,41 +6,89 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from snapkafka.errors import BadInputError
 
-from .guard import App
+from .guard import HEAD_BYTES_MAX, SECURITY_HEADERS, App, Receive, Scope, Send
+from .problems import PROBLEM_JSON, RefusedError, problem, problem_body
 from .settings import Settings
 
 __all__ = ["serve"]
 
 logger = logging.getLogger("snapkafka")
 
-#: A request line and headers take no more.
-HEAD_BYTES_MAX: Final = 16 * 1024
+RAW_SECURITY_HEADERS: Final = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 #: A connection on which nothing is asked for is closed.
 KEEP_ALIVE_S: Final = 15
+#: A client whose connection is one too many has so long to hear that.
+FULL_HEADER_S: Final = 1.0
 #: Streams are cut off then when the service stops.
 STOP_WITHIN_S: Final = 3
 
 
-class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 whose connections are closed where no whole head of a request comes within `header_s`."""
+class Connections:
+    """Counts the connections that are served: at most `most`, and of one client at most half of them."""
 
-    def __init__(self, *args: Any, header_s: float, **more: Any) -> None:
+    def __init__(self, most: int) -> None:
+        self._most, self._of_one = most, max(1, most // 2)
+        self._clients: Counter[str] = Counter()
+
+    def take(self, client: str) -> bool:
+        """Count one more, unless there are enough."""
+        if self._clients.total() >= self._most or self._clients[client] >= self._of_one:
+            return False
+        self._clients[client] += 1
+        return True
+
+    def give(self, client: str) -> None:
+        """Count one less."""
+        self._clients[client] -= 1
+        if not self._clients[client]:
+            del self._clients[client]
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 whose connections are closed where no whole head of a request comes within `header_s`.
+
+    A connection above the bound is answered 503, and has a second for its head. What is not HTTP is answered by a
+    problem, too.
+    """
+
+    def __init__(self, *args: Any, header_s: float, connections: Connections, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._header_s = header_s
+        self._header_s, self._counted = header_s, connections
         self._expiry: asyncio.TimerHandle | None = None
+        self._taken: str | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        client = self.client[0] if self.client else ""
+        if self._counted.take(client):
+            self._taken = client
+        else:
+            self.app, self._header_s = _full, min(self._header_s, FULL_HEADER_S)
         self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # another answer has begun
+            self.transport.close()
+            return
+        body = problem_body("bad-input", 400, msg, "see RFC 9112")
+        kind = [(b"content-type", PROBLEM_JSON.encode()), (b"connection", b"close")]
+        headers = [*kind, (b"content-length", str(len(body)).encode()), *RAW_SECURITY_HEADERS]
+        answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+        for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -52,6 +100,9 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch()
+        if self._taken is not None:
+            self._counted.give(self._taken)
+            self._taken = None
         super().connection_lost(exc)
 
     def _busy(self) -> bool:
@@ -75,6 +126,19 @@ class BoundedProtocol(H11Protocol):
             self.transport.close()
 
 
+async def _full(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer on a connection that is one too many."""
+    refused = RefusedError(
+        "busy",
+        "too many connections are open",
+        "use fewer, or keep one open",
+        headers={"Connection": "close"},
+    )
+    answer = problem(refused)
+    answer.headers.update(SECURITY_HEADERS)
+    await answer(scope, receive, send)
+
+
 async def serve(app: App, settings: Settings, started: Callable[[str], None]) -> None:
     """Serve until this task is cancelled.
 
@@ -88,7 +152,9 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
         app,
         host=settings.host,
         port=settings.port,
-        http=partial(BoundedProtocol, header_s=settings.header_s),
+        http=partial(
+            BoundedProtocol, header_s=settings.header_s, connections=Connections(settings.connections_max)
+        ),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -97,7 +163,6 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
         server_header=False,
         proxy_headers=False,  # who says that it speaks for others is still one client
         date_header=True,
-        limit_concurrency=settings.connections_max,
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_WITHIN_S,

@@ -33,7 +33,7 @@ class Settings:
         body_bytes_max: bytes of a request's body.
         header_s: seconds for the head of a request, and as many again for its body.
         write_s: a client that reads nothing for so many seconds is disconnected.
-        connections_max: connections at once; those above are answered with 503.
+        connections_max: connections at once, half of them of one client; those above are answered with 503.
         streams_max: live streams at once.
         reads_per_s, triggers_per_s: of each client, on average; bursts may have ten times as many.
         query_s, query_memory_mb, query_rows_max: of one query: seconds, megabytes, rows of the answer.

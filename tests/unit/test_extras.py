@@ -33,6 +33,7 @@ PARTS = {
         "grpc",
         "grpc_health",
         "grpc_reflection",
+        "h11",
         "prometheus_client",
         "starlette",
         "uvicorn",

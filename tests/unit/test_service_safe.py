@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import json
 import logging
 import resource
 import socket
@@ -457,11 +458,63 @@ async def test_a_client_that_names_others_is_one_client() -> None:
 async def test_connections_are_bounded() -> None:
     async with listening(connections_max=4) as port, asyncio.timeout(30):
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
-        assert b" 503 " in await get(port, "/healthz")
+        for _ in range(2):  # also of those that are one too many none stays
+            answer = await whole(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            require_problem(answer, 503, "busy")
         for _, writer in idle:
             writer.close()
             await writer.wait_closed()
         await served_at(port, "/healthz")
+
+
+async def test_a_client_that_holds_all_that_one_may_have_leaves_room_for_others() -> None:
+    async with listening(connections_max=8, header_s=60.0) as port, asyncio.timeout(30):
+        await served_at(port, "/healthz")
+        held = [
+            await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(20)
+        ]
+        over = [asyncio.ensure_future(end_of(reader)) for reader, _ in held]
+        await asyncio.wait(over, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        assert b" 200 " in await get(port, "/healthz")
+        while (
+            sum(one.done() for one in over) < 16
+        ):  # those above the bound have a second, the others a minute
+            await asyncio.wait([one for one in over if not one.done()], return_when=asyncio.FIRST_COMPLETED)
+        assert sum(one.done() for one in over) == 16
+        for one in over:
+            one.cancel()
+        for _, writer in held:
+            writer.close()
+
+
+async def test_what_is_not_http_and_a_head_that_is_too_large_are_problems() -> None:
+    async with listening() as port, asyncio.timeout(30):
+        require_problem(await whole(port, b"\x16\x03\x01 hello\r\n\r\n"), 400, "bad-input")
+        for size, status in ((15_000, 200), (17_000, 413), (40_000, 413)):
+            head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Large: "
+            answer = await whole(port, head + b"x" * size + b"\r\n\r\n")
+            assert answer.startswith(f"HTTP/1.1 {status} ".encode()), (size, answer[:80])
+            if status == 413:
+                require_problem(answer, 413, "too-large")
+
+
+async def whole(port: int, request: bytes) -> bytes:
+    """All that comes for a request, until the connection is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def require_problem(answer: bytes, status: int, code: str) -> None:
+    """It is a problem of that code, with the headers of all answers."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode()), answer[:200]
+    headers = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    assert headers[b"content-type"] == b"application/problem+json"
+    assert {name.encode() for name in SECURITY_HEADERS} <= headers.keys()
+    assert json.loads(body)["code"] == code
 
 
 async def get(port: int, path: str, headers: str = "") -> bytes:
