@@ -80,6 +80,9 @@ def test_the_example_of_the_contract_triggers_a_snapshot(cluster: FakeCluster) -
         assert (trigger.id, trigger.who, trigger.storage) == (told["snapshot_id"], "worker-node-42", STORAGE)
         assert (told["initiated_at"], told["status"]) == (ACCEPTED["initiated_at"], ACCEPTED["status"])
         assert answer.headers["location"] == f"/v1/snapshots/{told['snapshot_id']}"
+        for name in (".", "..", "a/b"):  # clients make another path of these
+            answer = client.post("/v1/snapshots/trigger", json=asked(snapshot_id=name))
+            assert answer.headers["location"] == f"/v1/snapshots/{answer.json()['epoch']}", name
 
 
 def test_an_incremental_one_builds_on_the_latest_verified(cluster: FakeCluster) -> None:
