@@ -8,13 +8,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from snapkafka.checks import LogRecord, Verdict
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, Worker, wait_until
 from snapkafka.errors import TimedOutError
 from snapkafka.kafka.triggering import compose_trigger
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured import Captured, ChangelogCut
 from snapkafka.protocol.completion import SnapshotView
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
@@ -102,13 +103,15 @@ class Counting:
         return verdict, dict(counts)
 
     def judge_replays(self, captured: Captured, effects: dict[int, int]) -> None:
-        """V5 names every effect of an event that runs again. Left out, as where the cleaner has taken them, it names
-        none, and the verdict stays what it is."""
+        """V5 names every effect of an event that runs again, and the changelog where some have by the cut. Left out, as
+        where the cleaner has taken them, it names none, and the verdict stays what it is."""
         log = self.observer.call(read_log(self.observer))
         positions = {cut.partition: cut.position for cut in captured.inputs}
         named = sum(effects[partition] - position for partition, position in positions.items())
+        again = {cut.topic: 1 for cut in captured.changelogs if self._ran_twice(log, cut, positions)}
+        expected = {"replayed": named} | ({"ran-twice": len(again)} if again else {})
         found = verdict_of(self.observer.state, log, captured.epoch)
-        assert found == (Verdict.VERIFIED_WITH_REPLAYS, {"replayed": named}), found
+        assert found == (Verdict.VERIFIED_WITH_REPLAYS, expected), found
 
         def runs_again(record: LogRecord) -> bool:
             if record.cause is None or record.epoch >= captured.epoch:
@@ -120,6 +123,15 @@ class Counting:
             log.records[tp] = [record for record in log.records[tp] if not runs_again(record)]
         found = verdict_of(self.observer.state, log, captured.epoch)
         assert found == (Verdict.VERIFIED_WITH_REPLAYS, {}), found
+
+    @staticmethod
+    def _ran_twice(log: Any, cut: ChangelogCut, positions: dict[int, int]) -> bool:
+        """Has an event below the position left effects of two processes in this changelog by the cut?"""
+        authors: dict[tuple[TopicPartition, int], set[int]] = {}
+        for record in log.records[TopicPartition(cut.topic, cut.partition)]:
+            if record.cause is not None and record.offset < cut.end:
+                authors.setdefault(record.cause, set()).add(record.process)
+        return any(len(by) > 1 and offset < positions[tp.partition] for (tp, offset), by in authors.items())
 
 
 @contextlib.contextmanager

@@ -19,7 +19,12 @@ from snapkafka.store import LocalStore
 from snapkafka.testing.broker import Broker
 from tests.spark.scene import play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.usefixtures("small")]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.spark,
+    pytest.mark.long,
+    pytest.mark.usefixtures("small"),
+]
 
 
 def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_log(

@@ -444,11 +444,12 @@ async def test_with_bounds_it_runs_in_a_process_of_its_own(storage: str) -> None
         with pytest.raises(BadInputError) as there:
             await ops.query(None, "", wrong, manifest=place, bounds=bounds)
         assert (there.value.message, there.value.advice) == (here.value.message, here.value.advice)
+    before = set(psutil.Process().children())  # of other tests
     endless = asyncio.ensure_future(
         ops.query(None, "", "SELECT count(*) FROM range(100000000000)", manifest=place, bounds=bounds)
     )
-    await asyncio.to_thread(until, lambda: bool(psutil.Process().children()), "the process")
-    children = psutil.Process().children()
+    await asyncio.to_thread(until, lambda: bool({*psutil.Process().children()} - before), "the process")
+    children = {*psutil.Process().children()} - before
     endless.cancel()
     with pytest.raises(asyncio.CancelledError):
         await endless
