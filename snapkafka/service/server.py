@@ -58,8 +58,8 @@ class Connections:
 class BoundedProtocol(H11Protocol):
     """HTTP/1.1 whose connections are closed where no whole head of a request comes within `header_s`.
 
-    A connection above the bound is answered 503, and has a second for its head. Requests that are not HTTP are answered by a
-    problem, too.
+    A connection above the bound is answered 503, and has a second for its head. Requests that are not HTTP are answered
+    by a problem, too.
     """
 
     def __init__(self, *args: Any, header_s: float, connections: Connections, **more: Any) -> None:
