@@ -61,12 +61,12 @@ async def _of_app(admin: TopicAdmin, app: str, views: list[ProcessView]) -> list
     return [_of(view, members, members - announced) for view in views]
 
 
-def _of(view: ProcessView, members: set[str], strangers: set[str]) -> Heartbeat:
+def _of(view: ProcessView, members: set[str], unannounced: set[str]) -> Heartbeat:
     if not view.member:
         return _unknown(view, "it is in no consumer group")
     if view.member in members:
         return Heartbeat(process=view.process, session=Session.HELD)
-    if strangers:
+    if unannounced:
         return _unknown(view, "its group has a member that has not announced its inputs yet")
     return Heartbeat(process=view.process, session=Session.OVER)
 

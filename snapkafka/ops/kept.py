@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 __all__ = ["Kept", "Recent"]
 
@@ -48,7 +48,7 @@ class Kept(Generic[_K, _V]):
 
     def __init__(
         self,
-        ask: Callable[[_K], Awaitable[_V]],
+        ask: Callable[[_K], Coroutine[Any, Any, _V]],
         times_s: Callable[[_V], tuple[float, float]],
         *,
         clock: Callable[[], float],
@@ -86,19 +86,15 @@ class Kept(Generic[_K, _V]):
     def _begin(self, key: _K) -> tuple[float, asyncio.Task[_V]]:
         """Ask, unless that is under way; when it began, by the loop's clock."""
         if key not in self._asked:
-            task = asyncio.ensure_future(self._answered(key))
+            task = asyncio.create_task(self._ask(key))
             self._asked[key] = asyncio.get_running_loop().time(), task
             task.add_done_callback(lambda done: self._end(key, done))
         return self._asked[key]
 
-    async def _answered(self, key: _K) -> _V:
-        return await self._ask(key)
-
     def _end(self, key: _K, task: asyncio.Task[_V]) -> None:
         current = self._asked.get(key)
-        failed = (
-            task.cancelled() or task.exception() is not None
-        )  # looked at: nobody may wait for it any more
+        # The exception is looked at in any case: nobody may wait for it any more.
+        failed = task.cancelled() or task.exception() is not None
         if current is None or current[1] is not task:
             return  # forgotten
         del self._asked[key]
