@@ -1,8 +1,8 @@
 """Run one SELECT in this process: `python -m snapkafka.ops.query_process`, for `query` with bounds.
 
 The engine counts its tables, and not the values that pass through it: one of a gigabyte is a single SELECT. So the
-system bounds what this process may take, and whoever started it ends it. It reads one JSON object from standard input;
-it writes `OPENED` once the tables are there, and one line of JSON, columns and rows or an error.
+system bounds what this process may take; whoever started it ends it, also by being killed. It reads one JSON object
+from standard input; it writes `OPENED` once the tables are there, and one line of JSON, columns and rows or an error.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.runtime.child import ending_with
 from snapkafka.store import read_manifest
 
 from .querying import ANSWER_BYTES_MAX, OPENED, Bounds, engine, named_in, select
@@ -24,10 +25,13 @@ STATUS: Final = Path("/proc/self/status")
 
 
 def main() -> None:
-    """Answer one query."""
+    """Answer one query, and end with whoever asked it."""
     asked = json.load(sys.stdin)
     try:
-        told = json.dumps(_answer(asked["place"], asked["sql"], asked["rows_max"], Bounds(**asked["bounds"])))
+        with ending_with(asked["parent"]):
+            told = json.dumps(
+                _answer(asked["place"], asked["sql"], asked["rows_max"], Bounds(**asked["bounds"]))
+            )
         if len(told) > ANSWER_BYTES_MAX:
             raise BadInputError(
                 f"the result has more than {ANSWER_BYTES_MAX:,} bytes",

@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import json
 import math
+import os
 import re
 import sys
 import tempfile
@@ -194,7 +195,13 @@ async def _select_apart(
     )
     assert process.stdin is not None and process.stdout is not None, "both are pipes"
     try:
-        asked = {"place": place, "sql": sql, "rows_max": rows_max, "bounds": asdict(bounds)}
+        asked = {
+            "parent": os.getpid(),
+            "place": place,
+            "sql": sql,
+            "rows_max": rows_max,
+            "bounds": asdict(bounds),
+        }
         process.stdin.write(json.dumps(asked).encode())
         process.stdin.write_eof()
         async with asyncio.timeout(APART_START_S):

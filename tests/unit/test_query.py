@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import os
@@ -464,6 +465,41 @@ def test_names_of_snapshots_are_found_in_a_time_that_grows_with_the_sql(storage:
     sql = f'SELECT * FROM "tuesday/noon".state, monday . state -- {piece * 200_000}'
     found = store.read("monday")
     assert set(named_in(sql, store, found)) == {"main", "monday", "tuesday/noon"}
+
+
+ENDLESS = """
+import asyncio, sys
+from snapkafka import ops
+endless = ops.query(
+    None, "", "SELECT count(*) FROM range(10000000000000)", manifest=sys.argv[1],
+    bounds=ops.Bounds(seconds=600, memory_mb=64),
+)
+asyncio.run(endless)
+"""
+
+
+def test_it_ends_with_a_process_that_is_killed(storage: str) -> None:
+    place = LocalStore(Path(storage)).manifest_place("monday")
+    asking = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, place],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    children: list[psutil.Process] = []
+
+    def busy() -> bool:
+        children[:] = psutil.Process(asking.pid).children(recursive=True)
+        return any(sum(child.cpu_times()[:2]) > 6 for child in children)  # more than it takes to begin
+
+    try:
+        until(busy, "the query to run")
+        asking.kill()
+        until(lambda: not any(child.is_running() for child in children), "its process to end")
+    finally:
+        asking.kill()
+        asking.wait()
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
 
 
 async def test_a_process_that_does_not_begin_is_no_fault_of_the_query(
