@@ -45,7 +45,8 @@ from .near_cut import trace_stored
 from .picture_png import png
 from .planning import Reading, plan_assembly
 from .pruning import Policy, Pruning, plan_pruning, prune
-from .querying import Bounds, Queried, query
+from .query_apart import Bounds
+from .querying import Queried, query
 from .restore import Irrevocable, Restored, abort_restore, plan_restore, restore
 from .restore import Plan as RestorePlan
 from .restore import Selection as RestoreSelection

@@ -19,7 +19,8 @@ from .listing import Details
 from .near_cut import has_around, messages_of, sql_of
 from .picture import EXTERNAL, Lane, Message, Picture, lay_out
 from .picture_svg import svg
-from .querying import Bounds, query
+from .query_apart import Bounds
+from .querying import query
 from .wall_clock import (
     Instant,
     WallCut,

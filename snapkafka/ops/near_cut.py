@@ -17,7 +17,8 @@ from snapkafka.store import read_manifest
 
 from .finding import manifest_places
 from .picture import EXTERNAL, Message
-from .querying import Bounds, query
+from .query_apart import Bounds
+from .querying import query
 from .tracing import STEPS_MAX, Step, Trace, require_numbers
 
 __all__ = ["OF_A_SIDE", "VALUE_CHARS", "has_around", "kind_at_cut", "messages_of", "sql_of", "trace_stored"]

@@ -18,7 +18,8 @@ from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.runtime.child import ending_with
 from snapkafka.store import read_manifest
 
-from .querying import ANSWER_BYTES_MAX, OPENED, Bounds, engine, named_in, select
+from .query_apart import ANSWER_BYTES_MAX, OPENED, Bounds
+from .querying import engine, named_in, select
 
 MB: Final = 1024 * 1024
 STATUS: Final = Path("/proc/self/status")

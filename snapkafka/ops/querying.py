@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import math
-import os
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from snapkafka.errors import BadInputError, InternalError, StorageError, TimedOutError, all_errors
+from snapkafka.errors import BadInputError, StorageError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import LATEST
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
@@ -28,15 +25,13 @@ from snapkafka.runtime.extras import extra_missing, require_extra
 from snapkafka.store import Store, read_manifest, state_parents, state_sql
 
 from .finding import manifest_places
+from .query_apart import Bounds, select_apart, too_long
 from .trusting import Trust, compared_with_ledger, compared_with_manifest
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 __all__ = [
-    "ANSWER_BYTES_MAX",
-    "OPENED",
-    "Bounds",
     "Placed",
     "Queried",
     "engine",
@@ -54,13 +49,6 @@ SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|""){1,200})"|(?<!\w)(\w{1,200}))\
 
 #: How often a query is told to end, until it has.
 INTERRUPT_EVERY_S: Final = 0.1
-
-#: What runs a query in a process of its own. It has so many seconds to start; its line before the SQL runs; and an
-#: answer that is no larger.
-APART: Final = (sys.executable, "-m", "snapkafka.ops.query_process")
-APART_START_S: Final = 60.0
-OPENED: Final = b"opened\n"
-ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
 
 T = TypeVar("T")
 
@@ -80,19 +68,6 @@ class Queried:
     rows: tuple[Mapping[str, Any], ...]
     more: bool
     trust: Trust
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """Hold what a query may take: seconds, megabytes of memory (and as many of disk), threads.
-
-    `apart`: it runs in a process of its own, which cannot take more of this machine whatever its SQL is.
-    """
-
-    seconds: float
-    memory_mb: int
-    threads: int = 1
-    apart: bool = True
 
 
 async def query(
@@ -134,7 +109,7 @@ async def query(
     snapshots = named_in(sql, store, found)
     trust = await trusted(where, snapshots.values(), unchecked=unchecked)
     if bounds is not None and bounds.apart:
-        columns, rows = await _select_apart(place, sql, rows_max, bounds)
+        columns, rows = await select_apart(place, sql, rows_max, bounds)
     else:
         with engine(snapshots, bounds) as database:
             work = in_thread(database, lambda: select(database, sql, rows_max))
@@ -143,7 +118,7 @@ async def query(
                     columns, rows = await work
             except TimeoutError:
                 assert bounds is not None, "nothing else has a time-out"
-                raise _too_long(bounds) from None
+                raise too_long(bounds) from None
     return Queried(
         id=found.id,
         epoch=found.epoch,
@@ -180,64 +155,6 @@ def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
     names = {quoted.replace('""', '"') or plain for quoted, plain in SCHEMA_NAME.findall(sql)}
     named = {name: Placed(store, store.read(name)) for name in sorted(names) if store.has(name)}
     return named | {"main": Placed(store, found)}
-
-
-async def _select_apart(
-    place: str, sql: str, rows_max: int | None, bounds: Bounds
-) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
-    """The same as `select`, by `query_process`; its time begins when it has opened the tables."""
-    process = await asyncio.create_subprocess_exec(
-        *APART,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        limit=2 * ANSWER_BYTES_MAX,
-    )
-    assert process.stdin is not None and process.stdout is not None, "both are pipes"
-    try:
-        asked = {
-            "parent": os.getpid(),
-            "place": place,
-            "sql": sql,
-            "rows_max": rows_max,
-            "bounds": asdict(bounds),
-        }
-        process.stdin.write(json.dumps(asked).encode())
-        process.stdin.write_eof()
-        async with asyncio.timeout(APART_START_S):
-            line = await process.stdout.readline()
-        opened = line == OPENED
-        if opened:
-            async with asyncio.timeout(bounds.seconds):
-                line = await process.stdout.readline()
-    except TimeoutError:
-        raise _too_long(bounds) from None
-    finally:
-        if process.returncode is None and not process.stdout.at_eof():
-            process.kill()
-        await process.wait()
-    if not line and not opened:
-        raise InternalError(f"the process of a query ended with status {process.returncode} before it began")
-    if not line:  # the system ended it
-        raise _too_much(bounds)
-    told = json.loads(line)
-    if "code" in told:
-        classes = {cls.code: cls for cls in all_errors()}
-        raise classes.get(told["code"], InternalError)(told["message"], hint=told["hint"])
-    return tuple(told["columns"]), [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
-
-
-def _too_long(bounds: Bounds) -> TimedOutError:
-    return TimedOutError(
-        f"the query ran longer than {bounds.seconds:g} s", hint="ask for less, or run it by the command"
-    )
-
-
-def _too_much(bounds: Bounds) -> BadInputError:
-    return BadInputError(
-        f"the query takes more than {bounds.memory_mb} MB of memory",
-        hint="ask for less, or run it by the command",
-    )
 
 
 def select(
