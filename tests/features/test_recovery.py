@@ -70,6 +70,7 @@ def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(
         run.start(sleep="0.3")
         wait_for_inputs(run, dead)
         run.bury(dead)
+        run.wait_for_effects(BEFORE + COUNT + 1)  # one has run again
         captured = capture(observer, "replaying")
         assert captured.replays == 2, "of both inputs"
         told = {cut.partition: cut.agents[0].replay_until for cut in captured.inputs}

@@ -44,11 +44,11 @@ async def joins_groups(stream: Any) -> None:
 orders_out = target(app, "orders-out")
 
 
-@app.agent(source(app, "orders"), name="orders", concurrency=4)
+@app.agent(source(app, "orders"), name="orders", concurrency=8)
 async def uses_rates(stream: Any) -> None:
     """Reads all rates after a while; what they are is a matter of luck, and not told."""
     async for event in stream.events():
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1)
         known = [rates.get(key) for key in KEYS]
         await orders_out.send(**saw("orders", event, known=len(known)))
 
@@ -56,10 +56,10 @@ async def uses_rates(stream: Any) -> None:
 members_out = target(app, "members-out")
 
 
-@app.agent(source(app, "members"), name="members", concurrency=4)
+@app.agent(source(app, "members"), name="members", concurrency=8)
 async def looks_at_groups(stream: Any) -> None:
     async for event in stream.events():
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1)
         known = [len(groups[key]) for key in KEYS]
         await members_out.send(**saw("members", event, known=len(known)))
 
