@@ -31,6 +31,8 @@ GAP_MOST, GAP_LEAST, LINES_HIGH = 58, 9, 640
 CLEAR: Final = 22
 #: From so many processes on names do not fit, and stand in what is shown on hovering.
 NAMES_MAX: Final = 60
+#: From so many lines on a message that does not cross a cut is drawn as a glyph at each of its ends, not as an arrow.
+GLYPHS_FROM: Final = 100
 #: Who sends without snapkafka.
 EXTERNAL: Final = -1
 
@@ -129,7 +131,8 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """All places. `curve`, `wall_curve`: points of a cut, from top to bottom. `names`: do names of processes fit?"""
+    """All places. `curve`, `wall_curve`: points of a cut, from top to bottom. `names`: do names of processes fit?
+    `glyphs`: are there so many lines that only messages across a cut are drawn as arrows?"""
 
     picture: Picture
     width: float
@@ -138,6 +141,7 @@ class Layout:
     arrows: tuple[Arrow, ...]
     curve: tuple[tuple[float, float], ...]
     names: bool
+    glyphs: bool = False
     bottom: float = field(default=0.0)
     wall_curve: tuple[tuple[float, float], ...] = ()
 
@@ -169,6 +173,7 @@ def lay_out(picture: Picture) -> Layout:
         arrows=tuple(arrows),
         curve=_curve([(at.cut, at.y) for at in placed.values() if at.cut is not None], bottom),
         names=len(lanes) <= NAMES_MAX,
+        glyphs=len(lanes) >= GLYPHS_FROM,
         bottom=bottom,
         wall_curve=_curve([(at.wall, at.y) for at in placed.values() if at.wall is not None], bottom),
     )

@@ -7,11 +7,12 @@ allows no inline style, need not be weakened; the page's own style sheet overrid
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from .picture import EXTERNAL, LABELS, TOP, Arrow, Layout, Placed
+from .picture import EXTERNAL, GLYPHS_FROM, LABELS, TOP, Arrow, Layout, Placed
 
 __all__ = ["svg"]
 
@@ -30,6 +31,8 @@ FONT: Final = "DejaVu Sans, Verdana, sans-serif"
 #: What cannot stand in XML.
 _FORBIDDEN: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "�")
 SHOWN_CHARS: Final = 80
+#: How long each half of a glyph is.
+STUB: Final = 12
 
 
 #: By kind of a message, the class of its arrow; of any other: near the cut, and not across it.
@@ -62,7 +65,8 @@ def _lines(layout: Layout) -> Iterator[str]:
     width, height = f"{layout.width:g}", f"{layout.height:g}"
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="cut" viewBox="0 0 {width} {height}" width="{width}"'
-        f' height="{height}" font-family="{FONT}" font-size="12" role="img" aria-labelledby="cut-title">'
+        f' height="{height}" data-glyphs-from="{GLYPHS_FROM}" font-family="{FONT}" font-size="12" role="img"'
+        ' aria-labelledby="cut-title">'
     )
     yield f'<title id="cut-title">{_text(f"Space-time diagram of snapshot {picture.title}")}</title>'
     yield "<defs>"
@@ -84,8 +88,13 @@ def _lines(layout: Layout) -> Iterator[str]:
     )
     yield f'<text class="pale" x="{LABELS}" y="{TOP - 18}" fill="{PALE}">time &#8594;</text>'
     yield from (_lane(place, names=layout.names) for place in layout.lanes)
+    names = {place.lane.process: place.lane.name for place in layout.lanes}
     for kind in ("received", "waiting", "later", "marker", "in-flight", "backward"):
-        yield from (_arrow(arrow) for arrow in layout.arrows if arrow.message.kind == kind)
+        yield from (
+            _arrow(arrow, names, glyphs=layout.glyphs)
+            for arrow in layout.arrows
+            if arrow.message.kind == kind
+        )
     yield _curve(layout)
     yield _wall_curve(layout)
     yield from (part for place in layout.lanes for part in _cut_of(place, 4.5 if layout.names else 3.2))
@@ -128,21 +137,18 @@ def _lane(place: Placed, *, names: bool) -> str:
     )
 
 
-def _arrow(arrow: Arrow) -> str:
+def _arrow(arrow: Arrow, names: Mapping[int, str], *, glyphs: bool) -> str:
     message = arrow.message
-    (x1, y1), (x2, y2) = arrow.start, arrow.end
+    x1, y1 = arrow.start
     name = CLASSES.get(message.kind, "near")
     colour = {"flight": FLIGHT, "backward": BACK}.get(name, PALE)
     dots = ' stroke-dasharray="2 4"' if name == "marker" else ""
-    path = (
-        f"M{x1:.1f},{y1:.1f} Q{(x1 + x2) / 2:.1f},{y1 - 40:.1f} {x2:.1f},{y2:.1f}"
-        if y1 == y2
-        else f"M{x1:.1f},{y1:.1f} L{x2:.1f},{y2:.1f}"
-    )
+    path = _path(arrow.start, arrow.end, whole=not glyphs or name in ("flight", "backward"))
     where = f"{message.topic}[{message.partition}]"
     at = (message.topic, message.partition, message.offset)
     cause = f" data-cause={quoteattr(_clean(_place(message.cause)))}" if message.cause else ""
     told = [f"{where} offset {message.offset}" if message.offset >= 0 else where]
+    told += [f"from {names[message.sender]} to {names[message.receiver]}"]
     told += [f"key {message.key}"] if message.key else []
     told += [f"value {message.value}"] if message.value else []
     told += [message.what] if message.what else []
@@ -164,6 +170,20 @@ def _arrow(arrow: Arrow) -> str:
         f'<path class="arrow-{name}" d="{path}" fill="none" stroke="{colour}" stroke-width="1.7"{dots}'
         f' marker-end="url(#head-{name})"/>{ends}</g>'
     )
+
+
+def _path(start: tuple[float, float], end: tuple[float, float], *, whole: bool) -> str:
+    """A line from end to end, or of it only what is about both of them. `diagram.js` has the same."""
+    (x1, y1), (x2, y2) = start, end
+    far = math.hypot(x2 - x1, y2 - y1)
+    if not whole and far > 3 * STUB:
+        dx, dy = (x2 - x1) * STUB / far, (y2 - y1) * STUB / far
+        return (
+            f"M{x1:.1f},{y1:.1f} L{x1 + dx:.1f},{y1 + dy:.1f} M{x2 - dx:.1f},{y2 - dy:.1f} L{x2:.1f},{y2:.1f}"
+        )
+    if y1 == y2:
+        return f"M{x1:.1f},{y1:.1f} Q{(x1 + x2) / 2:.1f},{y1 - 40:.1f} {x2:.1f},{y2:.1f}"
+    return f"M{x1:.1f},{y1:.1f} L{x2:.1f},{y2:.1f}"
 
 
 def _curve(layout: Layout) -> str:
@@ -246,7 +266,7 @@ def _legend(layout: Layout) -> Iterator[str]:
     if "backward" in shown:
         entries.append((_sample("backward", BACK), f"received, not sent{'' if wall else ': inconsistent'}"))
     if {"received", "later", "waiting"} & set(shown):
-        entries.append((_sample("near", PALE), "other message"))
+        entries.append((_sample("near", PALE), f"other message{', its two ends' if layout.glyphs else ''}"))
     if "marker" in shown:
         entries.append((_sample("marker", PALE, dots=True), "marker"))
     if any(place.lane.running for place in layout.lanes):

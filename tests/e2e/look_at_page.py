@@ -19,6 +19,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 #: Debian's; Playwright's own is fetched from elsewhere.
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 PATIENCE_MS = 90_000
+#: The path of each of these elements.
+DRAWN = "all => all.map(one => one.querySelector('path').getAttribute('d'))"
 
 
 def violations(page: Page, theme: str) -> list[dict[str, Any]]:
@@ -39,7 +41,7 @@ def violations(page: Page, theme: str) -> list[dict[str, Any]]:
 def wall_clock(page: Page, name: str, folder: Path) -> dict[str, Any]:
     """Draw the cut at one wall-clock time with a sum, and go back to the snapshot's own."""
     page.get_by_label("What if every process").check()
-    page.wait_for_selector("#detail .diagram svg .wall", timeout=PATIENCE_MS, state="attached")
+    page.wait_for_selector("#detail .diagram svg .wall", state="attached")
     page.get_by_label("Sum of field").fill("amount")
     page.get_by_role("button", name="Draw").click()
     expect(page.locator("#detail .diagram")).to_contain_text("sum of amount", timeout=PATIENCE_MS)
@@ -80,7 +82,7 @@ def gestures(page: Page, folder: Path, name: str) -> dict[str, Any]:
     page.keyboard.press("ArrowRight")
     found["traced"] = page.locator("#detail svg .traced").count()
     found["chain"] = page.locator("#detail .diagram + p").inner_text()
-    page.get_by_role("button", name="Show all").click()
+    page.get_by_role("button", name="Show all", exact=True).click()
     found["again"] = page.locator("#detail svg [display]").count()
     found["height"] = (height, page.locator("#detail svg.cut").get_attribute("height"))
     page.get_by_role("button", name="offset").first.click()
@@ -92,21 +94,57 @@ def gestures(page: Page, folder: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def ending(page: Page, url: str) -> str:
-    """Open the running snapshot, and have it end: the page hears of it."""
+def glyphs(page: Page, folder: Path) -> dict[str, Any]:
+    """Messages that do not cross the cut: at their two ends, whole while pointed at, and when there are few lines."""
+    near = page.locator("#detail svg g.message.near:not([display])")
+
+    def halves() -> int:
+        return sum(path.count("M") == 2 for path in near.evaluate_all(DRAWN))
+
+    found: dict[str, Any] = {"near": near.count(), "halves": halves()}
+    x, y, *_ = (float(number) for number in re.findall(r"[\d.]+", near.evaluate_all(DRAWN)[0]))
+    place = page.locator("#detail svg.cut").evaluate(
+        "(svg, [x, y]) => { const at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM()); return [at.x, at.y]; }",
+        [x, y],
+    )
+    page.mouse.move(*place)
+    found["pointed"] = halves()
+    page.screenshot(path=folder / "hundred-pointed.png", full_page=True)
+    page.mouse.move(0, 0)
+    found["left"] = halves()
+    page.get_by_label("Lines").select_option(index=0)
+    page.get_by_role("button", name="Hide", exact=True).click()
+    found["fewer"] = (page.locator("#detail svg g.lane:not([display])").count(), halves())
+    page.get_by_role("button", name="Show all", exact=True).click()
+    found["again"] = halves()
+    lanes = page.get_by_label("Processes", exact=True)
+    found["rows"] = [lanes.locator("tbody tr").count()]
+    lanes.get_by_role("button", name="Show all 100").click()
+    found["rows"].append(lanes.locator("tbody tr").count())
+    return found
+
+
+def ending(page: Page, url: str) -> dict[str, Any]:
+    """Open the running snapshot, see it wait longer, and have it end: the page hears of it."""
     page.get_by_role("link", name="running", exact=True).click()
     status = page.locator("#detail h2 .status")
     expect(status).to_have_text("CAPTURING", timeout=PATIENCE_MS)
+    waits = page.locator("#detail .head li").first
+    found: dict[str, Any] = {"waits": [waits.inner_text()]}
+    page.locator("#detail svg.cut").evaluate("one => one.setAttribute('data-seen', 'before')")
+    expect(waits).not_to_have_text(found["waits"][0], timeout=PATIENCE_MS)
+    found["waits"].append(waits.inner_text())
+    found["drawn"] = page.locator("#detail svg.cut").get_attribute("data-seen")
     page.request.post(f"{url.rstrip('/')}/v1/snapshots/running/abort", data={})
     expect(status).to_have_text("FAILED", timeout=PATIENCE_MS)
-    why: str = page.locator("#detail > ul").inner_text()
-    return why
+    found["why"] = page.locator("#detail .head ul").inner_text()
+    return found
 
 
 def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
     """Open the list, then each snapshot by the keyboard, in both themes."""
-    page.goto(url, timeout=PATIENCE_MS)
-    page.wait_for_selector("#snapshots tbody tr", timeout=PATIENCE_MS)
+    page.goto(url)
+    page.wait_for_selector("#snapshots tbody tr")
     expect(page.locator("#live")).to_have_text(re.compile("^live"), timeout=PATIENCE_MS)
     expect(page.locator("#sessions")).to_be_visible(timeout=PATIENCE_MS)
     seen: dict[str, Any] = {
@@ -127,7 +165,7 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
         page.keyboard.press("j")
         page.keyboard.press("Enter")
         expect(page.locator("#detail h2")).to_have_text(re.compile(f"^{name}"), timeout=PATIENCE_MS)
-        page.wait_for_selector("#detail .diagram svg", timeout=PATIENCE_MS)
+        page.wait_for_selector("#detail .diagram svg")
         page.screenshot(path=folder / f"{name}.png", full_page=True)
         seen["details"][name] = {
             "headings": page.locator("#detail h3").all_inner_texts(),
@@ -139,6 +177,8 @@ def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
         page.locator("#detail .diagram").screenshot(path=folder / f"page-{name}.png")
         if name == "twenty":
             seen["gestures"] = gestures(page, folder, name)
+        if name == "hundred":
+            seen["glyphs"] = glyphs(page, folder)
         if page.get_by_label("What if every process").count():
             found = wall_clock(page, name, folder)
             seen["violations"] += found.pop("violations")
@@ -167,6 +207,7 @@ def main() -> None:
             executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS
         )
         page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(PATIENCE_MS)  # of screenshots, too
         page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: said.append(f"error: {error}"))
         page.on("request", lambda request: asked.add(request.url))

@@ -4,6 +4,7 @@ offset."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import subprocess
@@ -18,6 +19,7 @@ from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
 
+from snapkafka import ops
 from snapkafka.demo.settings import TRANSFERS
 from snapkafka.demo.story import assemble
 from snapkafka.demo.system import wait_until
@@ -84,6 +86,9 @@ def test_each_damage_is_found_by_the_right_check_at_the_very_offset(namespace: s
         system.observer.stop_load()
         assert assemble(system.bootstrap, namespace, [*HEALTHY, "red-below"], tmp_path) == 1
         paths = {name: tmp_path / f"{name}.json" for name in (*HEALTHY, "red-below")}
+        drawn = asyncio.run(ops.draw(None, "", manifest=str(paths["red-below"]))).svg
+        assert f'class="message backward" data-at="{red[0]}[{red[1]}] offset {red[2]}"' in drawn
+        assert "received, not sent: inconsistent" in drawn
         captured = {name: json.loads(path.read_text())["captured"] for name, path in paths.items()}
 
         name, lost = _some_in_flight_at_its_position(tmp_path, captured)

@@ -223,7 +223,18 @@ def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config)
     assert found["height"][0] == found["height"][1]
     assert "is not drawn" in found["witness"]
     assert found["catalog"] == ["around", "channels", "messages", "positions", "processes", "state"]
-    assert "Failed (aborted)" in seen["ended"]
+    found = seen["glyphs"]
+    assert found["near"] > 50
+    assert found["near"] * 0.9 < found["halves"] <= found["near"], "all but those whose ends are close"
+    assert found["pointed"] == found["halves"] - 1
+    assert found["left"] == found["again"] == found["halves"]
+    assert found["fewer"] == [75, 0]
+    assert found["rows"] == [20, 100]
+    ended = seen["ended"]
+    assert "Failed (aborted)" in ended["why"]
+    before, after = (re.sub(r"\d[^,]*$", "", text) for text in ended["waits"])
+    assert before == after, "it waits for the same, and longer"
+    assert ended["drawn"] == "before", "the picture is not drawn again for that"
     assert [(row[0], row[1]) for row in seen["recovery"]] == [
         ("begun", "twenty, a part"),
         ("aborted\na worker joined", "twenty"),

@@ -103,9 +103,9 @@ class Counting:
         return verdict, dict(counts)
 
     def judge_replays(self, captured: Captured, effects: dict[int, int]) -> None:
-        """V5 names every effect of an event that will run again, and each changelog that has two effects of one that has
-        run again by the cut. Without the former, as where the cleaner has taken them, it names the latter alone, and the
-        verdict stays what it is."""
+        """V5 names every effect of an event that will run again, and each changelog that has two effects of one that
+        has run again by the cut. Without the former, as where the cleaner has taken them, it names the latter alone,
+        and the verdict stays what it is."""
         log = self.observer.call(read_log(self.observer))
         positions = {cut.partition: cut.position for cut in captured.inputs}
         named = sum(effects[partition] - position for partition, position in positions.items())

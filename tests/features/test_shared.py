@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
+from snapkafka import ops
+from snapkafka.kafka.connection import Connection
 from snapkafka.testing import Broker
 
 from .harness import running
@@ -75,6 +80,32 @@ def test_a_red_record_of_a_global_table_tears_who_reads_it(judge: Judge, table: 
         if event.table == table and cut.process not in writers
     ]
     assert torn
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_what_runs_at_a_cut_and_what_is_torn_is_in_the_diagram(judge: Judge, tmp_path: Path) -> None:
+    """Assembled by Spark from the broker, drawn from what was written: each such event by its name, at its process."""
+    captured = next(
+        captured
+        for captured in judge.snapshots
+        if any(cut.torn for cut in captured.processes) and any(cut.running for cut in captured.processes)
+    )
+    where = Connection(bootstrap=judge.pair.bootstrap)
+    (found,) = asyncio.run(ops.assemble(where, judge.pair.namespace, [captured.id], storage=str(tmp_path)))
+    assert str(found.verdict).startswith("VERIFIED"), found
+    drawn = ET.fromstring(asyncio.run(ops.draw(None, "", name=captured.id, storage=str(tmp_path))).svg)
+    named = {
+        (group.get("class"), int(group.get("data-process", -1))): "".join(group.itertext()).split("\n")[1:]
+        for group in drawn.iter("{http://www.w3.org/2000/svg}g")
+        if group.get("class") in ("running", "torn")
+    }
+    assert named == {
+        (kind, cut.process): [f"{e.agent} at {e.topic}[{e.partition}] offset {e.offset}" for e in events]
+        for cut in captured.processes
+        for kind, events in (("running", cut.running), ("torn", cut.torn))
+        if events
+    }
 
 
 def test_every_snapshot_is_consistent(judge: Judge) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.manifest import CheckEntry, Manifest, WitnessEntry, dump
-from snapkafka.ops.picture import EXTERNAL, NAMES_MAX, Lane, Layout, Message, Picture, lay_out
-from snapkafka.ops.picture_svg import svg
+from snapkafka.ops.picture import EXTERNAL, GLYPHS_FROM, NAMES_MAX, Lane, Layout, Message, Picture, lay_out
+from snapkafka.ops.picture_svg import STUB, svg
 from snapkafka.protocol.captured import InputCut, ProcessCut
 from snapkafka.protocol.records import Running, TornEvent
 from snapkafka.store import LocalStore
@@ -99,6 +100,36 @@ def test_everything_has_its_place_on_the_paper(lanes: int) -> None:
     assert min((b - a for a, b in itertools.pairwise(ys)), default=9) >= 9
     assert layout.names is (lanes <= NAMES_MAX)
     ET.fromstring(svg(layout))
+
+
+@pytest.mark.parametrize("lanes", [GLYPHS_FROM - 1, GLYPHS_FROM])
+def test_from_a_hundred_lines_on_a_message_that_does_not_cross_the_cut_is_drawn_at_its_two_ends(
+    lanes: int,
+) -> None:
+    kinds = ("received", "later", "marker", "in-flight", "backward")
+    messages = tuple(in_flight(n, 80 - n, n, kind=kind) for n, kind in enumerate(kinds))
+    layout = lay_out(picture(lanes, messages=messages))
+    whole = {f"M{a:.1f},{b:.1f} L{c:.1f},{d:.1f}" for (a, b), (c, d) in ends(layout)}
+    root = ET.fromstring(svg(layout))
+    groups = [group for group in root.iter(f"{SVG}g") if (group.get("class") or "").startswith("message")]
+    assert len(groups) == len(kinds)
+    for group in groups:
+        paths = {path.get("d") or "" for path in group.iter(f"{SVG}path")}
+        assert len(paths) == 1, "what is pointed at is what is seen"
+        path = paths.pop()
+        across = group.get("class") in ("message flight", "message backward")
+        assert (path in whole) is (across or lanes < GLYPHS_FROM), path
+        if path not in whole:
+            stubs = [part.replace("L", "").replace(",", " ").split() for part in path.split("M")[1:]]
+            (a, b, *first), (*last, c, d) = ([float(x) for x in stub] for stub in stubs)
+            assert f"M{a:.1f},{b:.1f} L{c:.1f},{d:.1f}" in whole, "from its send to its receipt"
+            lengths = math.dist((a, b), first), math.dist(last, (c, d))
+            assert lengths == pytest.approx((STUB, STUB), abs=0.2)
+            assert math.dist(first, last) == pytest.approx(math.dist((a, b), (c, d)) - 2 * STUB, abs=0.3)
+
+
+def ends(layout: Layout) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    return [(arrow.start, arrow.end) for arrow in layout.arrows]
 
 
 def test_what_is_drawn_is_told_on_hovering_and_nothing_is_taken_for_markup() -> None:

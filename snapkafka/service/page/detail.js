@@ -5,6 +5,7 @@ import { bytes, count, h, mood, ms, restorable, table, time } from "./dom.js";
 
 let shown = null;
 const CHANNELS_MAX = 50;
+const ROWS_FIRST = 20;
 
 export const isOpen = () => shown !== null;
 
@@ -14,18 +15,27 @@ export function close(place) {
   place.replaceChildren();
 }
 
+// All but what time alone changes.
+const steady = (told) => JSON.stringify({ ...told, duration_ms: 0, waits: told.waits.map((wait) => wait.text) });
+
 export async function show(place, epoch, others, again = false) {
   const told = await get(path(String(epoch)));
-  if (again && (shown?.epoch !== epoch || JSON.stringify({ ...told, duration_ms: 0 }) === shown.told)) return;
-  shown = { epoch, told: JSON.stringify({ ...told, duration_ms: 0 }) };
+  if (again && shown?.epoch !== epoch) return;
+  const head = h("div", { class: "head" }, facts(told), why(told));
+  if (again && steady(told) === shown.told) {
+    shown.head.replaceWith(head);
+    shown.head = head;
+    return;
+  }
+  shown = { epoch, told: steady(told), head };
   const diagram = makeDiagram(told.snapshot_id, (asked) => text(path(String(epoch), `/diagram.svg${asked}`)));
   const flows = h("div", {});
   place.replaceChildren(...[
     h("h2", {}, told.snapshot_id, " ", h("span", { class: `status ${mood(told)}` }, told.verdict ?? told.status)),
-    facts(told), why(told),
+    head,
     h("h3", {}, "Space-time diagram"), told.assembled ? wallClock(diagram.draw) : null, ...diagram.parts,
     h("h3", {}, "Processes, the slowest first"), lanes(told),
-    h("h3", {}, "Inputs and what waited in them"), positions(told),
+    h("h3", {}, "Inputs, the fullest first"), positions(told),
     ...(told.assembled ? [h("h3", {}, "Channels, the fullest first"), flows] : []),
     h("h3", {}, "Checks"), checks(told, diagram.point), assumed(told),
     ...(told.assembled ? [h("h3", {}, "Ask its tables"), sql(told), h("h3", {}, "Compare with another"), diff(told, others)] : []),
@@ -91,14 +101,14 @@ function lanes(told) {
   };
   return table([["Process"], ["App"], ["Where"], ["Heard by"], ["Running", "number"], ["Reported", "number"], ["Closed", "number"], ["From the trigger on"]],
     slow.map((one) => [one.process, one.app, `${one.host}, pid ${one.pid}`, one.left ? "had left" : one.heard, count(one.running),
-      ms(one.reported_ms), ms(one.closed_ms), bar(one)]), "Processes");
+      ms(one.reported_ms), ms(one.closed_ms), bar(one)]), "Processes", ROWS_FIRST);
 }
 
 function positions(told) {
   if (!told.positions.length) return h("p", { class: "why" }, "known once it is captured");
   return table([["App"], ["Input"], ["Position", "number"], ["Log end", "number"], ["Between", "number"]],
     [...told.positions].sort((a, b) => b.unread - a.unread)
-      .map((one) => [one.app, `${one.topic}[${one.partition}]`, count(one.position), count(one.log_end), count(one.unread)]), "Inputs");
+      .map((one) => [one.app, `${one.topic}[${one.partition}]`, count(one.position), count(one.log_end), count(one.unread)]), "Inputs", ROWS_FIRST);
 }
 
 // What is in flight, and how much of it. An older snapshot may lack the columns: its refusal stands in their place.
@@ -111,7 +121,7 @@ async function channels(told) {
     const more = rows[0][8] - rows.length;
     return h("div", {}, table([["From"], ["To"], ["Channel"], ["In flight", "number"], ["Bytes", "number"]],
       rows.map(([sender, from, receiver, to, topic, partition, messages, size]) =>
-        [`${from} ${sender}`, `${to} ${receiver}`, `${topic}[${partition}]`, count(messages), count(size)]), "Channels"),
+        [`${from} ${sender}`, `${to} ${receiver}`, `${topic}[${partition}]`, count(messages), count(size)]), "Channels", ROWS_FIRST),
     more ? h("p", { class: "why" }, `${count(more)} more channels not shown`) : null);
   } catch (error) {
     return h("p", { class: "why" }, `${error.message} ${error.hint ?? ""}`);

@@ -6,6 +6,7 @@ const HELP = "Click a message to follow its causes, or take the left and right a
   + "Double-click hides a line; shift+click collapses the lines of its app into one, and opens them again.";
 const GAP_MOST = 58;
 const NAMES_MAX = 60;
+const STUB = 12; // of a message that does not cross a cut, where there are too many lines for arrows
 const numbers = (text) => text.match(/-?[\d.]+/g).map(Number);
 const pieces = (svg, selector) => [...svg.querySelectorAll(selector)];
 const show = (element, shown) => (shown ? element.removeAttribute("display") : element.setAttribute("display", "none"));
@@ -56,6 +57,8 @@ export function makeDiagram(id, drawn) {
     bar.hidden = !lanes.length;
   }
 
+  let few = true; // lines: every message is an arrow
+
   function arrange() {
     const cut = svg();
     const lanes = cut ? pieces(cut, "g.lane") : [];
@@ -94,6 +97,7 @@ export function makeDiagram(id, drawn) {
       name.textContent = one.get(app) === process && of > 1 ? `${app}, ${of} processes` : name.dataset.own;
       name.setAttribute("visibility", count <= NAMES_MAX ? "visible" : "hidden");
     }
+    few = count < Number(cut.dataset.glyphsFrom);
     const away = messages(cut, rows, y);
     const bottom = top + step * count;
     curve(cut.querySelector(".curve"), points(cut, "circle.point", (point) => Number(point.getAttribute("cx")), rows, y), top, bottom);
@@ -119,12 +123,23 @@ export function makeDiagram(id, drawn) {
       away += shown ? 0 : 1;
       if (!shown) continue;
       const ends = numbers(message.dataset.home ??= message.querySelector("path").getAttribute("d"));
-      const [x1, x2, y1, y2] = [ends[0], ends.at(-2), y(sender), y(receiver)];
-      const path = y1 === y2 ? `M${x1},${y1} Q${(x1 + x2) / 2},${y1 - 40} ${x2},${y2}` : `M${x1},${y1} L${x2},${y2}`;
-      for (const piece of message.querySelectorAll("path")) piece.setAttribute("d", path);
-      message.querySelector("circle")?.setAttribute("cy", y1);
+      message.ends = [ends[0], y(sender), ends.at(-2), y(receiver)];
+      message.querySelector("circle")?.setAttribute("cy", y(sender));
+      line(message);
     }
     return away;
+  }
+
+  // A message as an arrow, or as what is about its two ends: then the whole of it is drawn while it is pointed at.
+  function line(message, pointed = false) {
+    if (!message.ends) return; // hidden from the beginning
+    const [x1, y1, x2, y2] = message.ends;
+    const far = Math.hypot(x2 - x1, y2 - y1);
+    const whole = few || pointed || far <= 3 * STUB || /\b(flight|backward|traced)\b/.test(message.getAttribute("class"));
+    const [dx, dy] = [((x2 - x1) * STUB) / far, ((y2 - y1) * STUB) / far];
+    const path = !whole ? `M${x1},${y1} L${x1 + dx},${y1 + dy} M${x2 - dx},${y2 - dy} L${x2},${y2}`
+      : y1 === y2 ? `M${x1},${y1} Q${(x1 + x2) / 2},${y1 - 40} ${x2},${y2}` : `M${x1},${y1} L${x2},${y2}`;
+    for (const piece of message.querySelectorAll("path")) piece.setAttribute("d", path);
   }
 
   function points(cut, selector, x, rows, y) {
@@ -151,7 +166,10 @@ export function makeDiagram(id, drawn) {
 
   // The causes of a message, as far as the picture holds them; the command has the others.
   function follow(clicked) {
-    for (const one of pieces(region, ".traced")) one.classList.remove("traced");
+    for (const one of pieces(region, ".traced")) {
+      one.classList.remove("traced");
+      line(one);
+    }
     if (!clicked) {
       chain.replaceChildren(HELP);
       return;
@@ -161,6 +179,7 @@ export function makeDiagram(id, drawn) {
     let last = null;
     for (let one = clicked; one && !one.classList.contains("traced"); one = known.get(one.dataset.cause)) {
       one.classList.add("traced");
+      line(one);
       places.push(one.dataset.at);
       last = one;
     }
@@ -200,10 +219,16 @@ export function makeDiagram(id, drawn) {
     } else hidden.add(lane.dataset.process);
     arrange();
   });
+  for (const [name, pointed] of [["mouseover", true], ["mouseout", false]]) {
+    region.addEventListener(name, (event) => {
+      const message = few ? null : event.target.closest("g.message");
+      if (message) line(message, pointed);
+    });
+  }
   region.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
-    const from = (one) => numbers(one.querySelector("path").getAttribute("d"))[0];
+    const from = (one) => one.ends[0];
     const there = pieces(region, "g.message:not([display])").sort((a, b) => from(a) - from(b));
     if (!there.length) return;
     event.preventDefault();

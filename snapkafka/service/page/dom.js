@@ -10,11 +10,23 @@ export function h(tag, told = {}, ...children) {
   return element;
 }
 
-export function table(columns, rows, label) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    h("table", {},
-      h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) => h("td", { class: columns[i][1] }, cell ?? "")))))));
+const unfolded = new Set(); // labels of tables that somebody wanted whole: they stay so
+
+// `most`: so many rows at first, and a button for the others.
+export function table(columns, rows, label, most = Infinity) {
+  const lines = (some) => some.map((row) => h("tr", {}, row.map((cell, i) => h("td", { class: columns[i][1] }, cell ?? ""))));
+  const folded = rows.length > most && !unfolded.has(label);
+  const body = h("tbody", {}, lines(folded ? rows.slice(0, most) : rows));
+  const region = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h("table", {}, h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))), body));
+  const unfold = (event) => {
+    unfolded.add(label);
+    body.append(...lines(rows.slice(most)));
+    event.target.remove();
+    region.focus({ preventScroll: true });
+  };
+  if (folded) region.append(h("button", { type: "button", class: "link", onclick: unfold }, `Show all ${count(rows.length)}`));
+  return region;
 }
 
 export const count = (number) => (number === null || number === undefined ? "" : number.toLocaleString("en"));
@@ -23,7 +35,8 @@ export function ms(number) {
   if (number === null || number === undefined) return "";
   if (number < 1000) return `${number} ms`;
   if (number < 60000) return `${(number / 1000).toFixed(2)} s`;
-  return `${Math.floor(number / 60000)} min ${Math.round((number % 60000) / 1000)} s`;
+  const seconds = Math.round(number / 1000);
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
 export function bytes(number) {

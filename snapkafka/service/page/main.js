@@ -99,6 +99,12 @@ function refresh() {
   return show(one("detail"), opened, rows.concat(older), true);
 }
 
+// What is open and running waits longer.
+function wait() {
+  const row = rows.concat(older).find((other) => other.epoch === opened);
+  return isOpen() && row && mood(row) === "running" ? show(one("detail"), opened, rows.concat(older), true) : null;
+}
+
 function open(epoch) {
   selected = opened = epoch;
   seen = shown(epoch);
@@ -183,7 +189,7 @@ let ticking = false;
 async function tick() {
   if (ticking) return;
   ticking = true;
-  await load().catch(complain);
+  await load().then(refresh).then(wait).catch(complain);
   ticking = false;
 }
 
