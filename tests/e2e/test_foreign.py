@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 import pytest
@@ -30,11 +31,18 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
+class Served(NamedTuple):
+    """An instance of the service, and its gRPC address."""
+
+    address: str
+    instance: subprocess.Popen[bytes]
+
+
 @contextlib.contextmanager
 def service(
     kafka: Broker, namespace: str, folder: Path, topic: str, system: System, change: str = ""
-) -> Iterator[str]:
-    """The service; its gRPC address."""
+) -> Iterator[Served]:
+    """One more instance."""
     log = folder / "service.log"
     command = [sys.executable, "-m", "snapkafka", "serve", "--bootstrap", kafka.bootstrap]
     command += ["--namespace", namespace, "--port", "0", "--grpc-port", "0", "--foreign-topic", topic]
@@ -49,7 +57,7 @@ def service(
             )
             found = re.search(r"by gRPC on (\S+)", log.read_text())
             assert found is not None
-            yield found[1]
+            yield Served(found[1], running)
         finally:
             running.terminate()
             assert running.wait(20) is not None
@@ -59,8 +67,8 @@ def service(
 @contextlib.contextmanager
 def coins(
     kafka: Broker, namespace: str, folder: Path, module: str = "coins_app"
-) -> Iterator[tuple[System, Observer, str, str]]:
-    """Two workers that keep coins, and the service; also the app and the address."""
+) -> Iterator[tuple[System, Observer, str, Served]]:
+    """Two workers that keep coins, and the service; also the app."""
     app = f"coins-{namespace}"
     create_topics(kafka.bootstrap, f"{app}-in", f"{app}-change", partitions=2)
     create_topics(
@@ -72,8 +80,8 @@ def coins(
             for _ in range(2):
                 system.start_worker(app, {"COINS_APP_ID": app}, module=f"tests.e2e.{module}")
             observer.wait_for_workers(system)
-            with service(kafka, namespace, folder, f"{app}-in", system, f"{app}-change") as address:
-                yield system, observer, app, address
+            with service(kafka, namespace, folder, f"{app}-in", system, f"{app}-change") as served:
+                yield system, observer, app, served
     finally:
         for worker in system.workers:
             print(worker.last_lines(40))
@@ -112,7 +120,7 @@ def test_a_python_process_and_faust_workers_are_in_one_snapshot_and_the_money_is
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     names = [f"s{number}" for number in range(SNAPSHOTS)]
-    with coins(kafka, namespace, tmp_path) as (system, observer, app, address):
+    with coins(kafka, namespace, tmp_path) as (system, observer, app, (address, _)):
         till = Till(address, "till", f"{app}-in", CASH)
         try:
             for name in names:
@@ -137,7 +145,7 @@ def test_money_goes_both_ways_and_is_conserved_with_messages_in_flight_both_ways
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     names = [f"s{number}" for number in range(SNAPSHOTS)]
-    with coins(kafka, namespace, tmp_path, "change_app") as (system, observer, app, address):
+    with coins(kafka, namespace, tmp_path, "change_app") as (system, observer, app, (address, _)):
         till = Till(address, "till", f"{app}-in", CASH, [f"{app}-change"])
         try:
             for name in names:
@@ -167,6 +175,48 @@ def test_money_goes_both_ways_and_is_conserved_with_messages_in_flight_both_ways
         to_till += in_flight(tmp_path, name, f"{app}-change", "till")
     assert to_workers > 0 and to_till > 0, (to_workers, to_till)
     look(tmp_path, names[-1], app)
+
+
+def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money_is_conserved(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """It joins there from its own state and positions. The dead one is named by the snapshot that waits for it, and the
+    next one does without it."""
+    patient = {"timeout_s": 60, "ttl_ms": 30_000}
+    (tmp_path / "second").mkdir()
+
+    def earns(till: Till) -> None:
+        wait_until("50 pieces of change", lambda: till.received > 50, timeout_s=60, system=system)
+
+    with (
+        coins(kafka, namespace, tmp_path, "change_app") as (system, observer, app, first),
+        service(kafka, namespace, tmp_path / "second", f"{app}-in", system, f"{app}-change") as second,
+    ):
+        till = Till(first.address, "till", f"{app}-in", CASH, [f"{app}-change"])
+        try:
+            earns(till)
+            assert observer.state.snapshots[take(observer, "before", **patient)].failure is None
+            with till.at_rest():
+                first.instance.kill()
+                first.instance.wait(20)
+            wait_until("the process to notice", lambda: bool(till.ended), timeout_s=30, system=system)
+        finally:
+            till.stop()
+        again = Till(second.address, "till", f"{app}-in", till.cash, [f"{app}-change"], till.positions)
+        try:
+            earns(again)
+            vain = observer.state.snapshots[take(observer, "vain", ttl_ms=5_000)]
+            assert vain.failure is not None and f"process {till.process} " in vain.failure.culprit
+            view = observer.state.snapshots[take(observer, "after", **patient)]
+            assert view.failure is None, view.failure
+            assert again.process in view.required and till.process not in view.required
+            assert (till.cut, again.cut[-1]) == (["before"], "after")
+        finally:
+            again.stop()
+        assemble(kafka, namespace, tmp_path, ["before", "after"])
+    for name in ("before", "after"):
+        assert json.loads((tmp_path / f"{name}.json").read_text())["verdict"] == "VERIFIED"
+        assert sum(money(tmp_path, name).values()) == CASH, name
 
 
 def look(folder: Path, name: str, app: str) -> None:
@@ -207,7 +257,7 @@ def test_a_process_in_go_and_faust_workers_are_in_one_snapshot_and_the_money_is_
 ) -> None:
     program = build_go(tmp_path / "go")
     names = [f"s{number}" for number in range(3)]
-    with coins(kafka, namespace, tmp_path, "change_app") as (system, observer, app, address):
+    with coins(kafka, namespace, tmp_path, "change_app") as (system, observer, app, (address, _)):
         log = tmp_path / "go-till.log"
         command = [
             program,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -28,19 +29,39 @@ class Till:
 
     Args:
         inputs: topics that it receives change from; each third piece of it goes back as a coin.
+        positions: by topic and partition, where it goes on.
     """
 
-    def __init__(self, address: str, node: str, topic: str, cash: int, inputs: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        address: str,
+        node: str,
+        topic: str,
+        cash: int,
+        inputs: Sequence[str] = (),
+        positions: Mapping[tuple[str, int], int] | None = None,
+    ) -> None:
         self.node, self.cash, self.sent = node, cash, 0
         self.received = 0
-        self._positions: dict[tuple[str, int], int] = {}
+        self.positions = dict(positions or {})
         self.cut: list[str] = []
         self.ended = ""
         self._topic = topic
         self._channel = grpc.insecure_channel(address)
         self._stub = pb_grpc.SnapshotServiceStub(self._channel)
         self._lock, self._over = threading.Lock(), threading.Event()
-        named = [pb.Input(topic=input_, value_codec="json") for input_ in inputs]
+        named = [
+            pb.Input(
+                topic=name,
+                value_codec="json",
+                positions=[
+                    pb.Start(partition=partition, offset=offset)
+                    for (topic_, partition), offset in self.positions.items()
+                    if topic_ == name
+                ],
+            )
+            for name in inputs
+        ]
         self._stream = self._stub.Join(pb.JoinRequest(node_id=node, codec="json", inputs=named))
         first = next(iter(self._stream))
         assert first.WhichOneof("notice") == "joined"
@@ -111,13 +132,20 @@ class Till:
         if self.received % 3 == 0:
             place = pb.Position(topic=message.topic, partition=message.partition, offset=message.offset)
             self._pay(message.key, amount, place)
-        self._positions[message.topic, message.partition] = message.offset + 1
+        self.positions[message.topic, message.partition] = message.offset + 1
 
     def _places(self) -> list[Any]:
         return [
             pb.Position(topic=topic, partition=partition, offset=offset)
-            for (topic, partition), offset in self._positions.items()
+            for (topic, partition), offset in self.positions.items()
         ]
+
+    @contextlib.contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """It has no call under way, and makes no more."""
+        with self._lock:
+            self._over.set()
+            yield
 
     def stop(self) -> None:
         """Stop sending, and leave."""
