@@ -1,30 +1,36 @@
 """Check files against their manifest before they are read; what has been checked once is remembered.
 
 To read a file for its SHA-256 takes about as long as to query it, so the digest is kept beside size and times of the
-file, in the user's cache: it is computed again when one of them is another. Where the cache cannot be read or written,
-every file is read again.
+file, in a SQLite database in the user's cache: it is computed again when one of them is another, and before a file is
+refused. Where the cache cannot be read or written, every file is read again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from snapkafka.errors import StorageError
 from snapkafka.manifest import FileEntry
 
 from .base import Store
 
+if TYPE_CHECKING:
+    import sqlite3
+
 __all__ = ["require_unaltered"]
+
+T = TypeVar("T")
 
 #: Files that are remembered; the oldest are dropped first.
 REMEMBERED_MAX: Final = 20_000
-CACHE_NAME: Final = "checked-files.json"
+CACHE_NAME: Final = "checked-files.sqlite"
+#: So long another process may hold the cache.
+LOCKED_S: Final = 1.0
+TABLE: Final = "CREATE TABLE IF NOT EXISTS checked (place TEXT PRIMARY KEY, stamp TEXT, sha256 TEXT)"
 
 
 def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
@@ -36,51 +42,62 @@ def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
     Raises:
         StorageError: naming the first file that has other bytes.
     """
-    known, count = _remembered(), 0
-    fresh: dict[str, list[str]] = {}
-    for file in files:
-        place, stamp = store.place(file.path), store.stamp(file.path)
-        if stamp is None:
+    there = [(file, store.place(file.path), store.stamp(file.path)) for file in files]
+    known = _remembered(place for _, place, stamp in there if stamp is not None)
+    fresh: dict[str, tuple[str, str]] = {}
+    for file, place, stamp in there:
+        if stamp is None or known.get(place) == (stamp, file.sha256):
             continue
-        count += 1
-        sha256 = known[place][1] if place in known and known[place][0] == stamp else ""
-        if not sha256:
-            sha256 = store.sha256(file.path)
-            fresh[place] = [stamp, sha256]
+        sha256 = store.sha256(file.path)
         if sha256 != file.sha256:
             raise StorageError(
                 f"file {place} has other bytes than when it was written: SHA-256 {sha256}, and it was {file.sha256}",
                 hint="`snapkafka verify --offline` lists all damage; assemble it again while its log lasts, or read "
                 "it as it is with --unchecked",
             )
+        fresh[place] = (stamp, sha256)
     if fresh:
-        _remember({**{place: kept for place, kept in known.items() if place not in fresh}, **fresh})
-    return count
+        _remember(fresh)
+    return sum(stamp is not None for _, _, stamp in there)
 
 
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "snapkafka" / CACHE_NAME
+def _remembered(places: Iterable[str]) -> dict[str, tuple[object, object]]:
+    """Place -> stamp and SHA-256 of those that were checked before."""
+
+    def read(cache: sqlite3.Connection) -> dict[str, tuple[object, object]]:
+        rows = (
+            cache.execute("SELECT place, stamp, sha256 FROM checked WHERE place = ?", [place]).fetchone()
+            for place in places
+        )
+        return {row[0]: row[1:] for row in rows if row is not None}
+
+    return _with_cache(read) or {}
 
 
-def _remembered() -> dict[str, list[str]]:
-    """Place -> stamp and SHA-256 of files that were checked before."""
-    with contextlib.suppress(OSError, ValueError, RuntimeError):
-        found = json.loads(_cache().read_text(encoding="utf-8"))
-        if isinstance(found, dict):
-            return {place: kept for place, kept in found.items() if _sound(kept)}
-    return {}
+def _remember(fresh: Mapping[str, tuple[str, str]]) -> None:
+    def write(cache: sqlite3.Connection) -> None:
+        rows = [(place, *kept) for place, kept in fresh.items()]
+        cache.executemany("INSERT OR REPLACE INTO checked VALUES (?, ?, ?)", rows)  # and it is the newest
+        oldest = "(SELECT max(rowid) FROM checked) - ?"
+        cache.execute(f"DELETE FROM checked WHERE rowid <= {oldest}", [REMEMBERED_MAX])
+
+    _with_cache(write)
 
 
-def _sound(kept: object) -> bool:
-    return isinstance(kept, list) and len(kept) == 2 and all(isinstance(item, str) for item in kept)
+def _with_cache(work: Callable[[sqlite3.Connection], T]) -> T | None:
+    """Return the result of `work`, None where a cache is not to be had: then only time is lost. A file that SQLite
+    cannot read is removed, for the next time."""
+    with contextlib.suppress(ImportError, OSError, RuntimeError):  # no SQLite in this Python; no home
+        import sqlite3
 
-
-def _remember(known: dict[str, list[str]]) -> None:
-    last = dict(list(known.items())[-REMEMBERED_MAX:])
-    with contextlib.suppress(OSError, RuntimeError):
-        path = _cache()
+        path = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "snapkafka" / CACHE_NAME
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-        new.write_text(json.dumps(last), encoding="utf-8")
-        new.replace(path)
+        try:
+            with contextlib.closing(sqlite3.connect(path, timeout=LOCKED_S)) as cache, cache:
+                cache.execute(TABLE)
+                return work(cache)
+        except sqlite3.OperationalError:
+            pass
+        except sqlite3.DatabaseError:
+            path.unlink()
+    return None

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 INPUTS = ["by-hand", "in-batches"]
 #: Of one partition each: "noack", one by one, and "noack_take".
-AGENTS = pytest.mark.parametrize("agent", INPUTS)
+AGENTS = pytest.mark.parametrize("agent", [pytest.param("by-hand", marks=pytest.mark.long), "in-batches"])
 
 
 @AGENTS

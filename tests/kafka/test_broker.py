@@ -104,6 +104,7 @@ async def test_data_and_address_outlive_a_stop_and_a_kill(topic_prefix: str) -> 
         assert await consume(bootstrap, topic, 2) == [b"before the stop", b"before the kill"]
 
 
+@pytest.mark.long
 async def test_a_frozen_one_says_nothing_and_goes_on_where_it_was(topic_prefix: str) -> None:
     topic = f"{topic_prefix}a"
     with EmbeddedKafka() as broker:
@@ -218,6 +219,7 @@ def test_a_known_address_that_is_taken_is_said_with_the_brokers_last_words() -> 
         assert broker.pid is None
 
 
+@pytest.mark.long
 def test_another_broker_on_our_port_is_not_taken_for_ours(embedded: EmbeddedKafka) -> None:
     with EmbeddedKafka() as broker:
         broker.stop()

@@ -232,6 +232,7 @@ def test_the_textbook_method_needs_what_comes_in_while_the_marker_is_late(reach:
     assert reach.violations == ()
 
 
+@pytest.mark.long
 def test_one_observer_gets_what_all_nodes_find(reach: Reach) -> None:
     assert reach.of(Observer).bytes == pytest.approx(198e9, rel=0.04)
     assert reach.of(StopTheWorld).bytes == 0
@@ -247,6 +248,7 @@ def test_ours_depends_neither_on_rate_nor_on_delay() -> None:
     assert textbook[1] > 5 * textbook[0]
 
 
+@pytest.mark.long
 def test_ours_is_what_the_ledger_holds(reach: Reach) -> None:
     """A node holds the records of all nodes: to the byte what the codec makes of them."""
     world = World(SMALL, Offsets)

@@ -199,13 +199,14 @@ def _file_of_somebody_else(state: Path) -> Path:
     return Path(shutil.copy(file, state / "part-00007.parquet"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("broken", "of"),
     [
         (_other_bytes, "next/state_delta"),
-        pytest.param(_other_bytes, "snap/state", marks=pytest.mark.long),
-        pytest.param(_file_of_somebody_else, "snap/state", marks=pytest.mark.long),
-        pytest.param(_file_of_somebody_else, "next/state_delta", marks=pytest.mark.long),
+        (_other_bytes, "snap/state"),
+        (_file_of_somebody_else, "snap/state"),
+        (_file_of_somebody_else, "next/state_delta"),
     ],
 )
 def test_a_broken_parent_is_said_before_anything_is_read(

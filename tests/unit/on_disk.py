@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,20 +53,42 @@ def write_table(folder: Path, name: str, rows: Sequence[Row]) -> TableEntry:
     """A table as one file; columns that a row does not name are null."""
     file = folder / name / "part-00000.parquet"
     file.parent.mkdir(parents=True)
-    with duckdb.connect() as database:
-        columns = [column.split(" ", 1) for column in schema(name).split(", ")]
-        declared = ", ".join(f'"{column}" {duck_type(kind)}' for column, kind in columns)
-        database.execute(f"CREATE TABLE rows ({declared})")
-        for row in rows:
-            names = ", ".join(f'"{column}"' for column in row)
-            marks = ", ".join("?" for _ in row)
-            database.execute(f"INSERT INTO rows ({names}) VALUES ({marks})", list(row.values()))
-        database.table("rows").write_parquet(str(file))
+    columns = [column.split(" ", 1) for column in schema(name).split(", ")]
+    if rows:
+        write_rows(file, columns, rows)
+    else:
+        file.write_bytes(no_rows(name))
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     entry = FileEntry(path=str(file), bytes=file.stat().st_size, sha256=digest)
     typed = tuple(Column(name=column, type=kind) for column, kind in columns)
     table = TableEntry(name=name, path=name, rows=len(rows), digest="0", schema=typed, files=(entry,))
     return table if not rows else dataclasses.replace(table, digest=digest_of(table))
+
+
+def write_rows(file: Path, columns: Sequence[Sequence[str]], rows: Sequence[Row]) -> None:
+    with engine().cursor() as database:
+        declared = ", ".join(f'"{column}" {duck_type(kind)}' for column, kind in columns)
+        database.execute(f"CREATE TEMP TABLE rows ({declared})")
+        for row in rows:
+            names = ", ".join(f'"{column}"' for column in row)
+            marks = ", ".join("?" for _ in row)
+            database.execute(f"INSERT INTO rows ({names}) VALUES ({marks})", list(row.values()))
+        database.table("rows").write_parquet(str(file))
+
+
+@cache
+def engine() -> duckdb.DuckDBPyConnection:
+    """One for all: to start another takes longer than to write a table."""
+    return duckdb.connect()
+
+
+@cache
+def no_rows(name: str) -> bytes:
+    """The file of such a table without rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "none.parquet"
+        write_rows(file, [column.split(" ", 1) for column in schema(name).split(", ")], ())
+        return file.read_bytes()
 
 
 def digest_of(table: TableEntry) -> str:

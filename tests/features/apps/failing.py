@@ -15,8 +15,9 @@ begun_out = target(app, "begun-out")
 
 
 def fail_if_told(batch: list[dict[str, Any]]) -> None:
+    """Where the batch began is a matter of when its records came."""
     if any(value["raise"] for value in batch):
-        raise ValueError(f"as it was told to, at {batch[0]['n']}")
+        raise ValueError("as it was told to")
 
 
 values_out = target(app, "values-out")
