@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-#: Tests of these folders wait for brokers and workers much of their time; those of others compute.
-WAIT: Final = ("e2e", "features", "driver", "kafka", "chaos", "bench")
-COMPUTE: Final = ("spark", "sim", "scenarios", "protocol", "unit")
+#: About how long a file of a folder takes, in seconds. Those of the former wait for brokers and workers much of it,
+#: those of the latter compute.
+WAIT: Final = {"e2e": 60, "features": 22, "driver": 8, "kafka": 12, "chaos": 1, "bench": 1}
+COMPUTE: Final = {"spark": 36, "sim": 25, "scenarios": 1, "protocol": 1, "unit": 3}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,11 +33,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def folder(path: Path) -> str:
         return path.relative_to(Path(__file__).parent).parts[0]
 
-    place: dict[Path, float] = {}
+    begins: dict[Path, float] = {}
     for kind in (WAIT, COMPUTE):
+        order = list(kind)
         ordered = sorted(
             (path for path in files if folder(path) in kind),
-            key=lambda path: (kind.index(folder(path)), str(path)),
+            key=lambda path: (order.index(folder(path)), str(path)),
         )
-        place |= {path: number / len(ordered) for number, path in enumerate(ordered)}
-    items[:] = [item for path in sorted(files, key=lambda path: place.get(path, 1.0)) for item in files[path]]
+        ends = list(itertools.accumulate(kind[folder(path)] for path in ordered))
+        begins |= {
+            path: (end - kind[folder(path)]) / ends[-1] for path, end in zip(ordered, ends, strict=True)
+        }
+    items[:] = [
+        item for path in sorted(files, key=lambda path: begins.get(path, 1.0)) for item in files[path]
+    ]
