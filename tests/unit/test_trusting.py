@@ -162,7 +162,9 @@ def test_a_cache_that_cannot_be_had_is_no_obstacle(
     cache.unlink()
     with contextlib.closing(sqlite3.connect(cache)) as other:
         other.execute("BEGIN EXCLUSIVE")
+        there = cache.stat().st_ino
         assert require_unaltered(store, [file]) == 1
+        assert cache.stat().st_ino == there, "another process has it"
     monkeypatch.setitem(sys.modules, "sqlite3", None)  # a Python that was built without it
     assert require_unaltered(store, [file]) == 1
     flip(store.root / STATE)
