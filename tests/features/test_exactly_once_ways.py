@@ -21,7 +21,7 @@ from tests.driver.test_install import take
 from .harness import Pair, Side, count_records, running
 from .judging import Judge, Row
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 APP = "tests.features.apps.transactional_ways"
 ROWS = [
@@ -48,10 +48,7 @@ RECORDS: Sequence[tuple[str, bytes, int | None]] = [
 
 @pytest.fixture(
     scope="module",
-    params=[
-        "by-default",
-        *(pytest.param(way, marks=pytest.mark.long) for way in WAYS if way != "by-default"),
-    ],
+    params=list(WAYS),
 )
 def judge(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
@@ -108,8 +105,7 @@ def test_the_same_exceptions(judge: Judge) -> None:
     judge.same_errors()
 
 
-@pytest.mark.parametrize(("workers", "keys"), [(1, 1), pytest.param(2, 11, marks=pytest.mark.long)])
-@pytest.mark.long
+@pytest.mark.parametrize(("workers", "keys"), [(1, 1), (2, 11)])
 def test_what_the_thread_sends_is_in_no_transaction(
     kafka: Broker, tmp_path: Path, workers: int, keys: int
 ) -> None:
@@ -137,7 +133,6 @@ def test_what_the_thread_sends_is_in_no_transaction(
         judge.same_errors()
 
 
-@pytest.mark.long
 def test_a_table_in_rocksdb_keeps_what_was_aborted(kafka: Broker, tmp_path: Path) -> None:
     """A worker dies with a transaction open. What it wrote to RocksDB stays there, and recovery overwrites only keys
     that the changelog knows: events that run again count on top. With snapkafka or without; a snapshot holds what is in

@@ -35,7 +35,8 @@ def topics_and_groups(bootstrap: str, app: str) -> tuple[dict[str, int], set[str
     return topics, groups
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_a_worker_of_a_fork_touches_nothing_of_production(
     kafka: Broker, tmp_path: Path, guarantee: str
 ) -> None:

@@ -27,7 +27,7 @@ from .simulated_logs import PARTS
 from .simulated_runs import BROKEN, broken, healthy, recoloured
 from .small_logs import World, captured, together
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark]
 
 #: What has to be in some runs, else that nobody accuses them shows nothing.
 HAPPENS = (
@@ -58,7 +58,7 @@ class Played:
 
 @pytest.fixture(
     scope="module",
-    params=[24, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1800)])],
+    params=[24, pytest.param(200, marks=pytest.mark.timeout(1800))],
     ids=lambda runs: f"{runs}-runs",
 )
 def runs(request: pytest.FixtureRequest) -> Iterator[Played]:
@@ -145,7 +145,6 @@ def test_nothing_is_held_against_what_is_sound(spark: SparkSession, runs: Played
     assert all(runs.counts[name] > few for name in HAPPENS), runs.counts
 
 
-@pytest.mark.long
 def test_what_is_broken_is_accused(spark: SparkSession, runs: Played) -> None:
     outcomes = _verified(spark, runs, runs.broken)
     accused = {
