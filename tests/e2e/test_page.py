@@ -185,6 +185,7 @@ def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config)
             str(ROOT / "tests" / "e2e" / "look_at_page.py"),
             url,
             str(tmp_path / "shots"),
+            "lost",
         ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
