@@ -40,6 +40,7 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("watch", "--until", "termination", "--storage", "tables", *NO_BROKER), "spark", AWAY),
     (("keep", "--every", "10m", "--once", "--storage", "tables", *NO_BROKER), "spark", AWAY),
     (("metrics", *NO_BROKER), "", AWAY),
+    (("verdicts", *NO_BROKER), "", AWAY),
     (("query", "SELECT 1", "--storage", "tables"), "query", UNKNOWN),
     (("diff", "one", "two", "--storage", "tables"), "query", UNKNOWN),
     (("draw", "one", "--storage", "tables"), "", UNKNOWN),
