@@ -14,16 +14,12 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from snapkafka.manifest import TableEntry
 
 from .base import Store
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 __all__ = ["hash_library", "row_digest", "table_digest"]
 
@@ -199,17 +195,6 @@ def _in_order(pair: tuple[Any, Any]) -> tuple[bytes, bool, Any]:
 # -- files ----------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _engine(filesystem: Any) -> DuckDBPyConnection:
-    """DuckDB for the files of a store: to start it takes longer than to read a small file."""
-    import duckdb
-
-    engine = duckdb.connect()
-    if filesystem is not None:
-        engine.register_filesystem(filesystem)
-    return engine
-
-
 def _by_pyarrow(store: Store, path: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -219,7 +204,11 @@ def _by_pyarrow(store: Store, path: str, columns: Sequence[str]) -> Iterator[Seq
 
 
 def _by_duckdb(store: Store, path: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
-    with _engine(store.filesystem).cursor() as engine:
+    import duckdb
+
+    with duckdb.connect() as engine:
+        if store.filesystem is not None:
+            engine.register_filesystem(store.filesystem)
         engine.execute("SET TimeZone = 'UTC'")
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
         done = engine.execute(
