@@ -76,7 +76,7 @@ def create(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    options = {"snapshot": snapshot, "storage": storage, "force": force}
+    options = {"snapshot": snapshot, "storage": storage, "with_inputs": with_inputs, "force": force}
     expires_s = run(lambda: _seconds(expires), as_json=as_json)
     masks, suppression = run(lambda: _files(mask, suppress), as_json=as_json)
     planned = None
@@ -100,7 +100,6 @@ def create(
             namespace,
             name,
             expires_s=expires_s,
-            with_inputs=with_inputs,
             mask=masks,
             suppress=suppression,
             who=who(),
@@ -252,7 +251,8 @@ def _say(*, as_json: bool) -> Callable[[str], None]:
 def _print_plan(plan: ops.ForkPlan) -> None:
     console.print(
         f"fork [bold]{escape(plan.fork)}[/] of {escape(plan.source)}, snapshot [bold]{escape(plan.snapshot)}[/]"
-        f"  epoch {plan.epoch}  {plan.verdict}: {plan.records:,} messages in flight, {plan.state:,} rows of state",
+        f"  epoch {plan.epoch}  {plan.verdict}: {plan.records:,} messages in flight, {plan.state:,} rows of state"
+        + (f", {plan.stored:,} external records that only the snapshot has" if plan.stored else ""),
         soft_wrap=True,
     )
     rows = table("topic", "partitions", "settings that differ from production's", right=("partitions",))

@@ -46,6 +46,9 @@ HEAD_BYTES_MAX: Final = 16 * 1024
 BURST: Final = 10
 #: So many clients are told apart; of those beyond, the one that was quiet longest is forgotten.
 CLIENTS_MAX: Final = 10_000
+#: After these refusals the rest of the request may still come: the connection is closed. After others it stays open, so
+#: that a client that is throttled costs no further handshake.
+LAST: Final = frozenset({"too-large", "too-slow"})
 #: What anyone may ask for: whether the service lives, and the page, which holds no data.
 OPEN: Final = frozenset({"/healthz", "/readyz", "/", "/openapi.yaml"})
 OPEN_BELOW: Final = "/page/"
@@ -192,7 +195,8 @@ class _Answer:
         """Answer with a problem, unless another answer has begun."""
         if self._began:
             return
-        headers = {"content-type": PROBLEM_JSON, "connection": "close"} | error.headers
+        closing = {"connection": "close"} if error.code in LAST else {}
+        headers = {"content-type": PROBLEM_JSON} | closing | error.headers
         body = problem_body(error.code, error.status, error.message, error.hint)
         headers["content-length"] = str(len(body))
         await self.send(

@@ -38,6 +38,7 @@ PLAN = ops.ForkPlan(
         ),
     ),
     records=4_711,
+    stored=17,
     state=12,
     refusals=(),
     unfinished=("fork.staging.left",),
@@ -106,7 +107,14 @@ def created(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 def test_a_dry_run_prints_what_would_be_created_and_creates_nothing(created: list[tuple[Any, ...]]) -> None:
     result = invoke("create", "staging", "--from", "friday", "--dry-run")
     assert result.exit_code == 0
-    for text in ("fork.staging.orders", "retention.ms=-1", "4,711 messages", "12 rows", "removed first: 1"):
+    for text in (
+        "fork.staging.orders",
+        "retention.ms=-1",
+        "4,711 messages",
+        "12 rows",
+        "17 external records",
+        "removed first: 1",
+    ):
         assert text in result.stdout, text
     assert created == []
 

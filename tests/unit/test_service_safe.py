@@ -424,6 +424,54 @@ async def test_a_head_that_comes_slowly_is_cut_off_and_others_are_served() -> No
         assert b" 200 " in await get(port, "/healthz")
 
 
+async def test_a_client_that_is_throttled_keeps_its_connection() -> None:
+    """Also if the rest of its request comes after the refusal."""
+    async with listening(triggers_per_s=0.1) as port, asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = b"POST /v1/snapshots/trigger HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\n\r\n"
+        writer.write(head + b"{}    ")
+        assert await answered(reader) == b"415"
+        for _ in range(3):
+            writer.write(head)
+            assert await answered(reader) == b"429"
+            writer.write(b"{}")
+            writer.write(b"    ")
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert await answered(reader) == b"200"
+        writer.close()
+
+
+async def answered(reader: asyncio.StreamReader) -> bytes:
+    """The status of the next answer on a connection, which is read to its end."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r\n")[0]))
+    return head.split()[1]
+
+
+async def test_what_follows_a_refusal_without_an_end_is_cut_off() -> None:
+    async with listening(triggers_per_s=0.1, header_s=0.3) as port, asyncio.timeout(30):
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(
+                b"POST /v1/snapshots/trigger HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+            )
+            status = await answered(reader)
+            if status == b"429":
+                break
+            writer.close()
+        assert status == b"429"
+        ended = asyncio.ensure_future(end_of(reader))
+        writer.write(
+            b"POST /v1/snapshots/trigger HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        while not ended.done():
+            with contextlib.suppress(OSError):
+                writer.write(b"1\r\nx\r\n")
+            await asyncio.wait([ended], timeout=0.05)
+        assert b" 429 " in ended.result()
+        writer.close()
+
+
 async def end_of(reader: asyncio.StreamReader) -> bytes:
     """What comes until the end; a reset is one, too."""
     try:

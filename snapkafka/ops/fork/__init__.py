@@ -30,7 +30,8 @@ from snapkafka.ops.querying import Placed
 from snapkafka.ops.restore.committing import RestoreBulk
 from snapkafka.ops.restore.editing import Editing, Mask, Suppression
 from snapkafka.ops.restore.looking import Tables, carried_by, load
-from snapkafka.ops.restore.planning import apps_of
+from snapkafka.ops.restore.planning import apps_of, lowest_positions
+from snapkafka.ops.restore.refusing import TopicFacts, external_refusals
 from snapkafka.ops.restore.topics import NewTopic, Source, Topics, admin_of, new_topics, topics_of
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, fork_problem, of_fork, prefixed
@@ -39,7 +40,7 @@ from snapkafka.store import read_manifest
 from snapkafka.wire.headers import ledger_id
 
 from .comparing import diff_fork
-from .creating import Forking
+from .creating import NO_LOG, Forking, log_starts
 from .listing import Dropped, Fork, drop_expired, drop_fork, fork_in, list_forks, removed
 from .planning import ForkPlan, refusals
 
@@ -90,6 +91,7 @@ async def plan_fork(
     *,
     snapshot: str = "latest",
     storage: str = "",
+    with_inputs: bool = False,
     force: bool = False,
     bulk: RestoreBulk | None = None,
 ) -> ForkPlan:
@@ -99,6 +101,8 @@ async def plan_fork(
         fork: its name.
         snapshot: id, epoch or `latest`, the last one that is good.
         storage: where its manifest lies; empty: its place in the ledger.
+        with_inputs: the fork is to have the external records from each position to now, as production has read them
+            since; those that production's log has lost come from the table `inputs`.
         force: leave out the reasons that `--force` overrides.
         bulk: for tests; None: by librdkafka.
 
@@ -107,7 +111,7 @@ async def plan_fork(
         DependencyMissingError: the extra `restore` is not installed.
     """
     async with _begun(where, namespace, fork, snapshot, storage, bulk) as it:
-        return await it.plan(force=force)
+        return await it.plan(with_inputs=with_inputs, force=force)
 
 
 async def create_fork(
@@ -132,9 +136,8 @@ async def create_fork(
     What an earlier attempt has left is removed first.
 
     Args:
-        fork, snapshot, storage, force, bulk: as for `plan_fork`.
+        fork, snapshot, storage, with_inputs, force, bulk: as for `plan_fork`.
         expires_s: from then on `drop_expired` removes it; None: never.
-        with_inputs: copy the external records from each position to now, as production has read them since.
         mask: replaces values, of tables and topics.
         suppress: names erased keys, which are left out.
         who: asks for it.
@@ -150,7 +153,7 @@ async def create_fork(
     if expires_s is not None and expires_s <= 0:
         raise BadInputError(f"a fork cannot expire after {expires_s:g} s", hint="leave it out: it never does")
     async with _begun(where, namespace, fork, snapshot, storage, bulk) as it:
-        plan = await it.plan(force=force)
+        plan = await it.plan(with_inputs=with_inputs, force=force)
         if plan.refused:
             reasons = "; ".join(f"{item.what} ({item.code})" for item in plan.refusals)
             raise ForkRefusedError(f"nothing was changed: {reasons}", hint=plan.refusals[0].hint)
@@ -228,11 +231,23 @@ class _Look:
     def ledger(self) -> str:
         return LEDGER + self.namespace
 
-    async def plan(self, *, force: bool) -> ForkPlan:
+    async def plan(self, *, with_inputs: bool, force: bool) -> ForkPlan:
         manifest = self.placed.manifest
-        there = sorted(name for name in await self.admin.describe_topics() if of_fork(self.fork, name))
-        exists, unfinished = await self._existing(there)
-        carried = carried_by(record for records in self.tables.in_flight.values() for record in records)
+        sources, lowest = await self._sources(), lowest_positions(manifest.captured)
+        begins, external = self.tables.in_flight, []
+        if with_inputs:
+            starts = await log_starts(self.admin, lowest)
+            begins = self.tables.unread(lowest, starts)
+            topics = {
+                name: TopicFacts(topic_id=it.topic_id, partitions=it.partitions)
+                for name, it in sources.items()
+            }
+            there = {tp: start for tp, start in starts.items() if start < NO_LOG}
+            external = list(external_refusals(manifest, topics, there, lowest))
+        own = sorted(name for name in await self.admin.describe_topics() if of_fork(self.fork, name))
+        exists, unfinished = await self._existing(own)
+        carried = carried_by(record for records in begins.values() for record in records)
+        records = sum(map(len, self.tables.in_flight.values()))
         largest = {topic: size for topic, (_, _, size) in self.tables.state.items()}
         return ForkPlan(
             fork=self.fork,
@@ -244,21 +259,23 @@ class _Look:
             apps=tuple(prefixed(self.fork, app) for app in apps_of(manifest.captured)),
             topics=new_topics(
                 manifest,
-                await self._sources(),
+                sources,
                 carried,
                 largest,
                 wall_ms(),
                 lambda name: prefixed(self.fork, name),
             ),
-            records=sum(map(len, self.tables.in_flight.values())),
+            records=records,
+            stored=sum(map(len, begins.values())) - records,
             state=sum(rows for rows, _, _ in self.tables.state.values()),
             refusals=refusals(
                 manifest,
                 self.fork,
                 files=self.tables.damage,
-                there=there,
+                there=own,
                 unfinished=unfinished,
                 exists=exists,
+                external=external,
                 force=force,
             ),
             unfinished=tuple(unfinished),

@@ -38,8 +38,10 @@ from snapkafka.runtime.interrupts import to_its_end
 
 from .planning import in_fork
 
-__all__ = ["Forking", "await_gone"]
+__all__ = ["NO_LOG", "Forking", "await_gone", "log_starts"]
 
+#: Above every offset: where the log of a topic starts that does not exist.
+NO_LOG: Final = 1 << 63
 #: Each takes some 300 bytes, and a record of the ledger at most 256 KB.
 TOPICS_PER_RECORD: Final = 500
 #: A topic that was deleted is unknown to every broker within this time.
@@ -54,7 +56,7 @@ class Forking(Restoring):
     Args:
         production_id: of production's ledger, see `wire.headers.ledger_id`.
         editing: leaves out erased keys and masks values, by the names of production.
-        with_inputs: copy the external records from each position to now.
+        with_inputs: copy the external records from each position to now; those that were deleted, from the snapshot.
         expires_ms: since 1970; 0: never.
     """
 
@@ -149,14 +151,16 @@ class Forking(Restoring):
         self, author: Author, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[Appended, ...]]:
         lowest = lowest_positions(self.placed.manifest.captured)
-        ranges = [ReadRange(*tp, 0, 0) for tp in lowest]
+        in_flight = unread = self.tables.in_flight
+        starts, now = dict.fromkeys(lowest, 0), dict.fromkeys(lowest, 0)
         if self.with_inputs:
-            now, starts = await self.admin.log_ends(lowest), await self.admin.log_starts(lowest)
-            ranges = [ReadRange(*tp, max(at, starts[tp]), now[tp]) for tp, at in lowest.items() if tp in now]
-        in_flight = self.tables.in_flight
+            starts = await log_starts(self.admin, lowest)
+            now |= await self.admin.log_ends([tp for tp in lowest if starts[tp] < NO_LOG])
+            unread = self.tables.unread(lowest, starts)
+        ranges = [ReadRange(*tp, max(at, starts[tp]), now[tp]) for tp, at in lowest.items()]
 
         def work() -> dict[TopicPartition, tuple[Appended, ...]]:
-            found = channels(self.bulk, ranges, in_flight, frozenset(lowest), self.production_id)
+            found = channels(self.bulk, ranges, unread, frozenset(lowest), self.production_id)
             return append_channels(self.bulk, author, map(self._translated, found))
 
         appended = await self._in_thread(work)
@@ -183,6 +187,14 @@ class Forking(Restoring):
     def _may_have_lost(self, topic: str) -> bool:
         """Every row is written: the changelogs are empty."""
         return True
+
+
+async def log_starts(admin: TopicAdmin, lowest: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Read where the logs of production start; where there is none, all of it lies before `NO_LOG`."""
+    wanted = list(lowest)
+    there = await admin.describe_topics({tp.topic for tp in wanted})
+    known = [tp for tp in wanted if tp.topic in there and tp.partition < there[tp.topic].partitions]
+    return dict.fromkeys(wanted, NO_LOG) | dict(await admin.log_starts(known))
 
 
 async def await_gone(admin: TopicAdmin, topics: Iterable[str]) -> None:

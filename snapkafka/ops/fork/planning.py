@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from snapkafka.manifest import Manifest
@@ -23,8 +23,9 @@ TOPIC_CHARS_MAX = 249
 class ForkPlan:
     """Hold what the creation of a fork would do, and why it would not.
 
-    `apps`, `namespace`: by their names in the fork. `records`: how many messages and external records it begins with.
-    `unfinished`: topics of an earlier attempt, which are removed first.
+    `apps`, `namespace`: by their names in the fork. `records`: how many messages in flight it begins with. `stored`:
+    how many external records come from the snapshot, as production's log has them no longer. `unfinished`: topics of an
+    earlier attempt, which are removed first.
     """
 
     fork: str
@@ -36,6 +37,7 @@ class ForkPlan:
     apps: tuple[str, ...]
     topics: tuple[NewTopic, ...]
     records: int
+    stored: int
     state: int
     refusals: tuple[Refusal, ...]
     unfinished: tuple[str, ...] = ()
@@ -81,11 +83,13 @@ def refusals(
     there: Collection[str],
     unfinished: Collection[str],
     exists: str,
+    external: Iterable[Refusal],
     force: bool,
 ) -> tuple[Refusal, ...]:
     """Find every reason not to create a fork.
 
     Args:
+        external: why the external records that it is to have cannot be read.
         files: what is wrong with the files; empty: nothing.
         there: topics that exist.
         unfinished: those among them that an earlier attempt has left.
@@ -94,6 +98,7 @@ def refusals(
     """
     found = [
         *copy_refusals(manifest, files, done="forked"),
+        *(dataclasses.replace(item, hint=f"{item.hint}; or leave out --with-inputs") for item in external),
         *_names(manifest, fork, there, unfinished, exists),
     ]
     return tuple(item for item in found if not (force and item.forceable))

@@ -5,7 +5,7 @@ The checks are pure: `Facts` is what the cluster, the ledger and the files state
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +23,7 @@ __all__ = [
     "TopicFacts",
     "code_refusals",
     "copy_refusals",
+    "external_refusals",
     "member_refusals",
     "parts_of",
     "raise_refused",
@@ -120,8 +121,9 @@ def refusals(
     captured = manifest.captured
     found = [
         *_snapshot(manifest, facts),
-        *_topics(captured, facts),
-        *_logs(manifest, facts, lowest, part=part),
+        *_read_changelogs(captured, "restored"),
+        *_topics(parts_of(captured), facts.topics),
+        *_logs(manifest, facts.starts, lowest, part=part),
         *record_refusals(facts),
         *_foreign(captured),
         *_code(captured, facts),
@@ -193,14 +195,13 @@ def _snapshot(manifest: Manifest, facts: Facts) -> Iterator[Refusal]:
         )
 
 
-def _topics(captured: Captured, facts: Facts) -> Iterator[Refusal]:
-    ids = {part.topic: part.topic_id for part in parts_of(captured)}
+def _topics(parts: Sequence[InputCut | ChangelogCut], topics: Mapping[str, TopicFacts]) -> Iterator[Refusal]:
+    ids = {part.topic: part.topic_id for part in parts}
     counts: dict[str, int] = {}
-    for part in parts_of(captured):
+    for part in parts:
         counts[part.topic] = max(part.partition + 1, counts.get(part.topic, 0))
-    yield from _read_changelogs(captured, "restored")
     for topic, topic_id in sorted(ids.items()):
-        now = facts.topics.get(topic)
+        now = topics.get(topic)
         if now is None:
             yield Refusal(
                 code="topic-missing",
@@ -230,13 +231,37 @@ def _read_changelogs(captured: Captured, done: str) -> Iterator[Refusal]:
         )
 
 
+def external_refusals(
+    manifest: Manifest,
+    topics: Mapping[str, TopicFacts],
+    starts: Mapping[TopicPartition, int],
+    lowest: Mapping[TopicPartition, int],
+) -> Iterator[Refusal]:
+    """Find why the external records since a snapshot cannot be read from the cluster that it is of.
+
+    Args:
+        topics: by name, those that exist.
+        starts: log starts of what exists.
+        lowest: the lowest position of each input partition.
+    """
+    stored = {(item.topic, item.partition): item.start for item in manifest.inputs}
+    lacking = {tp.topic for tp, position in lowest.items() if stored.get(tp, position + 1) > position}
+    needed = [cut for cut in manifest.captured.inputs if cut.topic in topics or cut.topic in lacking]
+    yield from _topics(needed, topics)
+    yield from _logs(manifest, starts, lowest, part=False)
+
+
 def _logs(
-    manifest: Manifest, facts: Facts, lowest: Mapping[TopicPartition, int], *, part: bool
+    manifest: Manifest,
+    starts: Mapping[TopicPartition, int],
+    lowest: Mapping[TopicPartition, int],
+    *,
+    part: bool,
 ) -> Iterator[Refusal]:
     external = {entry.topic for entry in manifest.external}
     stored = {(item.topic, item.partition): item for item in manifest.inputs}
     for tp, position in sorted(lowest.items()):
-        start = facts.starts.get(tp, 0)
+        start = starts.get(tp, 0)
         if tp in stored and stored[tp].start <= position and start <= stored[tp].end:
             continue
         if start > position and (tp.topic in external or not manifest.topics or part):
