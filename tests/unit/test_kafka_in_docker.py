@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
@@ -64,6 +65,21 @@ def test_one_node_can_do_transactions_and_takes_the_settings_of_a_test() -> None
     assert container.env["KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR"] == "1"
     assert len(container.env) == len(ONE_NODE) + 1
     assert container.states == ["started", "stopped"]
+
+
+def test_docker_is_used_where_it_is_asked_for_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that answers may lack the image, and has other brokers than the ones that were tested."""
+
+    @contextlib.contextmanager
+    def embedded(**_: Any) -> Iterator[Any]:
+        yield broker._ForeignBroker("a child process")
+
+    monkeypatch.delenv("SNAPKAFKA_TEST_KAFKA")
+    monkeypatch.delenv("SNAPKAFKA_TEST_BOOTSTRAP", raising=False)
+    monkeypatch.setattr(broker, "EmbeddedKafka", embedded)
+    with broker.kafka() as kafka:
+        assert kafka.bootstrap == "a child process"
+    assert not Container.made
 
 
 @pytest.mark.parametrize(

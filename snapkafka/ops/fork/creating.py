@@ -190,7 +190,7 @@ class Forking(Restoring):
 
 
 async def log_starts(admin: TopicAdmin, lowest: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Read where the logs of production start; where there is none, all of it lies before `NO_LOG`."""
+    """Read where the logs of production start: `NO_LOG` where a partition does not exist."""
     wanted = list(lowest)
     there = await admin.describe_topics({tp.topic for tp in wanted})
     known = [tp for tp in wanted if tp.topic in there and tp.partition < there[tp.topic].partitions]
