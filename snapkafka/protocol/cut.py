@@ -9,7 +9,7 @@ Those keep their colour (R5) and finish in white; `closing` states when they hav
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -54,12 +54,14 @@ class Positions:
         self,
         inputs: Iterable[InputGiven],
         rules: Mapping[tuple[str, TopicPartition], Rule] = MappingProxyType({}),
+        kept: Container[TopicPartition] = (),
     ) -> list[TopicPartition]:
         """A new assignment. Where an input is set back behind what was started once, its effects happen twice (R10).
 
         Args:
             inputs: what was given.
             rules: what agents skip of it after a restore, where they skip anything.
+            kept: those that were ours already, and went on.
 
         Returns:
             the inputs on which events were started since `take`, before they were ours (the ledger was too slow).
@@ -73,13 +75,13 @@ class Positions:
         }
         self._skipped = {
             item: rule.started_above for item, rule in self._starts.items() if rule.started_above
-        }
+        } | {item: above for item, above in self._skipped.items() if item[1] in kept}
         self._next = {item: max(rule.offset, since.get(item, 0)) for item, rule in self._starts.items()}
         for tp, given in self._given.items():
             until = max(self._replay_until.pop(tp, 0), given.replay_until)
             if until > given.position:
                 self._replay_until[tp] = until
-        return sorted({tp for _, tp in since if tp in self._given})
+        return sorted({tp for _, tp in since if tp in self._given and tp not in kept})
 
     def take(self) -> None:
         """No inputs until the next assignment; what was started is remembered."""

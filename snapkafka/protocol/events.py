@@ -12,6 +12,7 @@ __all__ = [
     "EndsSeen",
     "Event",
     "InputGiven",
+    "InputsAdded",
     "InputsGiven",
     "InputsTaken",
     "Joined",
@@ -122,6 +123,13 @@ class InputsGiven:
 
 
 @value
+class InputsAdded:
+    """Partitions that came to exist are given to a process beside the inputs that it has, which it goes on with."""
+
+    inputs: tuple[InputGiven, ...]
+
+
+@value
 class InputsTaken:
     """A rebalance took all inputs away. All that starts before the next `InputsGiven` is of the inputs that it
     reports."""
@@ -218,6 +226,7 @@ Event = (
     | RecordMet
     | MarkerMet
     | ChannelEnded
+    | InputsAdded
     | InputsGiven
     | InputsTaken
     | MarkerSent

@@ -48,6 +48,7 @@ class Inputs:
         self.tables: tuple[ChangelogEnd, ...] = ()  # as recovered with them
         self.given: InputsGiven | None = None
         self.taken = False  # all were, and what came instead is not told yet
+        self.kept: frozenset[TopicPartition] = frozenset()  # our own already, when the others were added
         self._given_n = -1
         self._ours: InputsGiven | None = None  # the assignment that is ours, once its Assigned is read
 
@@ -63,13 +64,23 @@ class Inputs:
 
     def give(self, given: InputsGiven) -> None:
         self.given, self.tables, self.taken = given, (), False
+        self.kept = frozenset()
+
+    def add(self, inputs: tuple[InputGiven, ...]) -> None:
+        """These come beside what it has, which stays its own meanwhile."""
+        assert self.given is not None, "what it adds to was given"
+        if self.ready:
+            self.kept = frozenset(item.tp for item in self.given.inputs)
+        self.given = replace(self.given, inputs=(*self.given.inputs, *inputs))
 
     def take(self) -> None:
         self.tables, self.taken = (), True
+        self.kept = frozenset()
 
     def lose(self) -> None:
         """It was given to an id that is void."""
         self.assigned, self.tables = -1, ()
+        self.kept = frozenset()
 
     def announce(self, process: int, n: int) -> Assigned:
         """Return what we have now, as the ledger gets to know it."""

@@ -64,6 +64,7 @@ from .events import (
     EndsSeen,
     Event,
     InputGiven,
+    InputsAdded,
     InputsGiven,
     InputsTaken,
     Joined,
@@ -154,6 +155,9 @@ class WorkerProtocol(Work):
                 return self._timer_expired(event.epoch)
             case InputsGiven():
                 return self._inputs_given(event)
+            case InputsAdded():
+                self.inputs.add(event.inputs)
+                return [] if self.process is None else self._announce()
             case InputsTaken():
                 self.positions.take()
                 self.inputs.take()
@@ -320,11 +324,12 @@ class WorkerProtocol(Work):
             return []  # it comes too late: they are not ours to read any more
         app = self.ledger.app_of(self._me)
         ours = self.inputs.ours(self.ledger, self._me)
-        early = self.positions.give(ours, self._rules(app, ours))
+        early = self.positions.give(ours, self._rules(app, ours), self.inputs.kept)
         tps = self.positions.inputs()
         red = moves.red_before(self.ledger, app, tps)
         actions = self._cut(red, "assigned") if red else []
-        for epoch, uncut in moves.came_uncut(self.ledger, app, tps, self.colours.epoch).items():
+        came = set(tps) - self.inputs.kept
+        for epoch, uncut in moves.came_uncut(self.ledger, app, came, self.colours.epoch).items():
             if epoch in self.open.aborted:
                 continue
             if early:

@@ -41,6 +41,7 @@ ELSEWHERE: Final = {
     events.LedgerRecreated: "joining again",
     events.TriggerAppended: "before a cut, and only where the app triggers itself",
     events.RecordMet: "before a cut",
+    events.InputsAdded: "partitions are added",
     events.InputsGiven: "a rebalance",
     events.InputsTaken: "a rebalance",
     events.MarkerFailed: "aborts",

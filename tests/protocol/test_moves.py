@@ -11,9 +11,11 @@ from snapkafka.protocol import owners
 from snapkafka.protocol.actions import AppendToLedger, AskStopped
 from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.completion import Failure, Status
+from snapkafka.protocol.cut import Positions
 from snapkafka.protocol.events import (
     CameBack,
     InputGiven,
+    InputsAdded,
     InputsGiven,
     InputsTaken,
     MarkerFailed,
@@ -38,6 +40,7 @@ from snapkafka.protocol.records import (
     Table,
     TopicPartition,
 )
+from snapkafka.protocol.restoring import Rule
 
 from .world import A, B, Process, World, records, settle
 
@@ -673,3 +676,120 @@ def test_r15_of_more_readers_than_are_remembered_anyone_may_have_read_an_input()
         earlier=owners.earlier(owner, owner.process),
     )
     assert read_before(source, 0), "the first one, whom nobody remembers"
+
+
+# -- partitions that are added beside those that a process has (R9, R10, R11) ---------------------------------------
+
+MORE = TopicPartition("a", 1)
+
+
+def added(position: int = 0) -> InputsAdded:
+    return InputsAdded(inputs=(InputGiven(tp=MORE, agents=("agent",), position=position),))
+
+
+def test_r9_partitions_that_are_added_come_beside_those_that_a_process_has(world: World) -> None:
+    """It goes on with those meanwhile: nothing of them is a replay, and nothing was run too early."""
+    p = Process(world, "p", (A,))
+    p.give(A, recovered=3)
+    p.end(p.start(A, 0))
+    p.feed(added())
+    ready = [p.machine.inputs.ready]
+    p.end(p.start(A, 1))
+    assert [(q.topic, q.partition, q.offset) for q in p.machine.positions.note()] == [("a", 0, 2)]
+    p.catch_up()
+    ready.append(p.machine.inputs.ready)
+    assert ready == [False, True]
+    p.end(p.start(A, 2))
+    p.end(p.start(MORE, 0))
+    epoch = world.trigger()
+    settle(p)
+    captured = world.fold.captured(epoch)
+    assert [(c.partition, c.position, c.agents[0].replay_until) for c in captured.inputs] == [
+        (0, 3, 0),
+        (1, 1, 0),
+    ]
+    assert [(c.table, c.end) for c in captured.changelogs] == [("t", 3)]
+
+
+def test_r10_a_partition_that_is_added_to_a_process_red_already_is_cut_where_it_starts(world: World) -> None:
+    """The snapshot was triggered before anybody knew of the partition; what is in it is in flight."""
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    event = p.start(A, 0)
+    epoch = world.trigger()
+    p.catch_up()
+    assert p.epoch == epoch
+    p.feed(added(5))
+    p.start(A, 1)  # red, and no part of the new one
+    p.catch_up()
+    assert world.snapshot(epoch).open
+    p.end(event)
+    settle(p)
+    assert [(c.partition, c.position) for c in world.fold.captured(epoch).inputs] == [(0, 1), (1, 5)]
+    assert [report.supplement for report in records(p, CutReport)] == [False, True]
+
+
+def test_r9_a_cut_between_the_two_fails_by_name(world: World) -> None:
+    """Its report names the earlier `Assigned`, and lands when that is the latest no more."""
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    epoch = world.trigger()
+    p.feed(added())
+    settle(p)
+    failure = world.snapshot(epoch).failure
+    assert failure is not None and failure.code == "input-moved"
+    epoch = world.trigger("next")
+    settle(p)
+    assert [(c.partition, c.position) for c in world.fold.captured(epoch).inputs] == [(0, 0), (1, 0)]
+
+
+def test_r9_partitions_that_are_added_twice_before_the_ledger_is_read_are_all_there(world: World) -> None:
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    p.start(A, 0)
+    p.feed(added())
+    more = InputGiven(tp=TopicPartition("a", 2), agents=("agent",), position=4)
+    p.feed(InputsAdded(inputs=(more,)))
+    p.start(A, 1)
+    p.catch_up()
+    assert [(q.partition, q.offset, q.replay_until) for q in p.machine.positions.note()] == [
+        (0, 2, 0),
+        (1, 0, 0),
+        (2, 4, 0),
+    ]
+
+
+def test_r10_what_a_restore_leaves_out_stays_as_far_as_it_was_met_when_others_are_added() -> None:
+    """Only the cut reports what still lies above a position."""
+    positions = Positions()
+    given, other = (InputGiven(tp=tp, agents=("agent",), position=0) for tp in (A, MORE))
+    rules = {("agent", A): Rule(1, frozenset({3, 6}))}
+    positions.give([given], rules)
+    for offset in (1, 2, 4):
+        assert positions.start("agent", A, offset)
+    assert positions.give([given, other], rules, kept={A}) == []
+    assert [(p.partition, p.offset, p.started_above) for p in positions.note()] == [(0, 5, (6,)), (1, 0, ())]
+
+
+def test_r9_what_is_added_before_a_process_has_an_id_is_announced_with_the_rest(world: World) -> None:
+    p = Process(world, "p", (A,), join=False, assign=False)
+    p.feed(
+        InputsGiven(generation=1, inputs=(InputGiven(tp=A, agents=("agent",), position=2),), changelogs=())
+    )
+    p.feed(added())
+    p.join()
+    p.catch_up()
+    assert [assigned.inputs for assigned in records(p, Assigned)] == [(A, MORE)]
+    assert [(q.partition, q.offset) for q in p.machine.positions.note()] == [(0, 2), (1, 0)]
+
+
+def test_r9_who_is_replaced_by_a_later_generation_adds_nothing(world: World) -> None:
+    """It had not read yet that another process has them."""
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A, generation=2)
+    p.feed(added())
+    p.catch_up()
+    assert world.fold.owner(("p", A)) == heir.id
+    assert [q.partition for q in p.machine.positions.note()] == [1]
