@@ -48,6 +48,7 @@ class KafkaConsumer:
     def __init__(self, connection: Connection, group: str, *, bytes_max: int) -> None:
         self._connection, self._group, self._bytes_max = connection, group, bytes_max
         self._consumer: Any = None
+        self._at: dict[TopicPartition, int] = {}  # what `read` hands out next, of each partition
 
     async def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Connect, and take these partitions from these offsets on.
@@ -71,12 +72,18 @@ class KafkaConsumer:
             except BaseException:
                 await consumer.stop()
                 raise
-        consumer.assign([KafkaPartition(*tp) for tp in positions])
-        self._consumer = consumer
-        self.seek(positions)
+        self._consumer, self._at = consumer, {}
+        self.add(positions)
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Take these partitions, too, from these offsets on; not while a `read` is under way."""
+        self._at |= positions
+        self._consumer.assign([KafkaPartition(*tp) for tp in self._at])
+        self.seek(self._at)
 
     def seek(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read on from there; not while a `read` is under way."""
+        self._at |= positions
         for tp, offset in positions.items():
             self._consumer.seek(KafkaPartition(*tp), offset)
 
@@ -96,6 +103,7 @@ class KafkaConsumer:
                     f"records that are not processed were deleted: {error}",
                     hint="join again, with the positions to go on from; raise retention.ms of the topic",
                 ) from error
+        self._at |= {TopicPartition(*tp): records[-1].offset + 1 for tp, records in found.items() if records}
         return [
             Record(
                 tp=TopicPartition(tp.topic, tp.partition),
@@ -109,8 +117,10 @@ class KafkaConsumer:
             for record in records
         ]
 
-    async def commit(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit positions for the group.
+    async def commit(
+        self, positions: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str]
+    ) -> None:
+        """Commit positions for the group, each with a note that tools show as its metadata.
 
         Raises:
             LedgerUnusableError: it has members, or committing is not allowed.
@@ -119,7 +129,10 @@ class KafkaConsumer:
         with translated(self._connection, f"commit positions for group {self._group}"):
             try:
                 await self._consumer.commit(
-                    {KafkaPartition(*tp): OffsetAndMetadata(offset, "") for tp, offset in positions.items()}
+                    {
+                        KafkaPartition(*tp): OffsetAndMetadata(offset, notes[tp])
+                        for tp, offset in positions.items()
+                    }
                 )
             except errors.CommitFailedError as error:
                 raise LedgerUnusableError(

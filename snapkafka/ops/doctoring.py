@@ -16,7 +16,7 @@ from snapkafka.kafka.reading import Opened, latest_of_apps, opened, outputs_of
 from snapkafka.kafka.triggering import OWN_GROUPS, knows_markers, unlike_counts
 from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol.completion import LedgerState, ProcessView
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import FOREIGN, TopicPartition
 from snapkafka.wire.headers import HEADER, looks_like_ours
 
 from .keeping import judged, roles
@@ -354,7 +354,7 @@ def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) 
                     what=f"topic {source.topic}, an input of app {app}, does not exist",
                     do="create it, and restart the app: Faust does not see a topic that comes later",
                 )
-            elif (now := counts[source.topic]) != source.partitions:
+            elif (now := counts[source.topic]) != source.partitions and view.hello.mode != FOREIGN:
                 yield Advice(
                     code="partitions-added",
                     weight=Weight.WARNING,

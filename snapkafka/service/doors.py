@@ -11,7 +11,7 @@ from typing import Final
 
 from snapkafka.drivers.foreign.inputs import Input
 from snapkafka.drivers.foreign.participant import Participant
-from snapkafka.drivers.foreign.settings import CODECS, Left, Marker, require_node
+from snapkafka.drivers.foreign.settings import CODECS, Added, Left, Marker, require_node
 from snapkafka.errors import BadInputError, TriggerRefusedError
 
 from .problems import RefusedError
@@ -31,13 +31,15 @@ class Session:
         self.streams = 0  # how many there were
         self.gone: asyncio.TimerHandle | None = None  # until the process is given up
 
-    async def notices(self) -> AsyncIterator[Marker | Left]:
+    async def notices(self) -> AsyncIterator[Marker | Added | Left]:
         """Yield the notices for the process, until it has left or joins by another stream."""
         self.streams += 1
         mine, queue = self.streams, self.participant.notices
         if mine > 1:  # what an earlier stream was sent may have been lost
-            while not queue.empty():
-                queue.get_nowait()
+            earlier = [queue.get_nowait() for _ in range(queue.qsize())]
+            for notice in earlier:
+                if isinstance(notice, Added):
+                    queue.put_nowait(notice)
             if self.participant.left:
                 queue.put_nowait(Left(self.participant.left))
             elif (due := self.participant.due) is not None:

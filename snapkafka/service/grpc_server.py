@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection
 
 from snapkafka.drivers.foreign.inputs import Input
 from snapkafka.drivers.foreign.participant import Participant, Place
-from snapkafka.drivers.foreign.settings import Bounds, Marker
+from snapkafka.drivers.foreign.settings import Added, Bounds, Marker
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
@@ -134,10 +134,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
             joined = pb.Joined(
                 process=participant.process,
                 session=session.name,
-                positions=[
-                    pb.Position(topic=tp.topic, partition=tp.partition, offset=offset)
-                    for tp, offset in sorted(participant.positions.items())
-                ],
+                positions=_positions(participant.positions),
             )
             yield pb.Notice(joined=joined)
             async for notice in session.notices():
@@ -148,6 +145,8 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
                         timestamp_ns=notice.timestamp_ns,
                     )
                     yield pb.Notice(marker=marker)
+                elif isinstance(notice, Added):
+                    yield pb.Notice(added=pb.Added(positions=_positions(notice.positions)))
                 else:
                     yield pb.Notice(left=pb.Left(reason=notice.reason))
         finally:
@@ -191,6 +190,13 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
 
 def _place(position: Any) -> Place:
     return TopicPartition(position.topic, position.partition), position.offset
+
+
+def _positions(places: Mapping[TopicPartition, int]) -> list[Any]:
+    return [
+        pb.Position(topic=tp.topic, partition=tp.partition, offset=offset)
+        for tp, offset in sorted(places.items())
+    ]
 
 
 def _places(positions: Iterable[Any]) -> Iterable[Place]:

@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 import duckdb
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.driver.test_install import take
 from tests.e2e.till import Till
@@ -40,13 +42,15 @@ class Served(NamedTuple):
 
 @contextlib.contextmanager
 def service(
-    kafka: Broker, namespace: str, folder: Path, topic: str, system: System, change: str = ""
+    kafka: Broker, namespace: str, folder: Path, topic: str, system: System, change: str = "", *more: str
 ) -> Iterator[Served]:
-    """One more instance."""
+    """One more instance. `more`: options."""
+    folder.mkdir(exist_ok=True)
     log = folder / "service.log"
     command = [sys.executable, "-m", "snapkafka", "serve", "--bootstrap", kafka.bootstrap]
     command += ["--namespace", namespace, "--port", "0", "--grpc-port", "0", "--foreign-topic", topic]
     command += ["--foreign-input", change] if change else []
+    command += more
     with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as running:
         try:
             wait_until(
@@ -183,7 +187,6 @@ def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money
     """It joins there from its own state and positions. The dead one is named by the snapshot that waits for it, and the
     next one does without it."""
     patient = {"timeout_s": 60, "ttl_ms": 30_000}
-    (tmp_path / "second").mkdir()
 
     def earns(till: Till) -> None:
         wait_until("50 pieces of change", lambda: till.received > 50, timeout_s=60, system=system)
@@ -219,6 +222,72 @@ def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money
         assert sum(money(tmp_path, name).values()) == CASH, name
 
 
+def test_partitions_are_added_to_an_input_of_a_process_and_all_money_is_accounted_for(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """Two processes without Kafka pay each other. Partitions are added under one that stays; the other one leaves, and
+    comes back by an instance that knows of them. Then the topic is deleted."""
+    there, back = f"{namespace}-there", f"{namespace}-back"
+    create_topics(kafka.bootstrap, there, back, partitions=1)
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    patient = {"timeout_s": 60, "ttl_ms": 30_000}
+    both = ("--foreign-topic", back, "--foreign-input", back)
+
+    def good(name: str) -> None:
+        view = observer.state.snapshots[take(observer, name, **patient)]
+        assert view.failure is None, view.failure
+        assert view.required == {mint.process, till.process}
+
+    def waiting() -> int:
+        """How many records of the new partitions wait for the process."""
+        tps = [TopicPartition(there, number) for number in (1, 2)]
+        taken = sum(till.positions.get((there, number), 0) for number in (1, 2))
+        return sum(observer.call(observer.admin.log_ends(tps)).values()) - taken
+
+    with (
+        observing(kafka.bootstrap, namespace) as observer,
+        service(kafka, namespace, tmp_path / "first", there, system, there, *both) as first,
+    ):
+        till = Till(first.address, "till", back, CASH, [there])
+        mint = Till(first.address, "mint", there, CASH, [back])
+        try:
+            wait_until("50 pieces", lambda: till.received > 50 and mint.received > 50, timeout_s=60)
+            good("before")
+            for done in admin.create_partitions([NewPartitions(there, 3)]).values():
+                done.result(15)
+            good("meanwhile")
+            wait_until("the notice", lambda: till.added == {(there, 1), (there, 2)}, timeout_s=30)
+            mint.stop()
+            with service(kafka, namespace, tmp_path / "second", there, system, there, *both) as second:
+                mint = Till(second.address, "mint", there, mint.cash, [back], mint.positions)
+                try:
+                    wait_until(
+                        "records of every partition",
+                        lambda: {number for _, number in till.positions} == {0, 1, 2} and waiting() > 20,
+                        timeout_s=60,
+                    )
+                    good("after")
+                    inputs = observer.state.captured(observer.state.latest_of["after"]).inputs
+                    at = {cut.partition: cut.position for cut in inputs if cut.app == "till"}
+                    assert at.keys() == {0, 1, 2} and min(at.values()) > 0, at
+                    assert not till.ended and not mint.ended
+                finally:
+                    mint.stop()
+            assemble(kafka, namespace, tmp_path, ["before", "meanwhile", "after"])
+            with till.at_rest():
+                admin.delete_topics([there])[there].result(15)
+                wait_until("the session to end", lambda: bool(till.left), timeout_s=30)
+            # This broker creates a topic again that a client asks for.
+            assert till.left in (f"its input {there} was deleted", f"its input {there} was recreated")
+        finally:
+            till.stop()
+    for name in ("before", "meanwhile", "after"):
+        assert json.loads((tmp_path / f"{name}.json").read_text())["verdict"] == "VERIFIED", name
+        assert sum(money(tmp_path, name).values()) == 2 * CASH, name
+    assert in_flight(tmp_path, "after", there, "till", above=0) > 0
+
+
 def look(folder: Path, name: str, app: str) -> None:
     """The cut is drawn with the till, and a coin of it is traced to the change that it was sent for, and further."""
     ask = (
@@ -243,11 +312,11 @@ def look(folder: Path, name: str, app: str) -> None:
     assert "till" in picture.read_text()
 
 
-def in_flight(folder: Path, name: str, topic: str, receiver: str) -> int:
-    """How many messages were in flight there."""
+def in_flight(folder: Path, name: str, topic: str, receiver: str, above: int = -1) -> int:
+    """How many messages were in flight there, in partitions above one."""
     with duckdb.connect() as database:
-        ask = "SELECT count(*) FROM read_parquet(?) WHERE topic = ? AND receiver_app = ?"
-        where = [str(folder / name / "messages" / "*.parquet"), topic, receiver]
+        ask = 'SELECT count(*) FROM read_parquet(?) WHERE topic = ? AND receiver_app = ? AND "partition" > ?'
+        where = [str(folder / name / "messages" / "*.parquet"), topic, receiver, above]
         ((count,),) = database.execute(ask, where).fetchall()
     return int(count)
 

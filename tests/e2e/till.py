@@ -46,6 +46,8 @@ class Till:
         self.positions = dict(positions or {})
         self.cut: list[str] = []
         self.ended = ""
+        self.added: set[tuple[str, int]] = set()  # partitions that it has heard of since it joined
+        self.left = ""
         self._topic = topic
         self._channel = grpc.insecure_channel(address)
         self._stub = pb_grpc.SnapshotServiceStub(self._channel)
@@ -77,6 +79,8 @@ class Till:
             for notice in self._stream:
                 if notice.WhichOneof("notice") == "marker":
                     self._record(notice.marker.snapshot_id)
+                self.added |= {(place.topic, place.partition) for place in notice.added.positions}
+                self.left = notice.left.reason
         except grpc.RpcError as error:
             self.ended = str(error.code())
 

@@ -11,6 +11,7 @@ from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.ops import doctoring
 from snapkafka.protocol.records import (
+    FOREIGN,
     Bye,
     Closed,
     CutReport,
@@ -174,6 +175,14 @@ async def test_topics_that_are_missing_or_have_grown(cluster: FakeCluster) -> No
     found = await codes(cluster)
     assert "gone" in found["topic-missing"]
     assert "has 4 partitions, app shop joined with 3" in found["partitions-added"]
+
+
+async def test_a_process_that_does_not_speak_kafka_need_not_be_restarted_for_partitions_that_are_added(
+    cluster: FakeCluster,
+) -> None:
+    """It receives from them while it takes part."""
+    joined(cluster, mode=FOREIGN, inputs=(InputTopic(topic="orders", partitions=3),))
+    assert "partitions-added" not in await codes(cluster)
 
 
 async def test_a_changelog_that_eats_itself_before_assembly(cluster: FakeCluster) -> None:

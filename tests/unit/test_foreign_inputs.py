@@ -398,6 +398,8 @@ async def test_after_a_service_was_killed_the_process_goes_on_elsewhere_from_wha
     await receiving(here.till, streams).have(b"0", b"1", b"2")
     await here.till.processed([(P0, 1)])
     await here.till._task.close()  # nothing is written any more, no Bye either
+    log, here.consumer = here.consumer.log, FakeConsumer(here.admin)
+    here.consumer.log = log  # its own connection: the stream of the killed one still reads
     killed, here.till = here.till, here.another()
     await here.till.join([CHANGE])
     await receiving(here.till, streams).have(b"1", b"2")

@@ -8,6 +8,7 @@
 | `feeding` | feed the machine, do its actions |
 | `sending`, `state` | append what it sends, and its state |
 | `inputs`, `progress`, `gate`, `receiving` | where it starts to receive, how far it is, what has to wait, the stream |
+| `watching` | partitions that are added, topics that are recreated |
 
 It knows no gRPC: the service translates calls into those of `Participant`.
 """

@@ -30,6 +30,7 @@ from snapkafka.kafka.consumer import Record
 from snapkafka.ports import Entry, Ledger
 from snapkafka.protocol.events import (
     InputGiven,
+    InputsAdded,
     InputsGiven,
     Joined,
     LedgerBegins,
@@ -56,8 +57,9 @@ from .inputs import READER, Input, Starts, resolve
 from .ledger_task import LedgerTask
 from .receiving import Consumer, Receiving
 from .sending import Sending, Writer
-from .settings import TABLE, Bounds, Left, Marker, changelog_of, key_of, require_node
+from .settings import TABLE, Added, Bounds, Left, Marker, changelog_of, key_of, require_node
 from .state import State
+from .watching import Watching
 
 __all__ = ["NOT_GIVEN", "Participant"]
 
@@ -103,7 +105,7 @@ class Participant:
     ) -> None:
         require_node(node)
         self.node, self.bounds = node, bounds or Bounds()
-        self.notices: asyncio.Queue[Marker | Left] = asyncio.Queue()
+        self.notices: asyncio.Queue[Marker | Added | Left] = asyncio.Queue()
         self.left = ""  # why it takes part no more
         self._admin, self._writer, self._ledger = admin, writer, ledger
         self._codec, self._host = codec, host
@@ -120,6 +122,11 @@ class Participant:
         self._receiving = Receiving(
             self._feeding, ledger, consumer, ledger_id=self._ledger_id, bounds=self.bounds
         )
+        self._watching = Watching(
+            admin, node, every_s=self.bounds.look_s, added=self._partitions_added, lost=self._lost
+        )
+        self._unannounced: dict[TopicPartition, int] = {}  # partitions that were added
+        self._announced: dict[TopicPartition, int] = {}  # those whose `Assigned` is not read yet
         self._due: _Due | None = None
         self._sends = asyncio.Semaphore(self.bounds.sends_max)
         self._expired: set[int] = set()  # timers that went off while the machine was not fed
@@ -155,27 +162,32 @@ class Participant:
         hello = self._hello(starts, described.topic_id, promised_by(self._state.topic, holding))
         self._feeding.feed(Joined(hello=hello))
         self._task.append(hello)
-        self._feeding.feed(
-            InputsGiven(
-                generation=1,
-                inputs=tuple(
-                    InputGiven(tp=tp, agents=(READER,), position=position)
-                    for tp, position in starts.positions.items()
-                ),
-                changelogs=(ChangelogEnd(table=TABLE, topic=self._state.topic, partition=0, end=end),),
-            )
-        )
-        ready = self._task.until(lambda: bool(self.left) or self._machine.inputs.assigned >= 0)
         try:
-            await asyncio.wait_for(ready, self.bounds.call_s)
+            async with asyncio.timeout(self.bounds.call_s):
+                await self._task.until(lambda: bool(self.left) or self.process is not None)
+                self._require_here()
+                self._feeding.feed(self._given_at(starts, end))
+                await self._task.until(lambda: bool(self.left) or self._machine.inputs.assigned >= 0)
         except TimeoutError:
             raise TimedOutError(
                 f"{self.node} got no id within {self.bounds.call_s:g} s", hint="check the broker; join again"
             ) from None
         self._require_here()
         self._require_alone()
+        self._watching.start(starts)
+        self._feeding.spawn(self._watching.follow())
         assert self.process is not None
         return self.process
+
+    def _given_at(self, starts: Starts, end: int) -> InputsGiven:
+        """Its inputs. Of two processes of that name the later has the higher id, so that is the generation: what the
+        earlier one announces before it reads of the later moves nothing."""
+        assert self.process is not None
+        return InputsGiven(
+            generation=self.process,
+            inputs=_inputs(starts.positions),
+            changelogs=(ChangelogEnd(table=TABLE, topic=self._state.topic, partition=0, end=end),),
+        )
 
     def _hello(self, starts: Starts, topic_id: str, retention: Retention) -> Hello:
         table = Table(
@@ -238,6 +250,34 @@ class Participant:
     def _require_here(self) -> None:
         if self.left:
             raise TriggerRefusedError(f"{self.node} takes part no more: {self.left}", hint="join again")
+
+    # -- partitions that are added, topics that are gone ------------------------------------------------------------
+
+    def _partitions_added(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._unannounced |= positions
+        self._announce()
+
+    def _announce(self) -> None:
+        """Feed the machine what was added: not while a trigger waits for the state, which is fed first."""
+        if self._unannounced and self._due is None and self._machine.inputs.ready and not self.left:
+            self._announced, self._unannounced = self._unannounced, {}
+            self._feeding.feed(InputsAdded(inputs=_inputs(self._announced)))
+
+    def _receive_added(self) -> None:
+        """R9: the ledger is read up to their `Assigned`."""
+        if self._announced and self._machine.inputs.ready:
+            mine = self._machine.positions.inputs()
+            added = {tp: position for tp, position in self._announced.items() if tp in mine}
+            self._announced = {}
+            self._receiving.add(added)
+            self.notices.put_nowait(Added(added))
+
+    def _lost(self, reason: str) -> None:
+        """Its inputs are others than those it has joined with: it commits nothing more, and is in no snapshot."""
+        if not self.left:
+            self._give_up_due(f"{self.node} left: {reason}")
+            self._feeding.feed(StopAsked())
+            self._leave(reason)
 
     # -- calls of the process ---------------------------------------------------------------------------------
 
@@ -341,6 +381,8 @@ class Participant:
         if due is None:
             return False
         self._receiving.require_state(positions)
+        await self._watching.look()
+        self._require_here()
         await self._given.keep(due.given)
         if self._due is not due:
             return False  # its time was over meanwhile
@@ -368,8 +410,10 @@ class Participant:
         view = self._task.ahead.open.get(epoch)
         if view is None or self.process is None or self.process not in view.required or self.left:
             return False
-        if self._machine.inputs.assigned < 0:
-            self._abort(epoch, f"{self.node} was joining")
+        joining = self._machine.inputs.assigned < 0
+        if joining or not self._machine.inputs.ready:
+            what = "joining" if joining else "being assigned partitions that were added to its inputs"
+            self._abort(epoch, f"{self.node} was {what}")
             return False
         marker = Marker(view.trigger.id, epoch, entry.timestamp_ms * 1_000_000)
         self._due = due = _Due(marker)
@@ -381,6 +425,8 @@ class Participant:
 
     def _fed(self, entry: Entry) -> None:
         self._feeding.feed(LedgerRead(offset=entry.offset, record=entry.record))
+        self._receive_added()
+        self._announce()
         self._receiving.changed()
 
     def _seen(self) -> None:
@@ -433,3 +479,7 @@ class Participant:
             self._expired.add(epoch)
         elif epoch in self._task.ahead.open and not self.left:
             self._feeding.feed(TimerExpired(epoch=epoch))
+
+
+def _inputs(positions: Mapping[TopicPartition, int]) -> tuple[InputGiven, ...]:
+    return tuple(InputGiven(tp=tp, agents=(READER,), position=at) for tp, at in positions.items())

@@ -28,7 +28,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .feeding import Feeding
 from .gate import Gate, Pass
-from .inputs import READER, Starts
+from .inputs import READER, Starts, note_of
 from .progress import Progress
 from .settings import Bounds
 
@@ -47,9 +47,13 @@ class Consumer(Protocol):
 
     def seek(self, positions: Mapping[TopicPartition, int]) -> None: ...
 
+    def add(self, positions: Mapping[TopicPartition, int]) -> None: ...
+
     async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[Record]: ...
 
-    async def commit(self, positions: Mapping[TopicPartition, int]) -> None: ...
+    async def commit(
+        self, positions: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str]
+    ) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -85,6 +89,8 @@ class Receiving:
         self._running: set[Cause] = set()  # causes of sends that are not processed yet
         self._queues: dict[TopicPartition, deque[Record]] = {}
         self._turn: deque[TopicPartition] = deque()  # partitions, the next one to be served first
+        self._added: dict[TopicPartition, int] = {}  # those that the consumer does not have yet
+        self._notes: dict[str, str] = {}  # of each topic, what is committed beside its positions
         self._stream = 0  # of several streams the latest counts
         self._reading: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -100,10 +106,19 @@ class Receiving:
             SnapkafkaError: Kafka cannot be used.
         """
         self._progress.give(starts.positions)
+        self._notes = {found.topic: note_of(found.topic_id) for found in starts.topics}
         self._turn.extend(starts.positions)
         if starts.positions:
             await self._consumer.start(starts.positions)
             self._started = True
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Receive from these partitions, too."""
+        self._progress.add(positions)
+        self._turn.extend(positions)
+        self._queues |= {tp: deque() for tp in positions}
+        self._added |= positions
+        self.changed()
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
@@ -159,7 +174,14 @@ class Receiving:
         if self._stream == mine:
             self._reading = None
             self._queues = {tp: deque() for tp in self._turn}
+            self._assign()
             self._consumer.seek(self._progress.processed)
+
+    def _assign(self) -> None:
+        """Let the consumer have what was added, while nothing is being read."""
+        if self._added:
+            self._consumer.add(self._added)
+            self._added = {}
 
     def _next(self) -> Record | None:
         """Return the next record that may go to the process, the partitions in turn; None: not now."""
@@ -175,8 +197,10 @@ class Receiving:
     async def _wait(self, mine: int) -> None:
         """Wait until more was read, or the machine was fed something; partitions whose records wait are not read."""
         self._news.clear()
-        if self._reading is None and (empty := [tp for tp, queue in self._queues.items() if not queue]):
-            self._reading = asyncio.ensure_future(self._read(empty, mine))
+        if self._reading is None:
+            self._assign()
+            if empty := [tp for tp, queue in self._queues.items() if not queue]:
+                self._reading = asyncio.ensure_future(self._read(empty, mine))
         news = asyncio.ensure_future(self._news.wait())
         try:
             await asyncio.wait(
@@ -263,7 +287,7 @@ class Receiving:
                 if offset != self._committed.get(tp)
             }
             if due and self._started:
-                await self._consumer.commit(due)
+                await self._consumer.commit(due, {tp: self._notes[tp.topic] for tp in due})
                 self._committed.update(due)
 
     async def commit_quietly(self) -> None:

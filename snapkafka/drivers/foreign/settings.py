@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.records import FOREIGN_STATE
+from snapkafka.protocol.records import FOREIGN_STATE, TopicPartition
 
-__all__ = ["CODECS", "TABLE", "Bounds", "Left", "Marker", "changelog_of", "key_of", "require_node"]
+__all__ = ["CODECS", "TABLE", "Added", "Bounds", "Left", "Marker", "changelog_of", "key_of", "require_node"]
 
 #: The one table that the state of a foreign process is; its changelog is named after the process.
 TABLE: Final = "foreign"
@@ -36,6 +37,7 @@ class Bounds:
         sends_max: under way at once.
         call_s: no call waits longer for Kafka.
         grace_s: a process that lost its connection may come back for so long, as the same process.
+        look_s: between two looks at its inputs, for partitions that are added.
     """
 
     chunk_bytes_max: int = 512 * 1024
@@ -48,6 +50,7 @@ class Bounds:
     sends_max: int = 1_000
     call_s: float = 30.0
     grace_s: float = 10.0
+    look_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,13 @@ class Marker:
     snapshot_id: str
     epoch: int
     timestamp_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """State that partitions were added to its inputs, and from which offsets it receives them."""
+
+    positions: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,14 +87,16 @@ class Start(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class Notice(_message.Message):
-    __slots__ = ("joined", "marker", "left")
+    __slots__ = ("joined", "marker", "left", "added")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     MARKER_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
     marker: MarkerRequest
     left: Left
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., marker: _Optional[_Union[MarkerRequest, _Mapping]] = ..., left: _Optional[_Union[Left, _Mapping]] = ...) -> None: ...
+    added: Added
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., marker: _Optional[_Union[MarkerRequest, _Mapping]] = ..., left: _Optional[_Union[Left, _Mapping]] = ..., added: _Optional[_Union[Added, _Mapping]] = ...) -> None: ...
 
 class Joined(_message.Message):
     __slots__ = ("process", "session", "positions")
@@ -111,6 +113,12 @@ class Left(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     reason: str
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class Added(_message.Message):
+    __slots__ = ("positions",)
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    positions: _containers.RepeatedCompositeFieldContainer[Position]
+    def __init__(self, positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
 
 class SendRequest(_message.Message):
     __slots__ = ("node_id", "topic", "key", "value", "partition", "cause")
