@@ -75,7 +75,6 @@ class Inputs:
 
     def take(self) -> None:
         self.tables, self.taken = (), True
-        self.kept = frozenset()
 
     def lose(self) -> None:
         """It was given to an id that is void."""

@@ -738,6 +738,8 @@ def test_r9_a_cut_between_the_two_fails_by_name(world: World) -> None:
     settle(p)
     failure = world.snapshot(epoch).failure
     assert failure is not None and failure.code == "input-moved"
+    cut = [tuple(at.partition for at in report.positions) for report in records(p, CutReport)]
+    assert cut == [(0,), (1,)], "what it has had all the time is cut nowhere but where it stands"
     epoch = world.trigger("next")
     settle(p)
     assert [(c.partition, c.position) for c in world.fold.captured(epoch).inputs] == [(0, 0), (1, 0)]
@@ -757,6 +759,55 @@ def test_r9_partitions_that_are_added_twice_before_the_ledger_is_read_are_all_th
         (1, 0, 0),
         (2, 4, 0),
     ]
+
+
+def test_r10_what_is_added_to_inputs_that_are_not_announced_yet_is_cut_with_them_where_they_start(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """The process is red by birth, and has had none of them before."""
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    settle(p, q)
+    heir = Process(world, "p", (), join=False, assign=False)
+    given = InputGiven(tp=A, agents=("agent",), position=7)
+    heir.feed(InputsGiven(generation=2, inputs=(given,), changelogs=()))
+    heir.feed(added(5))
+    heir.join()
+    (report,) = records(heir, CutReport)
+    assert [(at.partition, at.offset) for at in report.positions] == [(0, 7), (1, 5)]
+    assert report.epoch == epoch and report.supplement
+
+
+def test_r10_after_a_rebalance_nothing_is_kept_of_what_others_were_added_to(world: World) -> None:
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    p.feed(added())
+    p.catch_up()
+    p.feed(InputsTaken())
+    epoch = world.trigger()
+    p.catch_up()
+    p.give(A, MORE, positions={A: 4, MORE: 2}, generation=2)
+    settle(p)
+    assert [(c.partition, c.position) for c in world.fold.captured(epoch).inputs] == [(0, 4), (1, 2)]
+
+
+def test_r12_in_a_new_life_nothing_is_kept_of_what_others_were_added_to(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """It goes on with all of them before the ledger names it as their owner."""
+    p, _ = pair
+    p.feed(added())
+    p.catch_up()
+    world.append(Dead(n=9, dead=p.id))
+    epoch = world.trigger()
+    p.start(A, 0)
+    p.catch_up()
+    p.join()
+    p.catch_up()
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("contaminated", "a[0]")
 
 
 def test_r10_what_a_restore_leaves_out_stays_as_far_as_it_was_met_when_others_are_added() -> None:

@@ -311,10 +311,10 @@ async def test_a_notice_that_an_earlier_stream_did_not_send_is_sent_by_the_next_
     session = Session(here.till)
     first = session.notices()
     here.grow()
-    assert await anext(first) == Added({P2: 0})
+    assert await asyncio.wait_for(anext(first), 20) == Added({P2: 0})
     here.till.notices.put_nowait(Marker("over", 1, 1))
     here.till.notices.put_nowait(Added({P2: 0}))
-    assert await anext(session.notices()) == Added({P2: 0})
+    assert await asyncio.wait_for(anext(session.notices()), 20) == Added({P2: 0})
     assert here.till.notices.empty()
 
 
