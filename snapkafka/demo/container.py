@@ -15,6 +15,8 @@ from snapkafka.testing import create_topics
 
 __all__ = ["main"]
 
+#: For so long a snapshot stays restorable: no value of before its cut gives way to a later one of its key.
+LAG_MS = 7 * 24 * 3_600_000
 #: Faust may pass over what comes while it ends a recovery, so the accounts are asked for a second time.
 ASK_AGAIN_S = 10.0
 
@@ -25,7 +27,7 @@ def main(arguments: list[str]) -> int:
     if arguments == ["prepare"]:
         tables = (changelog("accounts", "balances"), changelog("clearing", "passed"))
         replicas = int(os.environ.get("SNAPKAFKA_DEMO_REPLICAS", "1"))
-        compacted = {"cleanup.policy": "compact"}
+        compacted = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(LAG_MS)}
         create_topics(bootstrap, *TOPICS, partitions=PARTITIONS, replicas=replicas)
         create_topics(bootstrap, *tables, partitions=PARTITIONS, replicas=replicas, config=compacted)
         return 0
