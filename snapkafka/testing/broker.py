@@ -13,16 +13,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Protocol
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, DependencyMissingError
 from snapkafka.runtime.extras import extra_missing
 from snapkafka.testing.embedded import ONE_NODE, START_TIMEOUT_S, EmbeddedKafka
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["Broker", "create_topics", "docker_engine_answers", "kafka"]
+
+
+LOOK_AGAIN_S: Final = 0.05
 
 
 class Broker(Protocol):
@@ -148,3 +152,19 @@ def create_topics(
         problem = created.exception()
         if problem is not None and problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise BrokerUnavailableError(f"topic {name} could not be created: {problem.args[0].str()}")
+    # The controller has them; the broker that is asked next may not yet.
+    deadline = time.monotonic() + timeout_s
+    while missing := _without_leader(admin.list_topics(timeout=timeout_s).topics, names):
+        if time.monotonic() > deadline:
+            raise BrokerUnavailableError(f"topic {missing[0]} was created, and has no leader yet")
+        time.sleep(LOOK_AGAIN_S)
+
+
+def _without_leader(described: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    return [
+        name
+        for name in names
+        if name not in described
+        or not described[name].partitions
+        or any(partition.leader < 0 for partition in described[name].partitions.values())
+    ]
