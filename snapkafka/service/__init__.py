@@ -6,6 +6,7 @@
 | `access` | who may do what: tokens, roles, storage roots |
 | `guard` | bounds of every request, before a route sees it |
 | `problems` | errors as problem+json: the one table from code to status |
+| `wording` | errors written for the command, as a client reads them |
 | `requests` | JSON and query strings as typed values |
 | `answers` | what `ops` returns, as JSON of the contract |
 | `routes`, `live`, `jobs` | the verbs; server-sent events; assembly in the background |

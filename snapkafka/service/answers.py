@@ -12,6 +12,8 @@ from typing import Any, Final
 from snapkafka.manifest import RestorableEntry, file_stem
 from snapkafka.ops import Details, Stored, Summary, Viewed
 
+from . import wording
+
 __all__ = ["detail", "estimated_ms", "instant", "manifest_uri", "row", "triggered"]
 
 #: The estimate is the median of so many snapshots; more than that is another system by now.
@@ -121,7 +123,7 @@ def detail(
         "checks": _checks(details, stored),
         "tables": dict(stored.rows) if stored else {},
         "ancestors": list(stored.parents) if stored else [],
-        "left_open": list(stored.left_open) if stored else [],
+        "left_open": list(map(wording.sentence, stored.left_open)) if stored else [],
         "assumptions": list(stored.assumptions) if stored else [],
         "uncaptured": [dataclasses.asdict(item) for item in details.uncaptured],
     }

@@ -27,6 +27,7 @@ from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.kafka.writer import KafkaWriter
 from snapkafka.protocol.records import TopicPartition
 
+from . import wording
 from .access import Role
 from .doors import Doors
 from .grpc_api import snapshot_pb2 as pb
@@ -40,6 +41,8 @@ logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
 
+#: Where a client of gRPC reads what there is; reflection has the same.
+CONTRACT: Final = "schemas/snapshot.proto"
 SERVICE: Final = "distributed.snapshot.SnapshotService"
 #: Code of an error -> gRPC status: those of HTTP (`problems`), as gRPC names them.
 GRPC_STATUS: Final[Mapping[str, grpc.StatusCode]] = {
@@ -215,15 +218,16 @@ def _inputs(inputs: Iterable[Any]) -> Iterable[Input]:
 
 async def _forbid(context: Any, topic: str, what: str, option: str) -> None:
     why = f"topic {topic[:100]!r} may not be {what}"
-    await _abort(context, RefusedError("forbidden", why, f"start with {option} NAME"))
+    await _abort(context, RefusedError("forbidden", why, f"start `snapkafka serve` with {option} NAME"))
 
 
 async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
     status = GRPC_STATUS.get(error.code, grpc.StatusCode.INTERNAL)
-    hint = error.hint if isinstance(error, RefusedError) else error.advice
-    await context.abort(
-        status, f"{error.message}; {hint}" if hint else error.message, (("snapkafka-code", error.code),)
-    )
+    if isinstance(error, RefusedError):
+        detail, hint = error.message, error.hint
+    else:
+        detail, hint = wording.message(error), wording.hint(error, CONTRACT)
+    await context.abort(status, f"{detail}; {hint}" if hint else detail, (("snapkafka-code", error.code),))
 
 
 class _Admission(grpc.aio.ServerInterceptor):

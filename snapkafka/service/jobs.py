@@ -16,6 +16,7 @@ from typing import Any, Final
 from snapkafka.errors import InternalError, SnapkafkaError
 from snapkafka.ops import Assembled
 
+from . import wording
 from .problems import RefusedError
 
 __all__ = ["Job", "Jobs"]
@@ -59,7 +60,13 @@ class Job:
             "state": self.state,
             "verdict": self.verdict or None,
             "checkpoint_manifest_uri": self.manifest,
-            "error": {"code": error.code, "detail": error.message, "hint": error.advice} if error else None,
+            "error": {
+                "code": error.code,
+                "detail": wording.message(error),
+                "hint": wording.hint(error),
+            }
+            if error
+            else None,
             "last_line": self.last_line,
         }
 

@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from snapkafka.errors import SnapkafkaError
 
+from . import wording
+
 __all__ = ["HTTP_STATUS", "PROBLEM_JSON", "REFUSALS", "RefusedError", "problem", "problem_body"]
 
 PROBLEM_JSON: Final = "application/problem+json"
@@ -81,11 +83,10 @@ def problem_body(code: str, status: int, detail: str, hint: str) -> bytes:
 def problem(error: SnapkafkaError | RefusedError) -> Response:
     """Make the response for an error."""
     if isinstance(error, RefusedError):
-        status, hint, headers = error.status, error.hint, error.headers
+        status, detail, hint, headers = error.status, error.message, error.hint, error.headers
     else:
-        status, hint, headers = HTTP_STATUS[error.code], error.advice, {}
+        status, headers = HTTP_STATUS[error.code], {}
+        detail, hint = wording.message(error), wording.hint(error)
     if status in (429, 503):
         headers.setdefault("Retry-After", "1")
-    return Response(
-        problem_body(error.code, status, error.message, hint), status, headers, media_type=PROBLEM_JSON
-    )
+    return Response(problem_body(error.code, status, detail, hint), status, headers, media_type=PROBLEM_JSON)

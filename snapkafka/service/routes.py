@@ -22,7 +22,7 @@ from snapkafka.ops import Heartbeat, Session, Standing
 from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView, Status
 
-from . import answers
+from . import answers, wording
 from .access import below
 from .jobs import Job, Jobs
 from .live import EVENT_STREAM, Streams, begun, every_change, progress
@@ -138,7 +138,7 @@ class Handlers:
         try:
             restorable = await self._standing.restorable(view.epoch, BROKER_S)
         except SnapkafkaError as error:
-            restorable = RestorableEntry(how="unknown", why=error.message)
+            restorable = RestorableEntry(how="unknown", why=wording.message(error))
         except TimeoutError:
             restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
         return _json(await self._rows.whole(view, restorable))
@@ -171,7 +171,7 @@ class Handlers:
         try:
             beats = dict(await self._standing.heartbeats(BROKER_S))
         except SnapkafkaError as error:
-            why = error.message
+            why = wording.message(error)
         except TimeoutError:
             why = "the broker has not answered yet; ask again"
 
@@ -282,7 +282,7 @@ class Handlers:
                 "columns": list(found.columns),
                 "rows": [list(row.values()) for row in found.rows],
                 "more": found.more,
-                "not_compared": list(found.trust.not_compared),
+                "not_compared": list(map(wording.sentence, found.trust.not_compared)),
             }
         )
 
@@ -309,7 +309,9 @@ class Handlers:
                 raise RefusedError(
                     "busy", "the comparison takes too long here", "run `snapkafka diff` instead"
                 ) from None
-        return _bounded(dataclasses.asdict(found))
+        told = dataclasses.asdict(found)
+        told["trust"]["not_compared"] = list(map(wording.sentence, found.trust.not_compared))
+        return _bounded(told)
 
     async def diagram(self, request: Request) -> Response:
         """GET /v1/snapshots/{id}/diagram.svg"""
@@ -348,7 +350,9 @@ class Handlers:
         """Refuse a place that is not below a root; it is not repeated, as it may hold a secret."""
         if not below(uri, self._settings.roots):
             raise RefusedError(
-                "forbidden", f"{name} is not below a configured storage root", "start with --storage-root URI"
+                "forbidden",
+                f"{name} is not below a configured storage root",
+                "start `snapkafka serve` with --storage-root URI",
             )
 
     def _manifest_of(self, view: SnapshotView) -> str:
