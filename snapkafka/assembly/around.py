@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from snapkafka.checks import CutView, ReadRange
-from snapkafka.manifest import AROUND
+from snapkafka.manifest import AROUND, AroundInput
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topics_by_check
 
@@ -27,7 +27,7 @@ from .codecs import PLAIN, Decoding, decoded
 from .lookups import Lookups, local_frame
 from .tables import columns, still_to_start, without_void
 
-__all__ = ["Reach", "around", "leads", "reach"]
+__all__ = ["Reach", "around", "leads", "looked_at", "reach"]
 
 #: Rows of the table at most: with more channels each has fewer.
 ROWS_MAX: Final = 300_000
@@ -119,6 +119,43 @@ def leads(
     return found
 
 
+def looked_at(
+    view: CutView, reaches: Collection[Reach], read: Collection[ReadRange], before: Collection[ReadRange]
+) -> tuple[AroundInput, ...]:
+    """Return of each input the offsets among which its windows were sought, and where its log ended then.
+
+    Args:
+        read: the reading ranges.
+        before: the `leads`.
+    """
+    assert view.bounds is not None, "reading a log needs to know its bounds"
+    starts: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    for item in (*read, *before):
+        tp = TopicPartition(*item[:2])
+        starts[tp] = min(item.start, starts.get(tp, item.start))
+        ends[tp] = max(item.end, ends.get(tp, item.end))
+    found = []
+    for reached in reaches:
+        tp = TopicPartition(reached.topic, reached.partition)
+        log_end = view.bounds[tp].end
+        start, end = starts.get(tp, log_end), ends.get(tp, log_end)
+        late = reached.middle if reached.late is None else max(reached.middle, reached.late)
+        found.append(
+            AroundInput(
+                app=reached.app,
+                topic=tp.topic,
+                partition=tp.partition,
+                start=max(reached.low, start),
+                middle=reached.middle,
+                late=late,
+                end=min(reached.high, end),
+                log_end=log_end,
+            )
+        )
+    return tuple(found)
+
+
 def around(
     records: DataFrame, lookups: Lookups, window: int, reaches: Sequence[Reach], decoding: Decoding = PLAIN
 ) -> DataFrame:
@@ -161,6 +198,7 @@ def around(
             fn.when(caused, fn.col("cause_offset")).alias("cause_offset"),
             *(fn.left(f"_{side}.text", fn.lit(PREVIEW_CHARS)).alias(side) for side in ("key", "value")),
             size.cast("bigint").alias("bytes"),
+            "more",
         )
         .select(*columns(AROUND))
     )
@@ -192,11 +230,16 @@ def _near(records: DataFrame, lookups: Lookups, reaches: DataFrame) -> DataFrame
 
 
 def _nearest(records: DataFrame, window: int) -> DataFrame:
-    """Keep the last that were received of each kind, and the first of those that were not."""
+    """Keep the last that were received of each kind, and the first of those that were not; `more`: the farthest one
+    that is kept, where others lie farther."""
     kind = Window.partitionBy("topic", "partition", "app", "process", "side", "received")
     distance = fn.when(fn.col("received"), -fn.col("offset")).otherwise(fn.col("offset"))
+    # One more than are kept shows that there are more. A limit that Spark sees spares it from sorting them all.
+    nearest = records.withColumn("_nth", fn.row_number().over(kind.orderBy(distance))).where(
+        fn.col("_nth") <= window + 1
+    )
     return (
-        records.withColumn("_nth", fn.row_number().over(kind.orderBy(distance)))
+        nearest.withColumn("more", (fn.col("_nth") == window) & (fn.max("_nth").over(kind) > window))
         .where(fn.col("_nth") <= window)
         .drop("_nth")
     )

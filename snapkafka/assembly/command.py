@@ -172,8 +172,10 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
 
             invariants.require_valid(spark, asked)
             for captured, store in work:
-                settings = _settings(options, desk.ledger(captured), schemas, registry, spared)
                 view = desk.look(captured, options.isolation)  # as it is by now
+                settings = _settings(
+                    options, desk.ledger(captured), schemas, registry, spared, looked_ms=desk.looked_ms
+                )
                 base, meter = _base(store, captured, desk, options), Meter(spark, captured.id, options.tell)
                 manifest = job.assemble(
                     spark,
@@ -350,6 +352,7 @@ def _settings(
     schemas: dict[str, str],
     registry: Registry | None,
     spared: dict[str, str],
+    looked_ms: int = 0,
 ) -> Any:
     from .codecs import Decoding
     from .job import Settings
@@ -366,6 +369,7 @@ def _settings(
         sources=tuple(options.source),
         strict=options.strict,
         around=options.around,
+        looked_ms=looked_ms,
         with_inputs=options.with_inputs,
     )
 

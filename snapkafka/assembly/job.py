@@ -30,6 +30,7 @@ from snapkafka.manifest import (
     OPEN_ENDED,
     STATE,
     STATE_DELTA,
+    AroundEntry,
     LedgerEntry,
     Manifest,
     OpenEntry,
@@ -42,7 +43,7 @@ from snapkafka.store import Folder, Store, state_parents
 from snapkafka.wire.headers import ledger_id
 
 from . import checks, deltas, hashes, invariants, table_checks, tables, writing
-from .around import around, leads, per_kind, reach
+from .around import around, leads, looked_at, per_kind, reach
 from .checks import Checked
 from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
@@ -78,6 +79,7 @@ class Settings:
         sources: topics whose external records are declared to be no effects of what the apps send.
         strict: external records leave a snapshot open wherever they are not declared.
         around: records of a channel and side of the cut in the table `around`, at most; 0: it is not written.
+        looked_ms: the bounds of the log were asked for at or after that time, milliseconds since 1970; 0: unknown.
         with_inputs: write the table `inputs`: external records that are still to be read.
     """
 
@@ -90,6 +92,7 @@ class Settings:
     sources: tuple[str, ...] = ()
     strict: bool = False
     around: int = 0
+    looked_ms: int = 0
     with_inputs: bool = False
 
 
@@ -189,6 +192,7 @@ def assemble(
             restorable=restorable,
             topics=topics,
             inputs=unread_ranges(view) if settings.with_inputs else (),
+            around=_sought(view, ranges, settings) if settings.around else None,
             clock=clock,
         )
         if base is not None:
@@ -387,6 +391,14 @@ def _write(
         **({} if near is None else {AROUND: near.result()}),
         **({} if external is None else {INPUTS: external.result()}),
     }
+
+
+def _sought(view: CutView, ranges: list[ReadRange], settings: Settings) -> AroundEntry:
+    """Where the table `around` is sought."""
+    wide = per_kind(view, settings.around)
+    reaches = reach(view, wide)
+    inputs = looked_at(view, reaches, ranges, leads(view, reaches, ranges, wide))
+    return AroundEntry(looked_ms=settings.looked_ms, inputs=inputs)
 
 
 def _lead(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> DataFrame:

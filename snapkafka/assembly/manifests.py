@@ -12,6 +12,7 @@ import snapkafka
 from snapkafka.checks import CheckOutcome, ExternalTopic, ReadRange, Verdict, Witness, decide
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
+    AroundEntry,
     CheckEntry,
     ExternalEntry,
     InvariantEntry,
@@ -72,6 +73,7 @@ def manifest_of(
     restorable: RestorableEntry | None,
     topics: tuple[TopicEntry, ...],
     inputs: Sequence[ReadRange],
+    around: AroundEntry | None,
     clock: Clock,
 ) -> Manifest:
     """The manifest of an assembly that has ended now.
@@ -81,6 +83,7 @@ def manifest_of(
         outcomes: of the checks; the verdict follows from them.
         ranges: what was read.
         inputs: of what external records are stored.
+        around: where the table of that name was sought.
         openness: what leaves it open, or would.
     """
     return Manifest(
@@ -98,6 +101,7 @@ def manifest_of(
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
         read=_entries(ranges),
         inputs=_entries(inputs),
+        around=around,
         parents=parents,
         settled=settled,
         open=openness.groups,

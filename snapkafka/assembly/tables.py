@@ -66,7 +66,7 @@ SCHEMAS: Final[Mapping[str, str]] = {
         "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
         "offset bigint, seq bigint, side string, received boolean, sent_ms bigint, received_ms bigint, "
         "effects bigint, cause_topic string, cause_partition int, cause_offset bigint, key string, value string, "
-        "bytes bigint"
+        "bytes bigint, more boolean"
     ),
     INPUTS: (
         "topic string, partition int, offset bigint, key_raw binary, value_raw binary, "

@@ -24,6 +24,7 @@ from snapkafka.protocol.captured import ProcessCut
 
 from .near_cut import OF_A_SIDE, VALUE_CHARS, has_around, kind_at_cut
 from .picture import EXTERNAL, Message, WallClock
+from .wall_beyond import BEYOND, parts_of_beyond
 
 __all__ = [
     "Instant",
@@ -49,19 +50,20 @@ NUMBER: Final = "DECIMAL(38, 6)"
 LAST_MS: Final = 253_402_300_799_999
 
 _SQL: Final = """
-WITH cuts(process, at_ms) AS (VALUES {cuts}),
-inputs AS (SELECT app, topic, "partition", any_value(process) AS process FROM positions GROUP BY ALL),
+WITH cuts(process, at_ms, has_left) AS (VALUES {cuts}),
+ends(sender, topic, "partition", last_seq) AS ({ends}),
+inputs(app, topic, "partition", process, above, start, skips, whole) AS ({inputs}),
 runs AS (SELECT DISTINCT process, run.topic AS topic, run."partition" AS "partition", run."offset" AS "offset"
          FROM (SELECT process, unnest(running) AS run FROM processes)),
 records AS (
   SELECT 'white' AS side, false AS received, m.sender, coalesce(a.receiver, i.process) AS receiver, m.receiver_app,
          m.topic, m."partition", m."offset", m.seq, m.key, m.value, coalesce(a.sent_ms, m.timestamp_ms) AS sent_ms,
-         a.received_ms, a.cause_topic, a.cause_partition, a.cause_offset, a.bytes
+         a.received_ms, a.cause_topic, a.cause_partition, a.cause_offset, a.bytes, false AS more
   FROM messages m LEFT JOIN around a USING (receiver_app, topic, "partition", "offset")
   LEFT JOIN inputs i ON i.app = m.receiver_app AND i.topic = m.topic AND i."partition" = m."partition"
   UNION ALL
   SELECT side, received, sender, receiver, receiver_app, topic, "partition", "offset", seq, key, value, sent_ms,
-         received_ms, cause_topic, cause_partition, cause_offset, bytes
+         received_ms, cause_topic, cause_partition, cause_offset, bytes, {more} AS more
   FROM around WHERE received OR side <> 'white'),
 own AS (
   SELECT sender AS process, max(sent_ms) FILTER (WHERE side = 'white' AND runs.process IS NULL) AS low,
@@ -70,7 +72,8 @@ own AS (
        AND runs."partition" = cause_partition AND runs."offset" = cause_offset
   WHERE sender IS NOT NULL GROUP BY sender),
 clocks AS (
-  SELECT process, CASE WHEN at_ms IS NOT NULL THEN greatest(low, least(high, at_ms)) END AS cut_ms
+  SELECT process, has_left, at_ms, low, high,
+         CASE WHEN at_ms IS NOT NULL THEN greatest(low, least(high, at_ms)) END AS cut_ms
   FROM cuts LEFT JOIN own USING (process)),
 timed AS (
   SELECT *, max(received_ms) OVER (of_input ORDER BY "offset") AS from_ms,
@@ -90,14 +93,6 @@ kinds AS (
     WHEN NOT got AND sent THEN 'in-flight'
     WHEN NOT got AND NOT sent THEN 'later' ELSE 'unknown' END AS kind, {amount} AS amount
   FROM sided),
-ends AS (
-  SELECT count(*) FILTER (WHERE side = 'white' AND received) AS whites, count(*) FILTER (WHERE side = 'red') AS reds,
-         arg_min(kind, "offset") FILTER (WHERE side = 'white' AND received) AS first_white,
-         min(seq) FILTER (WHERE side = 'white' AND received) AS first_seq,
-         arg_max(kind, "offset") FILTER (WHERE side = 'red') AS last_red
-  FROM kinds WHERE known AND sender IS NOT NULL GROUP BY sender, receiver_app, topic, "partition"),
-wide AS (SELECT max(n) AS n FROM (
-  SELECT count(*) AS n FROM around GROUP BY sender, receiver_app, topic, "partition", side, received)),
 totals AS (
   SELECT count(*) AS total, count(*) FILTER (WHERE kind = 'backward') AS backward,
          count(*) FILTER (WHERE kind = 'in-flight') AS flight, count(*) FILTER (WHERE kind = 'unknown') AS unknown,
@@ -105,9 +100,7 @@ totals AS (
          sum(amount) FILTER (WHERE kind = 'in-flight') AS flight_sum,
          count(*) FILTER (WHERE kind IN ('backward', 'in-flight') AND amount IS NULL) AS without
   FROM kinds),
-beyond AS (
-  SELECT count(*) FILTER (WHERE (whites >= n AND first_seq > 0 AND first_white <> 'received')
-                             OR (reds >= n AND last_red <> 'later')) AS beyond FROM ends, wide),
+{beyond},
 ranked AS (
   SELECT *, kind IN ('backward', 'in-flight') AS crosses,
          row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition", kind
@@ -147,7 +140,8 @@ class WallCut:
         backward: messages received before it and sent after it.
         in_flight: messages sent before it and not received.
         unknown: messages of which the table does not show whether they cross it.
-        beyond: channels whose window in the table ends before the instant: more of their messages may cross it.
+        beyond: channels with messages in no table that may cross it (`wall_beyond`): never too few, but for clocks that
+            run backwards; too many where neither seqs nor records about them show on which side they lie.
         sum_of: as it was asked for.
         backward_sum, in_flight_sum: sums of it, as decimals; None: not asked for, or no message has a number.
         without: messages that cross it and have no such number.
@@ -211,12 +205,15 @@ def sql_of_wall(manifest: Manifest, at_ms: int, sum_of: str, *, most: int, of_a_
         most: messages that cross it, and of the others, at most.
         of_a_channel: messages of one channel that cross it, at most.
     """
+    gone = {cut.process for cut in manifest.captured.processes if cut.left}
     cuts = ", ".join(
-        f"({process}, {'NULL::BIGINT' if at is None else at})" for process, at in cut_times(manifest).items()
+        f"({process}, {'NULL::BIGINT' if at is None else at}, {process in gone})"
+        for process, at in cut_times(manifest).items()
     )
-    return _SQL.format(
+    return _SQL.replace("{beyond}", BEYOND).format(
         cuts=cuts,
         at=at_ms,
+        **parts_of_beyond(manifest),
         amount=amount_sql(sum_of),
         most=most,
         of_a_channel=of_a_channel,
@@ -333,8 +330,8 @@ def wall_notes(cut: WallCut) -> Iterator[str]:
         yield f"{_count(cut.unknown)} without a time of receipt: whether they cross the wall-clock cut is unknown."
     if cut.beyond:
         yield (
-            f"{_count(cut.beyond, 'channel')} whose window ends before that time: more may cross it;"
-            " `assemble --around N` widens the window."
+            f"{_count(cut.beyond, 'channel')} with messages in no table that may cross it, too;"
+            " `snapkafka assemble --around N` keeps more of them."
         )
 
 

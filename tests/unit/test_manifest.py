@@ -13,6 +13,8 @@ from snapkafka import manifest as manifests
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import (
     AppendedEntry,
+    AroundEntry,
+    AroundInput,
     CheckEntry,
     Column,
     FileEntry,
@@ -109,6 +111,14 @@ def example() -> Manifest:
         settled=(SettledEntry(topic="c", partition=0, offset=4),),
         isolation="read_committed",
         versions={"spark": "4"},
+        around=AroundEntry(
+            looked_ms=1_767_225_700_000,
+            inputs=(
+                AroundInput(
+                    app="one", topic="in", partition=0, start=0, middle=5, late=8, end=12, log_end=12
+                ),
+            ),
+        ),
         topics=(TopicEntry(name="in", topic_id="ab", partitions=1, settings={"retention.ms": "1"}),),
     )
 
