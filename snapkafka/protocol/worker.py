@@ -275,8 +275,8 @@ class WorkerProtocol(Work):
         # A marker ends what counts of sends whose result is unknown; where none goes, the end of the log does.
         unsettled = (tp for tp in self.colours.ask_ends() if tp.topic not in cut.marker_topics)
         cut.unsettled = frozenset(unsettled)
-        if self._uncounted:
-            cut.uncounted = frozenset(TopicPartition(end.topic, end.partition) for end in cut.changelogs)
+        written = {TopicPartition(end.topic, end.partition) for end in cut.changelogs}
+        cut.uncounted = frozenset(written if self._uncounted else written & self.earlier.unknown)
         tps = cut.asks(self.positions.inputs())
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
         return [turned, *closing.ask_markers(cut, self.colours), AppendToLedger(record=report), *asked]

@@ -86,6 +86,7 @@ class Process(Runner):
         self.reply_tp = TopicPartition(app.reply_topic, number)
         self.ticks = 0
         self.late = late  # the ledger does not take its Hello yet, and it has not waited for that
+        self.greeting = False  # it said so late, and has not read it yet: it has no id to say `Bye` with
         self.bare = without or late
         if late:
             self.go_on()
@@ -219,13 +220,13 @@ class Process(Runner):
         self.read += 1
         self.feed(LedgerRead(offset=self.read - 1, record=self.world.broker.ledger[self.read - 1]))
         if self.bare and self.machine.process is not None:
-            self.bare = False
+            self.bare = self.greeting = False
             self.world.count("late_hellos")
             self.feed(RanWithout(since=self.launched_at))
         self.made_up_for()
 
     def _late(self, _: object) -> None:
-        self.late = False
+        self.late, self.greeting = False, True
         self.say_hello()
 
     def stand_down(self) -> None:
@@ -280,7 +281,7 @@ class Process(Runner):
     def meet(self, record: Stored) -> None:
         """R2: Anyone who reads it, before it is taken in. All that has no header, or that of another ledger, is
         external."""
-        if record.process < 0 or record.stripped or record.ledger != self.world.broker.ledger_id:
+        if not self.is_ours(record):
             return
         event = MarkerMet(epoch=record.epoch) if record.marker else RecordMet(epoch=record.epoch)
         for action in self.feed(event):
@@ -327,9 +328,10 @@ class Process(Runner):
         if record.state == ABORTED or record.step < 0:
             return
         self.world.meets(self, record, "global")
-        if record.process != self.machine.process:
+        if record.process != self.machine.process or not self.is_ours(record):
             key, epoch = record.key, record.epoch
-            self.torn(lambda: self.act(self.machine.key_received("g", key, epoch)))
+            if self.is_ours(record):
+                self.torn(lambda: self.act(self.machine.key_received("g", key, epoch)))
             self.world.history.recovered(self.shared, record.key, record.value, record.step)
 
     def _reply(self, _: object) -> None:
@@ -342,7 +344,7 @@ class Process(Runner):
         self.world.meets(self, record, "reply")
         for running in self.running:
             if running.execution.number == record.reply_to[1]:
-                running.answer = (record, record.epoch)
+                running.answer = record
 
     # -- now and then -----------------------------------------------------------------------------------------
 

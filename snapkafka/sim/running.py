@@ -49,7 +49,7 @@ class Running:
     at: int = 0
     awaits: bool = False
     unacked: int = 0
-    answer: tuple[Stored, int] | None = None
+    answer: Stored | None = None
     held: dict[str, tuple[Cell, int]] = field(default_factory=dict)  # by table and key, with the epoch then
     iterator: list[tuple[str, Cell]] | None = None  # what it has still to go over, last first
     iterates: str = ""  # the table
@@ -66,6 +66,10 @@ class Runner(Sender):
         self.running: list[Running] = []
         self.finished: list[Running] = []
         self.progress = False  # since the last commit
+
+    def is_ours(self, record: Stored) -> bool:
+        """Has it a header of this ledger? Epochs of another one stand for nothing."""
+        return record.process >= 0 and not record.stripped and record.ledger == self.world.broker.ledger_id
 
     def _start(self, what: object) -> None:
         assert isinstance(what, tuple)
@@ -100,8 +104,8 @@ class Runner(Sender):
         running = what
         assert isinstance(running, Running)
         if running.answer is not None:
-            record, epoch = running.answer
-            running.answer, running.awaits = None, False
+            record, running.answer, running.awaits = running.answer, None, False
+            epoch = record.epoch if self.is_ours(record) else 0
             self.torn(lambda: self.act(self.machine.reply_taken(running.cause, epoch)))
             self.world.history.step(running.execution, "reply", record.step)
             return

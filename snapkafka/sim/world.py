@@ -289,7 +289,7 @@ class World:
         )
         if any(busy) or any(process.outbox.values()) or any(process.unacked.values()):
             return False
-        if not (process.joined or process.bare):
+        if process.greeting or not (process.joined or process.bare):
             return False
         if process.bare and any(process.consumer.queues.values()):
             return False  # another agent has run some of it: a replay later, which no header would show

@@ -25,6 +25,7 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     LogEnd,
     Position,
+    TopicPartition,
     Trigger,
 )
 from tests.fakes import FakeAdmin, FakeEntry, FakeLedger
@@ -161,6 +162,19 @@ async def make_anew(driver: Any, ledger: Remade) -> None:
     ledger.deleted = True
     ledger.put(None)
     await until(lambda: driver.metrics.ledger_recreated == 1 and driver.machine.process is not None)
+
+
+async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> None:
+    """A reply and a record of a global table were met before, and are taken in after. The simulator found it."""
+    driver, ledger = await joined()
+    driver.machine.colours.tearing = True
+    place = (TopicPartition("replies", 0), 3)
+    driver.replies.met(*place, epoch=9)
+    driver.tables._colours[place] = 9
+    ledger.ledger_id += 1
+    await make_anew(driver, ledger)
+    assert (driver.replies._colours, driver.tables._colours) == ({}, {})
+    await driver.stop()
 
 
 def stop_another_app(ledger: Remade) -> None:

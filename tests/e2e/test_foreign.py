@@ -210,6 +210,8 @@ def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money
             earns(again)
             vain = observer.state.snapshots[take(observer, "vain", ttl_ms=5_000)]
             assert vain.failure is not None and f"process {till.process} " in vain.failure.culprit
+            lost, processes = till.process, observer.state.processes
+            wait_until("it to be declared dead", lambda: processes[lost].dead, timeout_s=30, system=system)
             view = observer.state.snapshots[take(observer, "after", **patient)]
             assert view.failure is None, view.failure
             assert again.process in view.required and till.process not in view.required

@@ -289,6 +289,26 @@ def test_r12_an_old_life_whose_writes_failed_wrote_nothing(
     assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [end]
 
 
+def test_r12_what_an_old_life_wrote_without_a_result_counts_where_it_has_landed(world: World) -> None:
+    """It is in the state in memory; where it lies the log alone knows. The simulator found it."""
+    p = Process(world, "p", (A,))
+    changelog = TopicPartition("p-t-changelog", 0)
+    p.send(changelog)
+    p.send(changelog, ack=False)
+    effect, tp, seq, _ = p.unacked.popleft()
+    p.do(p.machine.send_unsettled(effect, tp, seq, "timed out"))
+    void = p.id
+    world.append(Dead(n=9, dead=void))
+    p.catch_up()
+    p.join(was=void)
+    epoch = world.trigger()
+    settle(p)
+    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [2]
+    p.give(A, generation=2)  # recovered anew: that holds whatever has landed
+    p.catch_up()
+    assert p.machine.earlier.unknown == set()
+
+
 def test_r12_who_had_nothing_under_way_comes_back_as_if_new(
     world: World, pair: tuple[Process, Process]
 ) -> None:

@@ -381,13 +381,23 @@ def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) 
         noted = Counter([*(Finding(*row) for row in found), *lost.findings(stamps, lookups)])
         noted += Counter(ran_twice.findings(stamps, lookups))
         accused = [finding for finding in noted if KINDS[finding.kind].weight is not Weight.NOTE]
-        assert accused == [], f"seeds up to {seed}"
+        assert [finding for finding in accused if not _nobody_can_tell(world, finding)] == [], (
+            f"seeds up to {seed}"
+        )
         assert noted == Counter(_found_in_lists(world)), f"seeds up to {seed}"
         counts.update(f"found: {finding.kind}" for finding in noted)
         doubted, _ = state_checks.findings(stamps, lookups, held, reading_ranges(lookups.view), _all_of)
         _passes_what_is_whole(world, lookups.view, doubted, counts)
     for name in HAPPENS:
         assert counts[name] > snapshots // 75, (name, counts)
+
+
+def _nobody_can_tell(world: World, finding: Finding) -> bool:
+    """Of a send whose result is unknown: a cleaner may have taken it, or it has landed right below what is read."""
+    there = [record for record in world.records if record.tp == (finding.topic, finding.partition)]
+    cleaned = sum(record.offset < finding.offset for record in there) < finding.offset
+    landed = {record.seq for record in there if record.process == finding.process}
+    return finding.kind == "send-failed" and (cleaned or landed.issuperset(range(finding.a, finding.b + 1)))
 
 
 def _all_of(wanted: Collection[ReadRange]) -> set[TopicPartition]:

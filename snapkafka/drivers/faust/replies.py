@@ -72,4 +72,8 @@ class Replies:
 
     def taken_away(self) -> None:
         """A rebalance empties the queues."""
+        self.forget_epochs()
+
+    def forget_epochs(self) -> None:
+        """Epochs of another ledger stand for nothing in this one."""
         self._colours.clear()

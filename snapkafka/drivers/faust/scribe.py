@@ -73,7 +73,10 @@ class Scribe:
             try:
                 await self._driver.ledger.open()
                 start = await self._driver.ledger.start()
-                self._driver.stamps.ledger_id = self._driver.ledger.ledger_id
+                if self._driver.stamps.ledger_id != self._driver.ledger.ledger_id:
+                    self._driver.stamps.ledger_id = self._driver.ledger.ledger_id
+                    self._driver.replies.forget_epochs()
+                    self._driver.tables.forget_epochs()
                 self._driver.feed(LedgerBegins(start=start))
                 self._opened.set()
                 async for read in self._driver.ledger.read(max(start, self._driver.machine.ledger.end)):

@@ -132,8 +132,12 @@ class Tables:
 
     def taken_away(self) -> None:
         """A rebalance empties the queues."""
-        self._colours.clear()
+        self.forget_epochs()
         self._void.clear()
+
+    def forget_epochs(self) -> None:
+        """Epochs of another ledger stand for nothing in this one."""
+        self._colours.clear()
 
     def _hear_changelog(self, table: Any) -> None:
         heard, apply = table.on_changelog_event, table.apply_changelog_batch
