@@ -397,7 +397,8 @@ def _nobody_can_tell(world: World, finding: Finding) -> bool:
     there = [record for record in world.records if record.tp == (finding.topic, finding.partition)]
     cleaned = sum(record.offset < finding.offset for record in there) < finding.offset
     landed = {record.seq for record in there if record.process == finding.process}
-    return finding.kind == "send-failed" and (cleaned or landed.issuperset(range(finding.a, finding.b + 1)))
+    unknown = finding.kind in ("send-failed", "gap-failed")
+    return unknown and (cleaned or landed.issuperset(range(finding.a, finding.b + 1)))
 
 
 def _all_of(wanted: Collection[ReadRange]) -> set[TopicPartition]:
