@@ -82,8 +82,8 @@ class Service:
         self.driver = cast(Any, FaustDriver(app=SimpleNamespace(), config=Config(namespace="n")))
         self.came: list[int] = []
         self.driver.recorder = SimpleNamespace(take=self.driver_append)
-        self.driver.replies = SimpleNamespace(topics=set())
-        self.driver.tables = SimpleNamespace(topics=set())
+        self.driver.replies = SimpleNamespace(topics=set(), forget_epochs=list)
+        self.driver.tables = SimpleNamespace(topics=set(), forget_epochs=list)
         conductor = SimpleNamespace(_build_handler=lambda tp, channels: self.take_in)
         Incoming(self.driver, conductor)
         self.callback: Any = conductor._build_handler(IN, set())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import shutil
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_a_setting_that_is_added_changes_the_page_or_is_refused(monkeypatch: pyt
     class Longer(Config):
         pause_s: float = 1.5
 
-    Longer.__doc__ = f"{(Config.__doc__ or '').rstrip()}\n        pause_s: seconds of pause.\n"
+    Longer.__doc__ = f"{inspect.cleandoc(Config.__doc__ or '')}\n    pause_s: seconds of pause.\n"
     monkeypatch.setattr(settings, "Config", Longer)
     assert "| `pause_s` | `float` | `1.5` | seconds of pause. |" in settings.page()
     Longer.__doc__ = Config.__doc__
