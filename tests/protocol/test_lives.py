@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol.actions import ReadLedgerTo, SayHello, StartTimer
+from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.completion import Failure, LedgerState, Status
 from snapkafka.protocol.events import (
     CameBack,
@@ -20,7 +21,9 @@ from snapkafka.protocol.events import (
     TimerExpired,
     WentAbsent,
 )
-from snapkafka.protocol.records import NOBODY, Abort, Dead, Hello, TopicPartition
+from snapkafka.protocol.lives import EarlierLives
+from snapkafka.protocol.records import NOBODY, Abort, ChangelogEnd, Dead, Hello, TopicPartition
+from snapkafka.protocol.sent import Sent
 
 from .world import A, B, Process, World, settle
 
@@ -304,9 +307,23 @@ def test_r12_what_an_old_life_wrote_without_a_result_counts_where_it_has_landed(
     epoch = world.trigger()
     settle(p)
     assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [2]
-    p.give(A, generation=2)  # recovered anew: that holds whatever has landed
+    p.give(A, generation=2)  # recovered again: that holds whatever has landed
     p.catch_up()
     assert p.machine.earlier.unknown == set()
+
+
+def test_r12_an_end_that_an_old_life_had_asked_for_is_kept() -> None:
+    """A send without a result had landed behind one that was acknowledged, as the log's end has shown."""
+    changelog, old, lives = TopicPartition("p-t-changelog", 0), Colours(0), EarlierLives()
+    old.sent[changelog] = sent = Sent()
+    sent.failed(0, 0, refused=False)
+    sent.acked(0, 1, 0)
+    old.ends_seen({changelog: 2})
+    lives.add(old)
+    lives.settle()
+    recovered = ChangelogEnd(table="t", topic=changelog.topic, partition=0, end=0)
+    assert [end.end for end in lives.ends([recovered])] == [2]
+    assert lives.unknown == set(), "nothing is to be asked again"
 
 
 def test_r12_who_had_nothing_under_way_comes_back_as_if_new(
