@@ -184,7 +184,8 @@ class OpenCut:
     ends: tuple[LogEnd, ...] | None = None  # of the inputs, once they are told
     unsettled: frozenset[TopicPartition] = frozenset()  # where sends have unknown results, and no marker goes
     landed: dict[TopicPartition, int] = field(default_factory=dict)  # the log ends of those
-    uncounted: frozenset[TopicPartition] = frozenset()  # changelogs that it wrote to before it had an id
+    #: Changelogs whose end the log alone knows: written before it had an id, or without a result under an earlier one.
+    uncounted: frozenset[TopicPartition] = frozenset()
     recorded: list[ChannelRange] = field(default_factory=list)
     torn: list[TornEvent] = field(default_factory=list)
     cut_us: int | None = None
