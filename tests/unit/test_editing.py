@@ -183,3 +183,25 @@ async def test_a_restore_keeps_erased_keys_erased(world: World) -> None:
         "behind the old end: every external record was of an erased key"
     )
     assert P not in str(world.admin.commits)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"\0\0\0\0\0\0\0*",  # a long of Java's
+        b"\0\0\0\0\1\x06bob",  # Avro, framed
+        b"\0",
+        b'"\\u0000bob"',
+    ],
+)
+def test_keys_that_begin_with_a_zero_byte_are_not_erased(cut: Captured, key: bytes) -> None:
+    """Without a prefix none begins with it."""
+    row = Row(LOG, key, b"{}")
+    for suppression, masks in (
+        (None, (Mask(table="t", value="'1'"),)),
+        (Suppression(keys=("ann",)), ()),
+        (Suppression(prefixes=("ann",)), ()),
+    ):
+        editing = Editing(cut, suppression, masks)
+        assert [(it.key, erased) for it, erased in editing.marked([row])] == [(key, False)]
+        assert editing.suppressed == 0

@@ -190,8 +190,7 @@ class Editing:
             return [(item, False) for item in batch]
         texts = [key_text(item.key, self._cuts.get(item.tp.topic)) for item in batch]
         erased = [
-            text is not None
-            and (text in self._exact or text.startswith(self._suppression.prefixes or ("\0",)))
+            text is not None and (text in self._exact or text.startswith(self._suppression.prefixes))
             for text in texts
         ]
         if self._database is not None:
