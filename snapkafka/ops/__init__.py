@@ -50,7 +50,7 @@ from .querying import Queried, query
 from .restore import Irrevocable, Restored, abort_restore, plan_restore, restore
 from .restore import Plan as RestorePlan
 from .restore import Selection as RestoreSelection
-from .restore.editing import Mask, Suppression, read_masks, read_suppression
+from .restore.editing import Mask, RuleCount, Suppression, read_masks, read_suppression
 from .restore_into import AbsentInput, IntoPlan, RestoredInto, plan_restore_into, restore_into
 from .rights import Right, Rights, rights
 from .standing import Standing, Viewed
@@ -110,6 +110,7 @@ __all__ = [
     "Right",
     "Rights",
     "Round",
+    "RuleCount",
     "Schedule",
     "Session",
     "Standing",

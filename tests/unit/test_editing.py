@@ -184,11 +184,19 @@ async def test_a_fork_without_erased_keys_and_with_masks(fork: Any) -> None:
 
 
 async def test_a_mask_that_fails_leaves_no_fork_that_runs(fork: Any) -> None:
-    before = fork.fingerprint()
-    with pytest.raises(BadInputError):
-        await fork.create(mask=(Mask(topic="in", fields={"a": "1"}),))
+    """It fails on a record that came after all was examined."""
+    before = []
+
+    def send(step: str) -> None:
+        if step == "channels":
+            fork.production.log.put(RAW, b"r", b"odd")
+            before.append(fork.fingerprint())
+
+    mask = Mask(topic="raw", value="nullif(value, 'odd')", headers="drop")
+    with pytest.raises(BadInputError, match="masked by nothing"):
+        await fork.create(with_inputs=True, mask=(mask,), crash=send)
     assert fork.state.restores.open is not None, "its workers wait"
-    assert fork.fingerprint() == before
+    assert [fork.fingerprint()] == before
 
 
 async def test_a_restore_keeps_erased_keys_erased(world: World) -> None:

@@ -17,7 +17,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from snapkafka.errors import BadInputError, ForkRefusedError, LedgerUnusableError
@@ -27,8 +27,10 @@ from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import opened
 from snapkafka.ops.finding import manifest_places
 from snapkafka.ops.querying import Placed
+from snapkafka.ops.restore.channels import channels
 from snapkafka.ops.restore.committing import RestoreBulk
-from snapkafka.ops.restore.editing import Editing, Mask, Suppression
+from snapkafka.ops.restore.editing import Editing, Mask, RuleCount, Suppression
+from snapkafka.ops.restore.editing_preflight import preflight
 from snapkafka.ops.restore.looking import Tables, carried_by, load
 from snapkafka.ops.restore.planning import apps_of, lowest_positions
 from snapkafka.ops.restore.refusing import TopicFacts, external_refusals
@@ -40,7 +42,7 @@ from snapkafka.store import read_manifest
 from snapkafka.wire.headers import ledger_id
 
 from .comparing import diff_fork
-from .creating import NO_LOG, Forking, log_starts
+from .creating import NO_LOG, Forking, log_starts, to_copy
 from .listing import Dropped, Fork, drop_expired, drop_fork, fork_in, list_forks, removed
 from .planning import ForkPlan, refusals
 
@@ -64,7 +66,7 @@ class Forked:
     """Hold what was created. `namespace`, `apps`, `topics`: by their names in the fork.
 
     `messages`, `inputs`, `state`: so many messages in flight, external records and rows of tables it begins with.
-    `suppressed`, `masked`: so many of all of them were left out, or have another value.
+    `suppressed`, `masked`: so many of all of them were left out, or have another value. `rules`: see `ForkPlan`.
     """
 
     fork: str
@@ -82,6 +84,7 @@ class Forked:
     masked: int
     expires_ms: int
     seconds: float
+    rules: tuple[RuleCount, ...] = ()
 
 
 async def plan_fork(
@@ -92,6 +95,9 @@ async def plan_fork(
     snapshot: str = "latest",
     storage: str = "",
     with_inputs: bool = False,
+    mask: Sequence[Mask] = (),
+    suppress: Suppression | None = None,
+    allow_unmatched: bool = False,
     force: bool = False,
     bulk: RestoreBulk | None = None,
 ) -> ForkPlan:
@@ -103,15 +109,23 @@ async def plan_fork(
         storage: where its manifest lies; empty: its place in the ledger.
         with_inputs: the fork is to have the external records from each position to now, as production has read them
             since; those that production's log has lost come from the table `inputs`.
+        mask: replaces values, of tables and topics.
+        suppress: names erased keys.
+        allow_unmatched: accept a mask, and a rule of `suppress`, that matches nothing.
         force: leave out the reasons that `--force` overrides.
         bulk: for tests; None: by librdkafka.
 
     Raises:
+        BadInputError: a mask or a rule is wrong or matches nothing, or something cannot be examined or masked.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """
     async with _begun(where, namespace, fork, snapshot, storage, bulk) as it:
-        return await it.plan(with_inputs=with_inputs, force=force)
+        plan = await it.plan(with_inputs=with_inputs, force=force)
+        editing = it.editing(suppress, mask, allow_unmatched=allow_unmatched)
+        return (
+            plan if plan.refused else replace(plan, rules=await it.examine(editing, with_inputs=with_inputs))
+        )
 
 
 async def create_fork(
@@ -125,6 +139,7 @@ async def create_fork(
     with_inputs: bool = False,
     mask: Sequence[Mask] = (),
     suppress: Suppression | None = None,
+    allow_unmatched: bool = False,
     force: bool = False,
     who: str = "",
     say: Callable[[str], None] = lambda text: None,
@@ -140,13 +155,15 @@ async def create_fork(
         expires_s: from then on `drop_expired` removes it; None: never.
         mask: replaces values, of tables and topics.
         suppress: names erased keys, which are left out.
+        allow_unmatched: accept a mask, and a rule of `suppress`, that matches nothing.
         who: asks for it.
         say: hears each phase.
         crash: for tests: is called before each phase.
 
     Raises:
         ForkRefusedError: for a reason that it names; nothing was changed.
-        BadInputError: a mask is wrong, or cannot be applied to a value: the fork is unfinished then, and never runs.
+        BadInputError: a mask or a rule is wrong or matches nothing, or something cannot be examined or masked: nothing
+            was created. A record that production has received since leaves the fork unfinished, and it never runs.
         ForkFailedError, RestoreFailedError: it ended half-way; run again it starts over.
     """
     started = time.monotonic()
@@ -157,7 +174,8 @@ async def create_fork(
         if plan.refused:
             reasons = "; ".join(f"{item.what} ({item.code})" for item in plan.refusals)
             raise ForkRefusedError(f"nothing was changed: {reasons}", hint=plan.refusals[0].hint)
-        editing = Editing(it.placed.manifest.captured, suppress, tuple(mask))
+        editing = it.editing(suppress, mask, allow_unmatched=allow_unmatched)
+        rules = await it.examine(editing, with_inputs=with_inputs, say=say)
         if plan.unfinished:
             say("removing what an earlier attempt has left")
             await removed(it.admin, where, fork, plan.unfinished, it.ledger, ())
@@ -205,6 +223,7 @@ async def create_fork(
         masked=editing.masked,
         expires_ms=steps.expires_ms,
         seconds=round(time.monotonic() - started, 3),
+        rules=rules,
     )
 
 
@@ -230,6 +249,28 @@ class _Look:
     @property
     def ledger(self) -> str:
         return LEDGER + self.namespace
+
+    def editing(
+        self, suppress: Suppression | None, mask: Sequence[Mask], *, allow_unmatched: bool
+    ) -> Editing:
+        return Editing(self.placed.manifest.captured, suppress, tuple(mask), allow_unmatched=allow_unmatched)
+
+    async def examine(
+        self, editing: Editing, *, with_inputs: bool, say: Callable[[str], None] = lambda text: None
+    ) -> tuple[RuleCount, ...]:
+        """Examine what would be written."""
+        if editing.idle:
+            return ()
+        manifest = self.placed.manifest
+        lowest = lowest_positions(manifest.captured)
+        ranges, unread = await to_copy(self.admin, self.tables, lowest, with_inputs=with_inputs)
+        production = ledger_id(bytes.fromhex(manifest.ledger.topic_id))
+        found = channels(self.bulk, ranges, unread, frozenset(lowest), production)
+        records = (record for channel in found for record in channel.records)
+        rules = await asyncio.to_thread(preflight, editing, self.placed, records)
+        for rule in rules:
+            say(str(rule))
+        return rules
 
     async def plan(self, *, with_inputs: bool, force: bool) -> ForkPlan:
         manifest = self.placed.manifest

@@ -22,13 +22,14 @@ from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import ForkFailedError
+from snapkafka.kafka.bulk import LogRecord
 from snapkafka.ops.restore.appending import Author
 from snapkafka.ops.restore.channels import Channel, append_channels, channels
 from snapkafka.ops.restore.committing import Restoring
 from snapkafka.ops.restore.editing import Editing
-from snapkafka.ops.restore.looking import rows_of_state
+from snapkafka.ops.restore.looking import Tables, rows_of_state
 from snapkafka.ops.restore.planning import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
-from snapkafka.ops.restore.state import Row
+from snapkafka.ops.restore.state import Row, keep_all
 from snapkafka.ops.restore.topics import NewTopic, Topics
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured import Captured
@@ -38,7 +39,7 @@ from snapkafka.runtime.interrupts import to_its_end
 
 from .planning import in_fork
 
-__all__ = ["NO_LOG", "Forking", "await_gone", "log_starts"]
+__all__ = ["NO_LOG", "Forking", "await_gone", "log_starts", "to_copy"]
 
 #: Above every offset: where the log of a topic starts that does not exist.
 NO_LOG: Final = 1 << 63
@@ -150,14 +151,8 @@ class Forking(Restoring):
     async def _channels(
         self, author: Author, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[Appended, ...]]:
-        lowest = lowest_positions(self.placed.manifest.captured)
-        in_flight = unread = self.tables.in_flight
-        starts, now = dict.fromkeys(lowest, 0), dict.fromkeys(lowest, 0)
-        if self.with_inputs:
-            starts = await log_starts(self.admin, lowest)
-            now |= await self.admin.log_ends([tp for tp in lowest if starts[tp] < NO_LOG])
-            unread = self.tables.unread(lowest, starts)
-        ranges = [ReadRange(*tp, max(at, starts[tp]), now[tp]) for tp, at in lowest.items()]
+        in_flight, lowest = self.tables.in_flight, lowest_positions(self.placed.manifest.captured)
+        ranges, unread = await to_copy(self.admin, self.tables, lowest, with_inputs=self.with_inputs)
 
         def work() -> dict[TopicPartition, tuple[Appended, ...]]:
             found = channels(self.bulk, ranges, unread, frozenset(lowest), self.production_id)
@@ -184,9 +179,25 @@ class Forking(Restoring):
             tp = TopicPartition(prefixed(self.fork, row.tp.topic), row.tp.partition)
             yield Row(tp, row.key, row.value)
 
+    def _marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
+        """`_rows` has left out those of erased keys."""
+        return keep_all(rows)
+
     def _may_have_lost(self, topic: str) -> bool:
         """Every row is written: the changelogs are empty."""
         return True
+
+
+async def to_copy(
+    admin: TopicAdmin, tables: Tables, lowest: Mapping[TopicPartition, int], *, with_inputs: bool
+) -> tuple[list[ReadRange], Mapping[TopicPartition, Sequence[LogRecord]]]:
+    """Return the ranges of production's log with the external records that a fork copies, and the stored records."""
+    starts, now, unread = dict.fromkeys(lowest, 0), dict.fromkeys(lowest, 0), tables.in_flight
+    if with_inputs:
+        starts = await log_starts(admin, lowest)
+        now |= await admin.log_ends([tp for tp in lowest if starts[tp] < NO_LOG])
+        unread = tables.unread(lowest, starts)
+    return [ReadRange(*tp, max(at, starts[tp]), now[tp]) for tp, at in lowest.items()], unread
 
 
 async def log_starts(admin: TopicAdmin, lowest: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

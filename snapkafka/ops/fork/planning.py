@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from snapkafka.manifest import Manifest
+from snapkafka.ops.restore.editing import RuleCount
 from snapkafka.ops.restore.planning import apps_of
 from snapkafka.ops.restore.refusing import Refusal, copy_refusals
 from snapkafka.ops.restore.topics import NewTopic, topics_of
@@ -25,7 +26,7 @@ class ForkPlan:
 
     `apps`, `namespace`: by their names in the fork. `records`: how many messages in flight it begins with. `stored`:
     how many external records come from the snapshot, as production's log has them no longer. `unfinished`: topics of an
-    earlier attempt, which are removed first.
+    earlier attempt, which are removed first. `rules`: how much each rule about erased keys and each mask matches.
     """
 
     fork: str
@@ -41,6 +42,7 @@ class ForkPlan:
     state: int
     refusals: tuple[Refusal, ...]
     unfinished: tuple[str, ...] = ()
+    rules: tuple[RuleCount, ...] = ()
 
     @property
     def refused(self) -> bool:

@@ -20,13 +20,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from snapkafka.checks import ReadRange
 from snapkafka.errors import BadInputError, RestoreRefusedError, SnapkafkaError
-from snapkafka.kafka.bulk import KafkaBulk
+from snapkafka.kafka.bulk import KafkaBulk, LogRecord
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import Opened, latest_of_apps, opened
@@ -44,7 +45,8 @@ from snapkafka.wire.headers import ledger_id
 from .channels import channels, holds_own
 from .code import Missing, missing_parts, without
 from .committing import RestoreBulk, Restoring, open_plan
-from .editing import Editing, Suppression
+from .editing import Editing, RuleCount, Suppression
+from .editing_preflight import preflight
 from .looking import Groups, Tables, carried_by, load, look, ranges_from
 from .planning import (
     Irrevocable,
@@ -83,7 +85,7 @@ class Restored:
     """Hold what was done. `messages`, `state`: so many records were appended to inputs and changelogs; -1: by an
     earlier run of the same plan. `irrevocable`: outputs after the cut, which cannot be taken back. `undo`: the snapshot
     that was taken before; empty: there is not one. `notes`: what to know besides, a sentence each.
-    `consistent`: see `Plan`."""
+    `consistent`, `rules`: see `Plan`."""
 
     plan: str
     snapshot: str
@@ -98,6 +100,7 @@ class Restored:
     undo: str = ""
     notes: tuple[str, ...] = ()
     consistent: bool = True
+    rules: tuple[RuleCount, ...] = ()
 
 
 async def plan_restore(
@@ -109,6 +112,8 @@ async def plan_restore(
     force: bool = False,
     drop_missing: bool = False,
     selection: Selection = ALL,
+    suppress: Suppression | None = None,
+    allow_unmatched: bool = False,
     bulk: RestoreBulk | None = None,
 ) -> Plan:
     """Find out what a restore would do, and every reason to refuse it. Changes nothing.
@@ -119,17 +124,21 @@ async def plan_restore(
         force: leave out the reasons that `--force` overrides.
         drop_missing: leave out tables, agents and inputs that the code lacks by now.
         selection: restore this part alone; the result is not a consistent cut.
+        suppress: names erased keys.
+        allow_unmatched: accept a rule of `suppress` that matches nothing.
         bulk: for tests; None: by librdkafka.
 
     Raises:
-        BadInputError: the snapshot has not what is selected.
+        BadInputError: the snapshot has not what is selected; a rule matches nothing, or something cannot be examined.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """
     async with _begun(where, namespace, name, storage, bulk, selection) as it:
         if drop_missing:
             it.drop_missing()
-        return await it.plan(force=force)
+        plan = await it.plan(force=force)
+        editing = it.editing(suppress, allow_unmatched=allow_unmatched)
+        return plan if plan.refused else replace(plan, rules=await it.examine(editing))
 
 
 async def restore(
@@ -144,6 +153,7 @@ async def restore(
     wait_s: float = 0.0,
     safety: bool = True,
     suppress: Suppression | None = None,
+    allow_unmatched: bool = False,
     who: str = "",
     say: Callable[[str], None] = lambda text: None,
     crash: Callable[[str], None] = lambda step: None,
@@ -156,6 +166,7 @@ async def restore(
         wait_s: wait so long for the consumer groups to have no member.
         safety: where workers still run, take a snapshot before they are waited for: the way back.
         suppress: names erased keys: they stay deleted in tables, and their messages are left out.
+        allow_unmatched: accept a rule of `suppress` that matches nothing.
         who: asks for it.
         say: hears each phase.
         crash: for tests: is called before each phase.
@@ -166,13 +177,15 @@ async def restore(
     """
     started = time.monotonic()
     async with _begun(where, namespace, name, storage, bulk, selection) as it:
-        editing = Editing(it.placed.manifest.captured, suppress) if suppress is not None else None
+        it.editing(suppress)  # wrong SQL is found before the safety snapshot
         undo = await _safety_snapshot(where, it, who, say) if safety and wait_s else ""
         await it.await_no_members(wait_s, say)
         if drop_missing:
             it.drop_missing()
         plan = await it.plan(force=force)
         raise_refused(plan.refusals)
+        editing = it.editing(suppress, allow_unmatched=allow_unmatched)
+        rules = await it.examine(editing, say)
         facts, lasting = it.facts, it.work.reading.state.restores.open
         steps = Restoring(
             work=it.work,
@@ -206,6 +219,7 @@ async def restore(
         undo=undo,
         notes=plan.notes,
         consistent=plan.consistent,
+        rules=rules,
         seconds=round(time.monotonic() - started, 3),
     )
 
@@ -272,6 +286,28 @@ class _Look:
     dropped: tuple[Missing, ...] = ()
     selection: Selection = ALL
     sender: Callable[[int], bool] | None = None
+    unread: tuple[list[ReadRange], Mapping[TopicPartition, Sequence[LogRecord]]] = ([], {})
+
+    def editing(self, suppress: Suppression | None, *, allow_unmatched: bool = False) -> Editing | None:
+        if suppress is None:
+            return None
+        return Editing(self.placed.manifest.captured, suppress, allow_unmatched=allow_unmatched)
+
+    async def examine(
+        self, editing: Editing | None, say: Callable[[str], None] = lambda text: None
+    ) -> tuple[RuleCount, ...]:
+        """Examine what would be written, after `plan`, unless a restore has passed its commit point."""
+        lasting = open_plan(self.work)
+        if editing is None or (lasting is not None and lasting.committed):
+            return ()
+        ranges, in_flight = self.unread
+        every = frozenset(TopicPartition(it.topic, it.partition) for it in ranges)
+        found = channels(self.bulk, ranges, in_flight, every, self.ledger_id, self.sender)
+        records = (record for channel in found for record in channel.records)
+        rules = await asyncio.to_thread(preflight, editing, self.placed, records, self.selection)
+        for rule in rules:
+            say(str(rule))
+        return rules
 
     def drop_missing(self) -> None:
         """Leave out what the code that ran last lacks; the plan names it."""
@@ -320,6 +356,7 @@ class _Look:
         ranges = ranges_from({tp: max(at, starts[tp]) for tp, at in lowest.items() if tp in ends}, ends)
         unread = self.tables.unread(lowest, starts)
         in_flight = {tp: found for tp, found in unread.items() if tp in ends}
+        self.unread = ranges, in_flight
         found = await asyncio.to_thread(
             lambda: list(
                 channels(

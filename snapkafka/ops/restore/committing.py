@@ -254,8 +254,7 @@ class Restoring:
                 for row in self._rows()
                 if keys is None or (row.tp in cuts and keys.takes(cuts[row.tp], row.key))
             )
-            erased = keep_all if self.editing is None else self.editing.marked
-            for record in records_of_state(rows, touched, cuts, whole, erased):
+            for record in records_of_state(rows, touched, cuts, whole, self._marked):
                 count += 1
                 yield author.stamped(record)
 
@@ -269,6 +268,10 @@ class Restoring:
     def _rows(self) -> Iterable[Row]:
         """The rows of the cut, by the names of the logs that are written to."""
         return rows_of_state(self.placed)
+
+    def _marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
+        """Mark the rows whose keys stay deleted."""
+        return keep_all(rows) if self.editing is None else self.editing.marked(rows)
 
     def _may_have_lost(self, topic: str) -> bool:
         return may_have_lost(self.settings.get(topic, {}), self.now_ms - self.triggered_ms)

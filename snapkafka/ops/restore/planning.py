@@ -19,6 +19,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.records import NOBODY, AgentPosition, LogEnd, Position, Restore, TopicPartition
 
+from .editing import RuleCount
 from .refusing import Refusal, parts_of
 
 __all__ = [
@@ -91,7 +92,7 @@ class Plan:
 
     `open`: names the readers that leave the snapshot open. `resumes`: the restore that this one continues; empty: it
     is a new one. `notes`: what to know besides, a sentence each. `consistent`: the result is the whole cut; False: only
-    a part of it was selected.
+    a part of it was selected. `rules`: how much each rule about erased keys matches.
     """
 
     snapshot: str
@@ -108,6 +109,7 @@ class Plan:
     open: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default_factory=tuple)
     consistent: bool = True
+    rules: tuple[RuleCount, ...] = ()
 
     @property
     def refused(self) -> bool:

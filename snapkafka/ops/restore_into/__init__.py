@@ -10,12 +10,14 @@ See docs/guide/restore.md.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import cast
+from itertools import chain
+from typing import Final, cast
 
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, LedgerUnusableError
@@ -25,10 +27,12 @@ from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import latest_of_apps, opened
 from snapkafka.ops.finding import manifest_places
 from snapkafka.ops.querying import Placed
+from snapkafka.ops.restore.channels import channels
 from snapkafka.ops.restore.code import Missing, missing_parts, without
 from snapkafka.ops.restore.committing import RestoreBulk
-from snapkafka.ops.restore.editing import Editing, Suppression
-from snapkafka.ops.restore.looking import Tables, carried_by, load
+from snapkafka.ops.restore.editing import Editing, RuleCount, Suppression
+from snapkafka.ops.restore.editing_preflight import preflight
+from snapkafka.ops.restore.looking import Tables, carried_by, load, ranges_from
 from snapkafka.ops.restore.planning import apps_of, lowest_positions, open_readers
 from snapkafka.ops.restore.refusing import Facts, TopicFacts, raise_refused
 from snapkafka.ops.restore.topics import NewTopic, Topics, admin_of, new_topics, topics_of
@@ -46,12 +50,15 @@ from .planning import AbsentInput, IntoPlan, absent_inputs, missing_topics, note
 
 __all__ = ["AbsentInput", "IntoPlan", "RestoredInto", "plan_restore_into", "restore_into"]
 
+#: No header has this ledger.
+NO_LEDGER: Final = -1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredInto:
     """Hold what was done. `topics`: were created. `messages`, `inputs`, `state`: so many messages in flight, external
     records (stored, and in the new cluster already), and records of state were appended; -1: by an earlier run of the
-    same plan. `absent`, `notes`: see `IntoPlan`. `undo`: what takes it back."""
+    same plan. `absent`, `notes`, `rules`: see `IntoPlan`. `undo`: what takes it back."""
 
     plan: str
     snapshot: str
@@ -69,6 +76,7 @@ class RestoredInto:
     notes: tuple[str, ...]
     undo: str
     seconds: float
+    rules: tuple[RuleCount, ...] = ()
 
 
 async def plan_restore_into(
@@ -79,6 +87,8 @@ async def plan_restore_into(
     storage: str,
     force: bool = False,
     drop_missing: bool = False,
+    suppress: Suppression | None = None,
+    allow_unmatched: bool = False,
     bulk: RestoreBulk | None = None,
 ) -> IntoPlan:
     """Find out what a restore into another cluster would do, and every reason to refuse it. Changes nothing.
@@ -90,15 +100,19 @@ async def plan_restore_into(
         storage: where its manifest lies.
         force: leave out the reasons that `--force` overrides.
         drop_missing: leave out what code that has run there already lacks.
+        suppress: names erased keys.
+        allow_unmatched: accept a rule of `suppress` that matches nothing.
         bulk: for tests; None: by librdkafka.
 
     Raises:
-        BadInputError: no storage is given.
+        BadInputError: no storage is given; a rule matches nothing, or something cannot be examined.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """
     async with _begun(where, namespace, name, storage, bulk) as it:
-        return await it.plan(force=force, drop_missing=drop_missing)
+        plan = await it.plan(force=force, drop_missing=drop_missing)
+        editing = it.editing(suppress, allow_unmatched=allow_unmatched)
+        return plan if plan.refused else replace(plan, rules=await it.examine(editing, plan))
 
 
 async def restore_into(
@@ -110,6 +124,7 @@ async def restore_into(
     force: bool = False,
     drop_missing: bool = False,
     suppress: Suppression | None = None,
+    allow_unmatched: bool = False,
     who: str = "",
     say: Callable[[str], None] = lambda text: None,
     crash: Callable[[str], None] = lambda step: None,
@@ -120,6 +135,7 @@ async def restore_into(
     Args:
         where, namespace, name, storage, force, drop_missing, bulk: as for `plan_restore_into`.
         suppress: names erased keys, which are left out.
+        allow_unmatched: accept a rule of `suppress` that matches nothing.
         who: asks for it.
         say: hears each phase.
         crash: for tests: is called before each phase.
@@ -130,9 +146,10 @@ async def restore_into(
     """
     started = time.monotonic()
     async with _begun(where, namespace, name, storage, bulk) as it:
-        editing = Editing(it.placed.manifest.captured, suppress) if suppress is not None else None
         plan = await it.plan(force=force, drop_missing=drop_missing)
         raise_refused(plan.refusals)
+        editing = it.editing(suppress, allow_unmatched=allow_unmatched)
+        rules = await it.examine(editing, plan, say)
         manifest, now_ms = it.placed.manifest, wall_ms()
         async with opened(where, it.namespace, create=True) as work:
             topic_id = getattr(work.ledger, "topic_id", manifest.ledger.topic_id)
@@ -172,6 +189,7 @@ async def restore_into(
         absent=plan.absent,
         notes=plan.notes,
         undo=_undo(plan),
+        rules=rules,
         seconds=round(time.monotonic() - started, 3),
     )
 
@@ -197,6 +215,34 @@ class _Look:
     placed: Placed
     tables: Tables
     namespace: str
+
+    def editing(self, suppress: Suppression | None, *, allow_unmatched: bool = False) -> Editing | None:
+        if suppress is None:
+            return None
+        return Editing(self.placed.manifest.captured, suppress, allow_unmatched=allow_unmatched)
+
+    async def examine(
+        self, editing: Editing | None, plan: IntoPlan, say: Callable[[str], None] = lambda text: None
+    ) -> tuple[RuleCount, ...]:
+        """Examine what would be written, unless the restore that is continued has passed its commit point."""
+        if editing is None or plan.stage == "ready":
+            return ()
+        lowest = lowest_positions(self.placed.manifest.captured)
+        described = await self.admin.describe_topics({tp.topic for tp in lowest})
+        there = [
+            tp for tp in lowest if tp.topic in described and tp.partition < described[tp.topic].partitions
+        ]
+        starts = await self.admin.log_starts(there) if there else {}
+        ranges = ranges_from(starts, await self.admin.log_ends(there) if there else {})
+        _, topic_id = await self._ledger()
+        own = ledger_id(bytes.fromhex(topic_id)) if topic_id else NO_LEDGER
+        sent = channels(self.bulk, ranges, {}, frozenset(there), own)
+        stored = (record for records in self.tables.in_flight.values() for record in records)
+        records = chain(stored, (record for channel in sent for record in channel.records))
+        rules = await asyncio.to_thread(preflight, editing, self.placed, records)
+        for rule in rules:
+            say(str(rule))
+        return rules
 
     def wanted(self, now_ms: int) -> tuple[NewTopic, ...]:
         """Compute every topic of the snapshot with what it is created with."""

@@ -11,7 +11,7 @@ External records that producers have sent meanwhile are appended once more behin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ from snapkafka.ops.restore.appending import Author
 from snapkafka.ops.restore.channels import Channel, append_channels, channels
 from snapkafka.ops.restore.committing import Restoring
 from snapkafka.ops.restore.planning import Appended, lowest_positions
+from snapkafka.ops.restore.state import Row, keep_all
 from snapkafka.ops.restore.topics import NewTopic, Topics
 from snapkafka.protocol.records import TopicPartition
 
@@ -102,6 +103,10 @@ class Recreating(Restoring):
     def _settled(self) -> Mapping[TopicPartition, int]:
         """All that an earlier attempt has appended counts as touched."""
         return {}
+
+    def _marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
+        """Leave out the rows of erased keys: only what an earlier attempt has written is deleted."""
+        return keep_all(rows if self.editing is None else self.editing.edit(rows))
 
     def _may_have_lost(self, topic: str) -> bool:
         """Every row is written: the changelogs have none of the old cluster's records."""

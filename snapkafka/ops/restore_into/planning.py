@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.manifest import Manifest
+from snapkafka.ops.restore.editing import RuleCount
 from snapkafka.ops.restore.planning import changelogs_of, inputs_of, lowest_positions
 from snapkafka.ops.restore.refusing import (
     Facts,
@@ -65,7 +66,8 @@ class IntoPlan:
     `topics`: are created; `existing`: are there already, and empty. `records`, `inputs`, `state`: how many messages in
     flight, stored external records, and rows of tables are appended. `absent`: external records that are not there.
     `notes`: what else is not, a sentence each. `open`: names the readers that leave the snapshot open. `resumes`,
-    `stage`: the restore that this one continues; empty: it is a new one.
+    `stage`: the restore that this one continues; empty: it is a new one. `rules`: how much each rule about erased keys
+    matches.
     """
 
     snapshot: str
@@ -84,6 +86,7 @@ class IntoPlan:
     open: tuple[str, ...] = ()
     resumes: str = ""
     stage: str = ""
+    rules: tuple[RuleCount, ...] = ()
 
     @property
     def refused(self) -> bool:
