@@ -14,6 +14,7 @@ from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 
 from .confirming import confirm
+from .erased import AllowUnmatched, find_held, print_held, print_rules
 from .options import AsJson, Bootstrap, Namespace
 from .querying import print_difference
 from .running import EXIT_STATUSES, connect, console, notices, print_json, run, who
@@ -66,6 +67,7 @@ def create(
         str,
         typer.Option("--suppress", metavar="FILE", help="TOML: keys of people who were erased stay erased."),
     ] = "",
+    allow_unmatched: AllowUnmatched = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="Fork a snapshot that is not VERIFIED; its values may be wrong."),
@@ -76,13 +78,19 @@ def create(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    options = {"snapshot": snapshot, "storage": storage, "with_inputs": with_inputs, "force": force}
+    options: dict[str, Any] = {
+        "snapshot": snapshot,
+        "storage": storage,
+        "with_inputs": with_inputs,
+        "force": force,
+    }
     expires_s = run(lambda: _seconds(expires), as_json=as_json)
     masks, suppression = run(lambda: _files(mask, suppress), as_json=as_json)
+    options |= {"mask": masks, "suppress": suppression, "allow_unmatched": allow_unmatched}
     planned = None
     if dry_run or not yes:
         planned = run(
-            lambda: ops.plan_fork(connect(bootstrap), namespace, name, **options),  # type: ignore[arg-type]
+            lambda: ops.plan_fork(connect(bootstrap), namespace, name, **options),
             as_json=as_json,
         )
         if not as_json:
@@ -100,24 +108,32 @@ def create(
             namespace,
             name,
             expires_s=expires_s,
-            mask=masks,
-            suppress=suppression,
             who=who(),
             say=_say(as_json=as_json),
-            **options,  # type: ignore[arg-type]
+            **options,
         ),
         as_json=as_json,
     )
+    if not as_json:
+        _print_created(done, edited=bool(masks or suppression is not None))
+    held = run(
+        lambda: find_held(connect(bootstrap), namespace, done.snapshot, suppression, storage=storage),
+        as_json=as_json,
+    )
     if as_json:
-        print_json({"planned": planned, "done": done})
-        return
+        print_json({"planned": planned, "done": done, "still_held": held})
+    else:
+        print_held(held)
+
+
+def _print_created(done: ops.Forked, *, edited: bool) -> None:
     console.print(
         f"fork [bold]{escape(done.fork)}[/] of snapshot {escape(done.snapshot)}: {len(done.topics)} topics,"
         f" {done.messages:,} messages in flight, {done.inputs:,} external records, {done.state:,} rows of state,"
         f" in {done.seconds:.1f} s{_until(done.expires_ms)}",
         soft_wrap=True,
     )
-    if masks or suppression is not None:
+    if edited:
         console.print(f"masked: {done.masked:,} values; suppressed: {done.suppressed:,} records and rows")
     console.print(f"start its workers: SNAPKAFKA_FORK={done.fork} faust -A ... worker", soft_wrap=True)
 
@@ -260,6 +276,7 @@ def _print_plan(plan: ops.ForkPlan) -> None:
         changed = ", ".join(f"{name}={value}" for name, value in it.changed.items())
         rows.add_row(escape(it.topic), str(it.partitions), escape(changed))
     console.print(rows)
+    print_rules(plan.rules)
     if plan.unfinished:
         console.print(f"removed first: {len(plan.unfinished)} topics that an earlier attempt has left")
     for refusal in plan.refusals:

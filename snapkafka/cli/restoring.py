@@ -14,6 +14,7 @@ from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops import RestoreSelection
 
 from .confirming import confirm
+from .erased import AllowUnmatched, find_held, print_held, print_rules
 from .options import AsJson, Bootstrap, Namespace
 from .restoring_into import restore_into
 from .running import connect, console, notices, print_json, run, who
@@ -89,6 +90,7 @@ def restore(
         str,
         typer.Option("--suppress", metavar="FILE", help="TOML: keys of people who were erased stay erased."),
     ] = "",
+    allow_unmatched: AllowUnmatched = False,
     abort: Annotated[
         bool, typer.Option("--abort", help="Give up the restore that is open, before its commit point.")
     ] = False,
@@ -116,6 +118,7 @@ def restore(
             force=force,
             drop_missing=drop_missing,
             suppression=suppression,
+            allow_unmatched=allow_unmatched,
             in_place=[option for option, value in given.items() if value],
             dry_run=dry_run,
             yes=yes,
@@ -134,6 +137,8 @@ def restore(
                 force=force,
                 drop_missing=drop_missing,
                 selection=selection,
+                suppress=suppression,
+                allow_unmatched=allow_unmatched,
             ),
             as_json=as_json,
         )
@@ -164,6 +169,7 @@ def restore(
             wait_s=wait,
             safety=safety,
             suppress=suppression,
+            allow_unmatched=allow_unmatched,
             who=who(),
             say=(lambda text: None)
             if as_json
@@ -171,10 +177,16 @@ def restore(
         ),
         as_json=as_json,
     )
-    if as_json:
-        print_json({"planned": planned, "done": done})
-    else:
+    if not as_json:
         _print_done(done)
+    held = run(
+        lambda: find_held(connect(bootstrap), namespace, done.snapshot, suppression, storage=storage),
+        as_json=as_json,
+    )
+    if as_json:
+        print_json({"planned": planned, "done": done, "still_held": held})
+    else:
+        print_held(held)
 
 
 async def _suppression(path: str) -> ops.Suppression | None:
@@ -211,6 +223,7 @@ def _print_plan(plan: ops.RestorePlan) -> None:
         console.print(f"unproven paths lead through {escape(', '.join(plan.open))}", soft_wrap=True)
     for note in plan.notes:
         console.print(f"[yellow]note[/]: {escape(note)}", soft_wrap=True)
+    print_rules(plan.rules)
     _print_irrevocable(plan.irrevocable)
     for refusal in plan.refusals:
         console.print(f"[red]refused[/] ({refusal.code}): {escape(refusal.what)}", soft_wrap=True)

@@ -11,6 +11,7 @@ from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 
 from .confirming import confirm
+from .erased import find_held, print_held, print_rules
 from .running import connect, console, notices, print_json, run, who
 from .tables import table
 
@@ -26,6 +27,7 @@ def restore_into(
     force: bool,
     drop_missing: bool,
     suppression: ops.Suppression | None,
+    allow_unmatched: bool,
     in_place: Collection[str],
     dry_run: bool,
     yes: bool,
@@ -41,7 +43,14 @@ def restore_into(
     if dry_run or not yes:
         planned = run(
             lambda: ops.plan_restore_into(
-                connect(into), namespace, snapshot, storage=storage, force=force, drop_missing=drop_missing
+                connect(into),
+                namespace,
+                snapshot,
+                storage=storage,
+                force=force,
+                drop_missing=drop_missing,
+                suppress=suppression,
+                allow_unmatched=allow_unmatched,
             ),
             as_json=as_json,
         )
@@ -69,6 +78,7 @@ def restore_into(
             force=force,
             drop_missing=drop_missing,
             suppress=suppression,
+            allow_unmatched=allow_unmatched,
             who=who(),
             say=(lambda text: None)
             if as_json
@@ -76,10 +86,13 @@ def restore_into(
         ),
         as_json=as_json,
     )
-    if as_json:
-        print_json({"planned": planned, "done": done})
-    else:
+    if not as_json:
         _print_done(into, done)
+    held = run(lambda: find_held(None, "", done.snapshot, suppression, storage=storage), as_json=as_json)
+    if as_json:
+        print_json({"planned": planned, "done": done, "still_held": held})
+    else:
+        print_held(held)
 
 
 async def _fits(in_place: Collection[str]) -> None:
@@ -110,6 +123,7 @@ def _print_plan(into: str, plan: ops.IntoPlan) -> None:
     if plan.open:
         console.print(f"unproven paths lead through {escape(', '.join(plan.open))}", soft_wrap=True)
     _print_missing(plan.absent, plan.notes)
+    print_rules(plan.rules)
     for refusal in plan.refusals:
         console.print(f"[red]refused[/] ({refusal.code}): {escape(refusal.what)}", soft_wrap=True)
         console.print(f"        {escape(refusal.hint)}", soft_wrap=True)

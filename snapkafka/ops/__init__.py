@@ -51,6 +51,7 @@ from .restore import Irrevocable, Restored, abort_restore, plan_restore, restore
 from .restore import Plan as RestorePlan
 from .restore import Selection as RestoreSelection
 from .restore.editing import Mask, RuleCount, Suppression, read_masks, read_suppression
+from .restore.still_held import StillHeld, still_held
 from .restore_into import AbsentInput, IntoPlan, RestoredInto, plan_restore_into, restore_into
 from .rights import Right, Rights, rights
 from .standing import Standing, Viewed
@@ -115,6 +116,7 @@ __all__ = [
     "Session",
     "Standing",
     "Step",
+    "StillHeld",
     "Stored",
     "Summary",
     "Suppression",
@@ -167,6 +169,7 @@ __all__ = [
     "retire",
     "rights",
     "show",
+    "still_held",
     "stored",
     "trace",
     "trace_stored",
