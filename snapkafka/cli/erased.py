@@ -1,4 +1,4 @@
-"""What a person sees of erased keys and masks: how much each rule matches, and what still holds an erased key."""
+"""Output about erased keys and masks: how much each rule matches, and which snapshots still hold an erased key."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ async def test_a_restore_examines_external_records_since_the_cut(world: World) -
     """Some lie where the position alone would go back; some came a moment ago."""
     world.log.put(RAW, LONG, b"1")
     before = world.fingerprint()
-    with pytest.raises(BadInputError, match=r"a key of topic raw .* it is no text"):
+    with pytest.raises(BadInputError, match=r"a key of topic raw .* it is not text"):
         await world.restore(suppress=Suppression(keys=("x",)))
     assert world.fingerprint() == before
     suppression = Suppression(keys=("x", "e"), sql=(f"key_raw = unhex('{LONG.hex()}')",), binary=("raw",))
@@ -165,7 +165,7 @@ async def test_records_that_producers_have_sent_into_the_new_cluster_are_examine
     ("options", "what"),
     [
         *(({"suppress": suppression}, what) for suppression, what in REFUSED),
-        ({"mask": (Mask(table="t", fields={"a": "1"}),)}, "it is no JSON object"),
+        ({"mask": (Mask(table="t", fields={"a": "1"}),)}, "it is not a JSON object"),
         ({"mask": (Mask(topic="in", value="'*'"),)}, "has a header trace"),
         (
             {"mask": (Mask(topic="raw", value="'*'", headers="drop"),)},

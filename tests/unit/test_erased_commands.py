@@ -22,7 +22,7 @@ RULES = (
 )
 HELD = (
     ops.StillHeld(id="monday", epoch=3, namespace="shop", tables=("state", "inputs")),
-    ops.StillHeld(id="sunday", epoch=2, namespace="shop", tables=(), problems=("inputs: a key is no text",)),
+    ops.StillHeld(id="sunday", epoch=2, namespace="shop", tables=(), problems=("inputs: a key is not text",)),
 )
 INTO = ("restore", "friday", "--into", "127.0.0.1:1", "--storage", "/nowhere")
 COMMANDS = {
@@ -81,7 +81,7 @@ def test_what_still_holds_erased_keys_is_printed_after_the_work(invoke: Any) -> 
     result = invoke("--yes")
     assert result.exit_code == 0, result.stderr
     assert "still holds erased keys: snapshot monday (state, inputs), until it is pruned" in result.stdout
-    assert "not examined: snapshot sunday: inputs: a key is no text" in result.stdout
+    assert "not examined: snapshot sunday: inputs: a key is not text" in result.stdout
     assert not invoke.asked[invoke.act]["allow_unmatched"]
     assert invoke.asked["still_held"]["given"][-2:] == ("friday", ops.Suppression(keys=("ann",)))
 

@@ -138,14 +138,14 @@ def test_a_second_mask_of_a_table_leaves_the_first_in_force(cut: Captured) -> No
 @pytest.mark.parametrize(
     ("item", "mask", "what"),
     [
-        (row(b"\0\0\0\0\1\x06ann"), Mask(table="t", value="'*'"), "it is no text"),
-        (row(b"7"), Mask(table="t", fields={"a": "1"}), "it is no JSON object"),
-        (row(b'[{"a":1}]'), Mask(table="t", fields={"a": "1"}), "it is no JSON object"),
-        (row(b'{"a":' + b"[" * 100_000), Mask(table="t", fields={"a": "1"}), "it is no JSON object"),
-        (row(b'{"a":' + b"1" * 5_000 + b"}"), Mask(table="t", fields={"a": "1"}), "it is no JSON object"),
+        (row(b"\0\0\0\0\1\x06ann"), Mask(table="t", value="'*'"), "it is not text"),
+        (row(b"7"), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
+        (row(b'[{"a":1}]'), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
+        (row(b'{"a":' + b"[" * 100_000), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
+        (row(b'{"a":' + b"1" * 5_000 + b"}"), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
         (row(b'"x"', b"\xff"), Mask(table="t", value="md5(key)"), "it is masked by nothing"),
-        (Row(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", value="'*'"), "it would be no set"),
-        (Row(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", fields={"a": "'*'"}), "no JSON object"),
+        (Row(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", value="'*'"), "it would not be a set"),
+        (Row(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", fields={"a": "'*'"}), "not a JSON object"),
     ],
 )
 def test_what_cannot_be_masked_is_refused_with_its_reason(

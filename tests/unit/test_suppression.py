@@ -67,7 +67,7 @@ def test_numbers_are_compared_exactly_and_prefixes_with_texts(cut: Captured) -> 
     editing = Editing(cut, Suppression(keys=("42", big), prefixes=("ann:", "17")))
     kept = [
         Row(LOG, b"421", b"1"),
-        Row(LOG, b'[1700000000,"bob"]', b"1"),  # a number within a key is no text that begins with 17
+        Row(LOG, b'[1700000000,"bob"]', b"1"),  # a number within a key is not text that begins with 17
         Row(LOG, b"[true,null,4.2]", b"1"),
         Row(LOG, b'["joann:1"]', b"1"),
     ]
@@ -85,9 +85,9 @@ def test_numbers_are_compared_exactly_and_prefixes_with_texts(cut: Captured) -> 
 @pytest.mark.parametrize(
     ("suppression", "item", "what"),
     [
-        (ANN, Row(LOG, LONG, b"1"), r"a key of table t of app app \(codec json\) .* it is no text"),
-        (ANN, Row(LOG, AVRO, b"1"), "a key of table t .* it is no text"),
-        (ANN, message(AVRO), r"a key of topic in \(codec unknown\) .* it is no text"),
+        (ANN, Row(LOG, LONG, b"1"), r"a key of table t of app app \(codec json\) .* it is not text"),
+        (ANN, Row(LOG, AVRO, b"1"), "a key of table t .* it is not text"),
+        (ANN, message(AVRO), r"a key of topic in \(codec unknown\) .* it is not text"),
         (ANN, message(b"\xff"), "a key of topic in .* it is not UTF-8"),
         (ANN, Row(LOG, b"[" * 100_000, b"1"), "a key of table t .* too large"),
         (ANN, Row(LOG, b'["ann",' + b"1" * 5_000 + b"]", b"1"), "a key of table t .* too large"),
@@ -96,11 +96,11 @@ def test_numbers_are_compared_exactly_and_prefixes_with_texts(cut: Captured) -> 
             Row(LOG, b'"ann\\ud800"', b"1"),
             "a key of table t .* half of a surrogate pair",
         ),
-        (Suppression(sql=("key = 'ann'",)), message(b"bob", AVRO), "a value of topic in .* it is no text"),
+        (Suppression(sql=("key = 'ann'",)), message(b"bob", AVRO), "a value of topic in .* it is not text"),
         (
             Suppression(sql=("key = 'ann'",)),
             message(b"bob", b"1", (("person", b"\xff"),)),
-            "a header person of topic in .* it is no text",
+            "a header person of topic in .* it is not text",
         ),
         (
             Suppression(sql=("value->>'$.person' = 'ann'",)),

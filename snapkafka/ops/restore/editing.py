@@ -63,7 +63,7 @@ class RuleCount:
 
 
 class _Unit(NamedTuple):
-    """What is compared: a record or row, or a member of a set. `number`: of its record in the batch."""
+    """A record or row, or a member of a set, as it is compared. `number`: of its record in the batch."""
 
     number: int
     key: Key
@@ -236,16 +236,16 @@ class Editing:
 
     def _require_examined(self, item: Row | LogRecord, key: Key) -> None:
         if not has_text(item.key) or key.problem:
-            raise self._refused(item, "key", key.problem or "is no text", "key_codec")
+            raise self._refused(item, "key", key.problem or "is not text", "key_codec")
         if not self._suppression.sql:
             return
         if key.text is not None and not _is_unicode(key.text):
             raise self._refused(item, "key", "has half of a surrogate pair, which SQL has not", "key_codec")
         if not has_text(item.value):
-            raise self._refused(item, "value", "is no text", "value_codec")
+            raise self._refused(item, "value", "is not text", "value_codec")
         for name, value in () if isinstance(item, Row) else wire.without_header(item.headers):
             if not has_text(value):
-                raise self._refused(item, f"header {name}", "is no text", "")
+                raise self._refused(item, f"header {name}", "is not text", "")
 
     def _refused(self, item: Row | LogRecord, what: str, problem: str, codec: str) -> BadInputError:
         cut = self._cuts.get(item.tp.topic) or self._inputs.get(item.tp.topic)

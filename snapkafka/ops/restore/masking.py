@@ -163,14 +163,14 @@ class Masking:
     def _maskable(self, mask: Mask, item: Row | LogRecord) -> str:
         text = text_of(item.value) if has_text(item.value) else None
         if text is None:
-            raise _not_masked(mask, item, "it is no text")
+            raise _not_masked(mask, item, "it is not text")
         if mask.fields:
             try:
                 is_object = isinstance(json.loads(text), dict)
             except (ValueError, RecursionError):
                 is_object = False
             if not is_object:
-                raise _not_masked(mask, item, "it is no JSON object")
+                raise _not_masked(mask, item, "it is not a JSON object")
         return text
 
     def _require_value(self, mask: Mask, item: Row | LogRecord, value: str | None) -> None:
@@ -178,7 +178,7 @@ class Masking:
             raise _not_masked(mask, item, "it is masked by nothing")
         cut = self._cuts.get(item.tp.topic)
         if cut is not None and cut.sets and members_of(value.encode()) is None:
-            raise _not_masked(mask, item, "it would be no set: [[member, ...], []]")
+            raise _not_masked(mask, item, "it would not be a set: [[member, ...], []]")
 
     # -- headers ---------------------------------------------------------------------------------------------------
 

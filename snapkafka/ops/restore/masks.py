@@ -28,7 +28,7 @@ KEEP: Final = "keep"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:
-    """What replaces values of a table or a topic. `value`: an expression for the whole of it; `fields`: one for each
+    """A replacement for values of a table or topic. `value`: an expression for the whole of it; `fields`: one for each
     field of a JSON object, whose name may have dots. `headers`: "drop", "keep", or an expression for each by name;
     empty: records with headers are refused."""
 
@@ -104,7 +104,7 @@ _decoder: Final = json.JSONDecoder()
 
 
 def replace_field(text: str, path: str, new: str) -> str | None:
-    """Replace each value at a path in a JSON object; None: there is none.
+    """Replace each value at a path in a JSON object; None: it has no such field.
 
     A name may itself have dots, or stand there twice; where the path leads through an array, it is of every element.
 

@@ -1,4 +1,4 @@
-"""What a storage still holds of erased keys: every snapshot in it is read, table by table.
+"""Erased keys that a storage still holds: every snapshot in it is read, table by table.
 
 A restore and a fork write nothing that was erased, but the snapshots that they are made of stay as they are until they
 are pruned.

@@ -198,7 +198,7 @@ def _is_window(key: object) -> bool:
 
 
 def members_of(value: bytes | None) -> list[bytes] | None:
-    """Return the members that the row of a set adds, each as JSON; None: it is no such row, or discards some."""
+    """Return the members that the row of a set adds, each as JSON; None: it is not such a row, or discards some."""
     try:
         added, discarded = json.loads(value or b"")
     except (ValueError, TypeError, RecursionError):
