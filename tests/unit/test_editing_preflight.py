@@ -15,6 +15,7 @@ from snapkafka.ops.restore.editing import Mask, Suppression
 from snapkafka.protocol.records import TopicPartition
 from tests.unit.test_fork import fork, takes
 from tests.unit.test_restore import LOG, RAW, World, world
+from tests.unit.test_restore_inputs import delete, with_inputs
 from tests.unit.test_restore_into import New, new
 
 __all__ = ["fork", "new", "world"]
@@ -156,6 +157,38 @@ async def test_records_that_producers_have_sent_into_the_new_cluster_are_examine
     await new.restore(suppress=Suppression(keys=("x",), binary=("raw",)))
     assert new.taken("c", RAW) == [b"1"]
     assert new.folded() == ({b'"y"': b"2"}, {1, 2}), "what the first run had written is deleted"
+
+
+# --- Stored external records -----------------------------------------------------------------------------------------
+
+
+THEIRS = """list_contains(headers->>'$[*].key', 'from') AND value IN ('two, external', '4')"""
+
+
+async def test_stored_external_records_are_examined_and_left_out_of_another_cluster(new: New) -> None:
+    with_inputs(new.old, ("in", 1, 7), ("raw", 2, 9))
+    before = new.fingerprint()
+    with pytest.raises(BadInputError, match="holds nothing for key nobody"):
+        await new.restore(suppress=Suppression(keys=("nobody",), sql=(THEIRS,)))
+    assert new.fingerprint() == before
+    done = await new.restore(suppress=Suppression(sql=(THEIRS,)))
+    assert [rule.items for rule in done.rules] == [2]
+    assert new.taken("a") == [b"one", b"three", b"five, external"]
+    assert new.taken("c", RAW) == [b"2", b"5", b"6", b"7", b"8"]
+
+
+async def test_stored_external_records_that_the_log_has_lost_are_examined_in_place(world: World) -> None:
+    with_inputs(world, ("in", 1, 7), ("raw", 2, 9))
+    delete(world, RAW, 5)
+    done = await world.restore(suppress=Suppression(sql=(THEIRS,)))
+    assert [rule.items for rule in done.rules] == [1], (
+        "4 is from the storage, and two has another header in the log"
+    )
+    start = world.admin.commits["app"][RAW]
+    read = [record.value for record in world.log.records[RAW][start:]]
+    assert b"4" not in read
+    assert read[-5:] == [b"3", b"5", b"6", b"7", b"8"]
+    assert world.taken("a")[:2] == [b"one", b"two, external"]
 
 
 # --- A fork ----------------------------------------------------------------------------------------------------------

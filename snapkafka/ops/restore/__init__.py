@@ -12,6 +12,10 @@ outputs that others have read cannot be taken back. See docs/guide/restore.md.
 | `looking` | the facts for both: cluster, ledger, files |
 | `appending` | records of the restore's own process, stamped, and compared with the log afterwards |
 | `channels`, `state` | what is appended to inputs and to changelogs |
+| `suppression`, `masks` | the files of erased keys and of masks |
+| `editing` | both applied, and each rule counted; by `expressions` and `masking` |
+| `editing_preflight` | the examination of all that would be written, before anything is |
+| `still_held` | which snapshots of a storage still hold an erased key |
 | `committing` | the steps in their order, and the commit point |
 """
 

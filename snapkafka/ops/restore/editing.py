@@ -49,8 +49,8 @@ T = TypeVar("T", Row, LogRecord)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCount:
-    """How many records and rows a rule has matched. `kind`: "key", "prefix", "sql" or "mask". `place`: the table or
-    topic that a mask is of; empty: the rule is of all."""
+    """The number of records, rows and members of sets that a rule has matched. `kind`: "key", "prefix", "sql" or
+    "mask". `place`: the table or topic that a mask is of; empty: the rule is of all."""
 
     kind: str
     rule: str
@@ -98,6 +98,8 @@ class Editing:
         self._cuts = {cut.topic: cut for cut in captured.changelogs}
         self._inputs = {cut.topic: cut for cut in captured.inputs}
         self._suppression = suppression or Suppression()
+        named = {*self._suppression.binary}
+        self._binary = named | {topic for topic, cut in self._cuts.items() if cut.table in named}
         self._exact = frozenset(self._suppression.keys)
         self._matched: Counter[tuple[str, str]] = Counter()
         self._expressions = Expressions() if masks or self._suppression.sql else None
@@ -261,8 +263,7 @@ class Editing:
         return str(Place.of(item.tp.topic, cut))
 
     def _is_binary(self, item: Row | LogRecord) -> bool:
-        cut = self._cuts.get(item.tp.topic)
-        return bool({item.tp.topic, *(() if cut is None else (cut.table,))} & {*self._suppression.binary})
+        return item.tp.topic in self._binary
 
     def _names(self, unit: _Unit, matched: Counter[tuple[str, str]]) -> bool:
         """Is it one of the exact keys, or does it begin with a prefix?"""
