@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from snapkafka.advice import Advice
 from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
+from snapkafka.query.sandbox import Bounds
 
 from .aborting import abort
 from .assembling import AROUND_RECORDS, Assembled, HowToRead, Launch, assemble, verify
@@ -45,7 +46,6 @@ from .near_cut import trace_stored
 from .picture_png import png
 from .planning import Reading, plan_assembly
 from .pruning import Policy, Pruning, plan_pruning, prune
-from .query_apart import Bounds
 from .querying import Queried, query
 from .restore import Irrevocable, Restored, abort_restore, plan_restore, restore
 from .restore import Plan as RestorePlan

@@ -27,12 +27,12 @@ from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
-from snapkafka.ops.querying import Placed
 from snapkafka.ops.restore.appending import Author, LogRecord, read_back
 from snapkafka.ops.restore.channels import Channel, append_channels
 from snapkafka.ops.restore.looking import rows_of_state
 from snapkafka.ops.restore.state import Touched, records_of_state
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.engine import Placed
 from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire

@@ -16,7 +16,7 @@ from snapkafka.errors import ForkRefusedError, UnknownSnapshotError
 from snapkafka.ops.diffing import Compared, Difference
 from snapkafka.ops.restore.refusing import Refusal
 from snapkafka.ops.restore.topics import NewTopic
-from snapkafka.ops.trusting import Trust
+from snapkafka.query.integrity import Trust
 
 WHERE = ("--bootstrap", "127.0.0.1:1", "--namespace", "shop")
 PLAN = ops.ForkPlan(

@@ -9,9 +9,9 @@ import pytest
 
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.manifest import ExternalEntry, Manifest, ReadEntry
-from snapkafka.ops.querying import Placed
 from snapkafka.ops.restore.looking import rows_of_state
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.engine import Placed
 from tests.unit.on_disk import write_snapshot
 from tests.unit.test_restore import EPOCH, IN, RAW, World, message, save
 from tests.unit.test_restore import world as world

@@ -14,7 +14,6 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import opened
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
-from snapkafka.ops.finding import manifest_places
 from snapkafka.ops.fork import Forked, create_fork, drop_fork
 from snapkafka.ops.querying import query
 from snapkafka.ops.restore.looking import Groups
@@ -24,6 +23,7 @@ from snapkafka.ops.watching import watch
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.locate import manifest_places
 from snapkafka.store import read_manifest
 
 from .report import Judged

@@ -25,8 +25,6 @@ from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import opened
-from snapkafka.ops.finding import manifest_places
-from snapkafka.ops.querying import Placed
 from snapkafka.ops.restore.committing import RestoreBulk
 from snapkafka.ops.restore.editing import Editing, Mask, Suppression
 from snapkafka.ops.restore.looking import Tables, carried_by, load
@@ -35,6 +33,8 @@ from snapkafka.ops.restore.refusing import TopicFacts, external_refusals
 from snapkafka.ops.restore.topics import NewTopic, Source, Topics, admin_of, new_topics, topics_of
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, fork_problem, of_fork, prefixed
+from snapkafka.query.engine import Placed
+from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 from snapkafka.wire.headers import ledger_id

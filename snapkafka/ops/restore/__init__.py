@@ -30,13 +30,13 @@ from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import Opened, latest_of_apps, opened
-from snapkafka.ops.finding import manifest_places
-from snapkafka.ops.querying import Placed
 from snapkafka.ops.triggering import trigger
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import Restore, TopicPartition
 from snapkafka.protocol.restoring import RestoreView
+from snapkafka.query.engine import Placed
+from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 from snapkafka.wire.headers import ledger_id

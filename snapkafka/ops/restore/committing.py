@@ -27,7 +27,6 @@ from typing import Final, Protocol, TypeVar
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
 from snapkafka.kafka.reading import Opened
-from snapkafka.ops.querying import Placed
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import (
     RESTORE,
@@ -41,6 +40,7 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 from snapkafka.protocol.restoring import RESTORED_METADATA, RestoreView
+from snapkafka.query.engine import Placed
 
 from .appending import Author, Bulk, NewRecord, read_back
 from .channels import append_channels, channels, holds_own

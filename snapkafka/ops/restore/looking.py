@@ -12,9 +12,10 @@ from typing import Any, Final, Protocol
 from snapkafka.checks import ReadRange
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.reading import Opened, latest_of_apps
-from snapkafka.ops.querying import Placed, engine, trusted
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.engine import Placed, engine
+from snapkafka.query.integrity import trusted
 
 from .appending import LogRecord
 from .planning import apps_of, changelogs_of, inputs_of

@@ -23,8 +23,6 @@ from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import latest_of_apps, opened
-from snapkafka.ops.finding import manifest_places
-from snapkafka.ops.querying import Placed
 from snapkafka.ops.restore.code import Missing, missing_parts, without
 from snapkafka.ops.restore.committing import RestoreBulk
 from snapkafka.ops.restore.editing import Editing, Suppression
@@ -37,6 +35,8 @@ from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.forking import LEDGER
 from snapkafka.protocol.records import Hello, TopicPartition
 from snapkafka.protocol.restoring import RestoreView
+from snapkafka.query.engine import Placed
+from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 from snapkafka.wire.headers import ledger_id
