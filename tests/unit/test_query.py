@@ -30,8 +30,8 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.manifest import Manifest
-from snapkafka.query import sandbox
 from snapkafka.protocol.records import Verdict
+from snapkafka.query import sandbox
 from snapkafka.query.locate import find_manifest
 from snapkafka.query.sql import named_in
 from snapkafka.store import LocalStore, base
