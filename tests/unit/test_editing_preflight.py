@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import pytest
 
-from snapkafka import ops
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.ops.restore.editing import Mask, Suppression
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.recovery.editing import Mask, Suppression
 from tests.unit.test_fork import fork, takes
 from tests.unit.test_restore import LOG, RAW, World, world
 from tests.unit.test_restore_inputs import delete, with_inputs
@@ -41,13 +39,6 @@ def crash_at(step: str) -> Callable[[str], None]:
             raise CrashError
 
     return crash
-
-
-async def plan_fork(fork: Any, **options: Any) -> ops.ForkPlan:
-    it = fork.production
-    return await ops.plan_fork(
-        fork, "shop", "staging", snapshot="friday", storage=str(it.store.root), bulk=it.log, **options
-    )
 
 
 def holds(records: Iterable[LogRecord], text: bytes) -> bool:
@@ -92,15 +83,6 @@ async def test_rules_that_match_nothing_may_be_allowed(world: World) -> None:
     done = await world.restore(suppress=Suppression(keys=("x", "nobody")), allow_unmatched=True)
     assert [rule.items for rule in done.rules] == [1, 0]
     assert world.folded() == {b'"y"': b"2"}
-
-
-async def test_a_restore_says_what_each_rule_matches(world: World) -> None:
-    said: list[str] = []
-    await world.restore(suppress=Suppression(keys=("x",), prefixes=("r",)), say=said.append)
-    assert [text for text in said if text.startswith(("key", "prefix"))] == [
-        "key x: 1 record",
-        "prefix r: 7 records",
-    ]
 
 
 async def test_a_restore_that_was_committed_is_finished_without_another_examination(world: World) -> None:
@@ -212,7 +194,7 @@ async def test_a_fork_examines_before_it_writes(fork: Any, options: dict[str, An
     with pytest.raises(BadInputError, match=what):
         await fork.create(**options)
     with pytest.raises(BadInputError, match=what):
-        await plan_fork(fork, **options)
+        await fork.plan(**options)
     assert fork.fingerprint() == before
     assert {*fork.production.admin.topics} == topics
     assert not fork.ledgers
@@ -224,7 +206,7 @@ async def test_a_fork_examines_the_external_records_that_it_copies(fork: Any) ->
         "suppress": Suppression(keys=("e",)),
         "mask": (Mask(topic="raw", value="'*'", headers="drop"),),
     }
-    plan = await plan_fork(fork, **options)
+    plan = await fork.plan(**options)
     done = await fork.create(**options)
     assert done.rules == plan.rules
     assert [(rule.rule, rule.items) for rule in done.rules] == [("e", 2), ("value", 7)]
@@ -234,7 +216,7 @@ async def test_a_fork_examines_the_external_records_that_it_copies(fork: Any) ->
 
 async def test_a_fork_that_would_copy_what_cannot_be_examined_is_not_begun(fork: Any) -> None:
     fork.production.log.put(RAW, LONG, b"1")
-    for act in (fork.create, partial(plan_fork, fork)):
+    for act in (fork.create, fork.plan):
         with pytest.raises(BadInputError, match="a key of topic raw"):
             await act(with_inputs=True, suppress=Suppression(keys=("x",)))
     assert not fork.ledgers

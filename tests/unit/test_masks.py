@@ -9,10 +9,10 @@ import pytest
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.ops.restore.editing import Editing, Mask
-from snapkafka.ops.restore.masks import replace_field
-from snapkafka.ops.restore.state import Row
 from snapkafka.protocol.captured import Captured
+from snapkafka.recovery.editing import Editing, Mask
+from snapkafka.recovery.masks import replace_field
+from snapkafka.recovery.state import Row
 from snapkafka.wire import headers as wire
 from tests.unit.test_editing import WINDOWS, cut
 from tests.unit.test_restore import IN, LOG, RAW, SETS

@@ -11,9 +11,11 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.manifest import dump
-from snapkafka.ops.restore.still_held import PREVIEW_CHARS
+from snapkafka.recovery.plan import Request
+from snapkafka.recovery.still_held import PREVIEW_CHARS, with_held
 from snapkafka.store import LocalStore
 from tests.unit.on_disk import write_snapshot
+from tests.unit.planned import done, planned
 from tests.unit.test_restore import IN, LOG, captured, message
 
 ANN = ops.Suppression(keys=("ann",))
@@ -111,6 +113,20 @@ def test_a_snapshot_whose_files_are_lost_is_listed(tmp_path: Path) -> None:
     Path(store.place(state.files[0].path)).unlink()
     found = asyncio.run(held(store))["lost"]
     assert any("lacks a file" in problem for problem in found)
+
+
+async def test_a_result_names_what_still_holds_erased_keys(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    write(store, "friday", 1, state=[row(b'"ann"')])
+    place = str(store.manifest_path("friday"))
+    said: list[str] = []
+    plan = planned(request=Request(name="friday", suppress=ANN), place=place)
+    (found,) = (await with_held(done(), plan, said.append)).still_held or ()
+    assert (found.id, found.tables) == ("friday", ("state",))
+    lost = dataclasses.replace(plan, place=str(tmp_path / "nowhere.json"))
+    assert (await with_held(done(), lost, said.append)).still_held is None
+    assert "is not known" in said[-1], "what was asked for is done, and stays done"
+    assert (await with_held(done(), planned(), said.append)) == done()
 
 
 def test_texts_of_around_are_as_long_as_assembly_makes_them() -> None:

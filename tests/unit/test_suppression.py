@@ -9,9 +9,9 @@ import pytest
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.ops.restore.editing import Editing, Suppression
-from snapkafka.ops.restore.state import Row, Touched, records_of_state
 from snapkafka.protocol.captured import Captured
+from snapkafka.recovery.editing import Editing, Suppression
+from snapkafka.recovery.state import Row, Touched, records_of_state
 from tests.unit.test_editing import WINDOWS, cut
 from tests.unit.test_restore import IN, LOG, SETS
 
