@@ -119,9 +119,14 @@ class OtherCluster(Target):
         starts = await session.admin.log_starts(there) if there else {}
         ranges = ranges_from(starts, await session.admin.log_ends(there) if there else {})
         own_id = ledger_id(bytes.fromhex(session.topic_id)) if session.topic_id else NO_LEDGER
-        sent = channels(session.bulk, ranges, {}, frozenset(there), own_id)
-        stored = (record for records in self._begins().values() for record in records)
-        return lambda: chain(stored, (record for channel in sent for record in channel.records))
+        return lambda: chain(
+            (record for records in self._begins().values() for record in records),
+            (
+                record
+                for channel in channels(session.bulk, ranges, {}, frozenset(there), own_id)
+                for record in channel.records
+            ),
+        )
 
     def marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
         """Leave out erased rows: nothing of them is written, except to delete what an earlier attempt has written."""

@@ -239,14 +239,14 @@ class ForkTarget(Target):
         return ends
 
     async def channels(self, run: Run, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Channel]]:
-        found = await self._copied()
-        return lambda: map(self._translated, found)
+        copied = await self._copied()
+        return lambda: map(self._translated, copied())
 
     async def examined(self) -> Callable[[], Iterator[LogRecord]]:
-        found = await self._copied()
-        return lambda: (record for channel in found for record in channel.records)
+        copied = await self._copied()
+        return lambda: (record for channel in copied() for record in channel.records)
 
-    async def _copied(self) -> Iterator[Channel]:
+    async def _copied(self) -> Callable[[], Iterator[Channel]]:
         """Prepare what is copied, by the names of production; the result blocks."""
         session, request = self.session, self.session.request
         lowest = lowest_positions(session.captured)
@@ -258,7 +258,7 @@ class ForkTarget(Target):
             unread = session.tables.unread(lowest, starts)
         ranges = [ReadRange(*tp, max(at, starts[tp]), now[tp]) for tp, at in lowest.items()]
         production = ledger_id(bytes.fromhex(session.manifest.ledger.topic_id))
-        return channels(session.bulk, ranges, unread, frozenset(lowest), production)
+        return lambda: channels(session.bulk, ranges, unread, frozenset(lowest), production)
 
     def _translated(self, channel: Channel) -> Channel:
         topic = prefixed(self.fork, channel.tp.topic)

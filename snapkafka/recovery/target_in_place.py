@@ -96,8 +96,12 @@ class InPlace(Target):
         session = self.session
         lowest, starts, ends = await self._known()
         ranges, in_flight = self._to_read(lowest, starts, ends)
-        found = channels(session.bulk, ranges, in_flight, frozenset(lowest), self._own_id, self.sender)
-        return lambda: (record for channel in found for record in channel.records)
+        every, own_id = frozenset(lowest), self._own_id
+        return lambda: (
+            record
+            for channel in channels(session.bulk, ranges, in_flight, every, own_id, self.sender)
+            for record in channel.records
+        )
 
     async def _known(self) -> tuple[Positions, Positions, Positions]:
         """Read the lowest positions, the starts and the ends of the inputs that exist."""

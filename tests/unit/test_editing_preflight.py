@@ -74,6 +74,7 @@ async def test_a_restore_examines_external_records_since_the_cut(world: World) -
     done = await world.restore(suppress=suppression)
     assert done.rules == plan.rules
     assert [rule.items for rule in done.rules] == [1, 2, 1]
+    assert done.suppressed == 4, "what was planned and examined does not count"
     assert world.taken("a") == [b"one", b"three"]
     end = world.admin.commits["app"][RAW]
     assert not holds(world.log.records[RAW][end:], LONG), "its records are not read again"
