@@ -66,7 +66,9 @@ class FakeLog:
         self, tp: TopicPartition, key: bytes | None, value: bytes | None, *, by: int = -1, epoch: int = 0
     ) -> int:
         offset = len(self.records[tp])
-        stamp = wire.stamp(LEDGER, wire.tp_check(*tp), epoch, max(0, by), offset)
+        place = (LEDGER, wire.tp_check(*tp), epoch, max(0, by), offset)
+        is_marker = value is None and wire.is_marker_key(key)
+        stamp = wire.marker(*place, 0) if is_marker else wire.stamp(*place)
         headers = ((wire.HEADER, stamp),) if by >= 0 else (("trace", b"1"), ("trace", None))
         self.records[tp].append(LogRecord(*tp, offset, key, value, headers, 1_000 + offset))
         return offset
