@@ -14,6 +14,7 @@ rule has matched, `raise_unmatched` refuses rules that have matched nothing.
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ __all__ = ["Editing", "Mask", "RuleCount", "Suppression", "key_text", "read_mask
 
 #: Records that are examined together.
 BATCH: Final = 5_000
+#: Halves of surrogate pairs.
+HALVES: Final = re.compile("[\ud800-\udfff]")
 
 T = TypeVar("T", Row, LogRecord)
 
@@ -214,6 +217,8 @@ class Editing:
                 for at, holds in enumerate(self._hold(sql, [batch[unit.number] for unit in units])):
                     erased[at] |= holds
                     matched["sql", sql] += holds
+        if not any(erased):
+            return [(item, False) for item in batch]
         of_items: list[list[tuple[_Unit, bool]]] = [[] for _ in batch]
         for unit, is_erased in zip(units, erased, strict=True):
             of_items[unit.number].append((unit, is_erased))
@@ -237,7 +242,7 @@ class Editing:
             yield _Unit(number, key, member, read)
 
     def _require_examined(self, item: Row | LogRecord, key: Key) -> None:
-        if not has_text(item.key) or key.problem:
+        if key.problem or not has_text(item.key):
             raise self._refused(item, "key", key.problem or "is not text", "key_codec")
         if not self._suppression.sql:
             return
@@ -272,9 +277,11 @@ class Editing:
         begins = [
             prefix for prefix in self._suppression.prefixes if any(key.begins_with(prefix) for key in keys)
         ]
+        if not exact and not begins:
+            return False
         matched.update(("key", name) for name in exact)
         matched.update(("prefix", prefix) for prefix in begins)
-        return bool(exact or begins)
+        return True
 
     def _hold(self, sql: str, items: Sequence[Row | LogRecord] = ()) -> list[bool]:
         assert self._expressions is not None
@@ -308,7 +315,7 @@ class Editing:
 
 def _is_unicode(text: str) -> bool:
     """Has it no half of a surrogate pair?"""
-    return not any("\ud800" <= mark <= "\udfff" for mark in text)
+    return HALVES.search(text) is None
 
 
 def _divided(item: T, found: Sequence[tuple[_Unit, bool]]) -> Iterator[tuple[T, bool]]:

@@ -7,6 +7,7 @@ or array. Exact keys are compared with all of these, prefixes with those that ar
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,8 +30,8 @@ __all__ = [
 ]
 
 SUPPRESSION_HINT: Final = "it may have keys, prefixes, sql and binary, each a list: see docs/guide/fork.md"
-#: Whitespace of texts. All other control characters belong to binary formats (framed Avro, integers of Java's).
-SPACES: Final = "\t\n\r"
+#: Control characters that are no whitespace: they belong to binary formats (framed Avro, integers of Java's).
+CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 #: A change of a set names members to add and to discard (`faust.tables.sets`).
 UPDATE: Final = 15
 
@@ -89,16 +90,13 @@ def read_toml(path: str) -> dict[str, Any]:
 
 def has_text(raw: bytes | None) -> bool:
     """Is it null, or UTF-8 without control characters?"""
-    if raw is None:
-        return True
-    text = text_of(raw)
-    return text is not None and not any(mark < " " and mark not in SPACES for mark in text)
+    return raw is None or (CONTROLS.search(raw) is None and text_of(raw) is not None)
 
 
 def text_of(raw: bytes | None) -> str | None:
-    """Decode UTF-8; None: it is null, or no UTF-8."""
+    """Decode UTF-8, less a byte order mark; None: it is null, or not UTF-8."""
     try:
-        return None if raw is None else raw.decode("utf-8-sig")
+        return None if raw is None else raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         return None
 
@@ -117,7 +115,7 @@ class Key(NamedTuple):
 
     def is_one_of(self, keys: frozenset[str]) -> frozenset[str]:
         """Return those of `keys` that it is, or that a field of it is."""
-        return keys & (self.texts | self.numbers)
+        return keys & self.texts | keys & self.numbers
 
     def begins_with(self, prefix: str) -> bool:
         """Begins it, or a text within it, with this?"""
@@ -163,6 +161,8 @@ def read_key(key: bytes | None, cut: ChangelogCut | None) -> Key:
         found = found[1]
     if cut is not None and cut.windowed and _is_window(found):
         found = found[0]
+    if isinstance(found, str):
+        return Key(found, frozenset([found]))
     whole = _written(found)
     leaves = list(_leaves(found))
     texts = frozenset([whole, *(leaf for leaf in leaves if isinstance(leaf, str))])
