@@ -256,9 +256,13 @@ class Restores:
         return self._rules[app, tp][1] if (app, tp) in self._rules else {}
 
     def current(self) -> set[str]:
-        """The plans that still matter: the open one, and the latest of a partition."""
+        """The plans that still matter: the open one with those that it replaces, and the latest of a partition."""
         named = {base.plan for base in self.bases.values()} | {plan for plan, _ in self._rules.values()}
-        return named | ({self.open.plan} if self.open is not None else set())
+        view = self.open
+        while view is not None and view.plan not in named:
+            named.add(view.plan)
+            view = self.views.get(view.begun.replaces)
+        return named
 
     def forget(self) -> None:
         """Drop the plans that later ones have superseded, but for the latest, whose name stays taken."""
