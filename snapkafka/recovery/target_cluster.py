@@ -85,9 +85,7 @@ class OtherCluster(Target):
         unseen = [app for app in plan.apps if app not in facts.hellos]
         return replace(
             plan,
-            work=self.work(
-                carried_by(record for of in session.tables.in_flight.values() for record in of)
-            ),
+            work=self.work(carried_by(record for of in session.tables.in_flight.values() for record in of)),
             topics=missing_topics(self._wanted(), facts.topics),
             existing=tuple(sorted(facts.topics)),
             stored=stored,

@@ -324,7 +324,8 @@ class RestoreWorld:
         tools = {
             p for p, it in self.ledger.processes.items() if it.hello.mode == RESTORE and p > view.begun_at
         }
-        if any(it.process in tools for it in (*self.log, *self.changelog)):
+        writers = {message.process for message in self.log} | {it.process for it in self.changelog}
+        if tools & writers:
             self.wrong.append(f"{view} was aborted, and has appended records that a worker takes in")
         return True
 
