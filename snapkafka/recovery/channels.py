@@ -22,7 +22,7 @@ __all__ = ["Channel", "append_channels", "channels", "holds_own", "is_external"]
 
 
 class Channel(NamedTuple):
-    """What is appended to a partition: its records in their old order."""
+    """The records that are appended to a partition, in their old order."""
 
     tp: TopicPartition
     records: tuple[LogRecord, ...]

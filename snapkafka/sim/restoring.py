@@ -45,7 +45,7 @@ STEPS_OF_A_RESTORE: Final = (
     "tool", "crash", "suspend", "wake", "start", "external", "bare", "abort", "replace",
 )  # fmt: skip
 #: No world comes near.
-LOG_MAX: Final = 1500
+LOG_MAX: Final = 4_000
 #: How often something else goes on between two messages that a restore appends.
 PAUSE: Final = 0.15
 #: How often a worker stops in good order once its app was restored, and something of before wakes up.
@@ -324,7 +324,8 @@ class RestoreWorld:
         tools = {
             p for p, it in self.ledger.processes.items() if it.hello.mode == RESTORE and p > view.begun_at
         }
-        if any(it.process in tools for it in (*self.log, *self.changelog)):
+        writers = {message.process for message in self.log} | {it.process for it in self.changelog}
+        if tools & writers:
             self.wrong.append(f"{view} was aborted, and has appended records that a worker takes in")
         return True
 

@@ -18,7 +18,7 @@ from snapkafka.protocol.records import (
     Restore,
     TopicPartition,
 )
-from snapkafka.protocol.restoring import Base, Rule
+from snapkafka.protocol.restoring import Base, RestoreView, Rule
 
 from .world import A, B, Process, World, settle
 
@@ -127,6 +127,19 @@ def test_only_the_latest_author_commits(world: World) -> None:
     assert world.fold.restores.bases == {B: Base("r", second, 2, ("b",))}
 
 
+def test_a_run_that_takes_over_fences_the_author_before_it_has_one_of_its_own(world: World) -> None:
+    say(world, "begun")
+    first = joins(world)
+    say(world, "begun", author=first)
+    say(world, "begun")
+    ready(world, first, (B, 1))
+    assert not world.fold.restores.bases
+    second = joins(world)
+    say(world, "begun", author=second)
+    ready(world, second, (B, 2))
+    assert world.fold.restores.bases[B].end == 2
+
+
 def test_a_plan_in_parts_is_ready_with_its_last_part(world: World) -> None:
     say(world, "begun")
     author = joins(world)
@@ -188,18 +201,22 @@ def appending(world: World, *places: tuple[TopicPartition, int], plan: str = "r"
     return author
 
 
+def open_plan(world: World) -> RestoreView | None:
+    return world.fold.restores.open
+
+
 def test_a_plan_is_aborted_only_before_it_appends(world: World) -> None:
     say(world, "begun")
     say(world, "aborted")
-    assert world.fold.restores.open is None
+    assert open_plan(world) is None
     author = appending(world, (B, 2), plan="two")
     say(world, "aborted", "two")
-    view = world.fold.restores.open
+    view = open_plan(world)
     assert view is not None and (view.stage, view.appended) == ("appending", {B: 2})
     assert world.fold.restores.holds("b") is view
     ready(world, author, (B, 2), plan="two")
     say(world, "done", "two")
-    assert world.fold.restores.bases[B].plan == "two"
+    assert {tp: base.plan for tp, base in world.fold.restores.bases.items()} == {B: "two"}
 
 
 def test_what_an_earlier_author_may_have_appended_stays_known(world: World) -> None:
@@ -208,14 +225,14 @@ def test_what_an_earlier_author_may_have_appended_stays_known(world: World) -> N
     say(world, "begun", author=second)
     say(world, "aborted")
     say(world, "appending", author=second, ends=ends((A, 5), (B, 7)))
-    view = world.fold.restores.open
+    view = open_plan(world)
     assert view is not None and view.appended == {B: 2, A: 5}
     ready(world, second, (A, 5))  # not all that the first one may have appended to lies below a base
-    assert not view.committed
+    assert not world.fold.restores.bases
     third = joins(world)
     say(world, "begun", author=third)
     ready(world, third, (A, 5), (B, 9))
-    assert view.committed
+    assert world.fold.restores.bases[B].end == 9
 
 
 def test_only_its_author_is_about_to_append(world: World) -> None:
@@ -232,7 +249,7 @@ def test_a_plan_is_replaced_by_one_that_names_it_and_covers_what_it_appended(wor
     say(world, "begun", "other")
     assert world.fold.restores.open is world.fold.restores.views["r"], "one at a time"
     say(world, "begun", "other", replaces="r")
-    other = world.fold.restores.open
+    other = open_plan(world)
     assert other is not None and (other.plan, other.leaves) == ("other", frozenset({B}))
     first = world.fold.restores.views["r"]
     assert (first.stage, first.open) == ("aborted", False)
@@ -241,11 +258,11 @@ def test_a_plan_is_replaced_by_one_that_names_it_and_covers_what_it_appended(wor
     author = joins(world)
     say(world, "begun", "other", author=author)
     ready(world, author, (A, 1), plan="other")
-    assert not other.committed
+    assert not world.fold.restores.bases
     again = joins(world)
     say(world, "begun", "other", author=again)
     ready(world, again, (A, 1), (B, 5), plan="other")
-    assert other.committed and world.fold.restores.bases[B].end == 5
+    assert world.fold.restores.bases[B].end == 5
 
 
 def test_a_committed_plan_is_not_replaced(world: World) -> None:
@@ -259,7 +276,7 @@ def test_a_checkpoint_keeps_what_an_open_plan_and_those_it_replaces_have_appende
     appending(world, (B, 2))
     appending(world, (A, 3), plan="two", replaces="r")
     say(world, "begun", "three", replaces="two")
-    view = world.fold.restores.open
+    view = open_plan(world)
     assert view is not None and view.leaves == {A, B}
     assert world.fold.restores.current() == {"r", "two", "three"}
     world.fold.restores.forget()
@@ -268,7 +285,7 @@ def test_a_checkpoint_keeps_what_an_open_plan_and_those_it_replaces_have_appende
 
 def test_a_run_owns_a_plan_as_long_as_its_begun_is_the_latest(world: World) -> None:
     first = say(world, "begun")
-    view = world.fold.restores.open
+    view = open_plan(world)
     assert view is not None and view.owner == first
     second = say(world, "begun")
     assert view.owner == second

@@ -397,7 +397,7 @@ async def test_a_suspended_restore_into_a_cluster_changes_nothing_after_another_
     assert new.fingerprint() == before
 
 
-# -- forks ------------------------------------------------------------------------------------------------------------------
+# -- forks ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("step", FORK_STEPS[1:])
