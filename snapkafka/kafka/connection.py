@@ -166,6 +166,6 @@ def hear_of(consumer: Any, topics: Iterable[str]) -> None:
 
 
 def _one_line(error: errors.KafkaError) -> str:
-    """Return the broker's reason and the name of its error; the client library says the name up to three times."""
+    """Return the reason of the broker, then the name of its error once."""
     name, said = type(error).__name__, " ".join(" ".join(map(str, error.args)).split())
     return f"{said[:REASON_LENGTH]} ({name})" if said else name

@@ -1,7 +1,7 @@
 """A broker's own reason for refusing a topic or a setting, and the request to delete topics in a version that has one.
 
 A broker answers an administrator with a code and a sentence ("Invalid value soon for configuration retention.ms: ..."),
-or with the verdict of a policy of the cluster. The code alone says nothing that anybody could act upon.
+or with the verdict of a policy of the cluster. The code alone does not show what to change.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class BrokerRefusedError(errors.KafkaError):  # type: ignore[misc]  # aiokafka i
 
 
 def raise_refusal(code: int, why: str | None, about: str) -> None:
-    """Raise what the broker answered, with its reason; 0 is no error.
+    """Raise what the broker answered, with its reason. Code 0 stands for success.
 
     Args:
         code: of the response, in Kafka's numbering.
         why: the broker's own words; None or empty where it has none.
-        about: the topic, said in their place.
+        about: the topic, named where there are none.
     """
     if not code:
         return
