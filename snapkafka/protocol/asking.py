@@ -218,7 +218,9 @@ class LedgerView:
         found = {tp: offset for tp, (offset, _) in starts.items()}
         unseen = dict(starts)
         for epoch, view in sorted(self.snapshots.items(), reverse=True):
-            if not unseen or view.captured_at is None:
+            if not any(since < epoch for _, since in unseen.values()):
+                break
+            if view.captured_at is None or app not in view.apps:
                 continue
             for cut in self.captured(epoch).inputs:
                 tp = TopicPartition(cut.topic, cut.partition)

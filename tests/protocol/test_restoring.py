@@ -279,12 +279,12 @@ def test_where_restored_inputs_start_if_their_group_has_committed_nothing(world:
     assert world.fold.restored_starts("a") == {}
 
 
-def captured_at(world: World, name: str, position: int) -> None:
+def captured_at(world: World, name: str, position: int, *others: Process) -> None:
     """A snapshot that finds the only agent of app b at a position; its worker leaves."""
     b = Process(world, "b", (B,), assign=False)
     b.give(B, positions={B: position})
     epoch = world.trigger(name)
-    settle(b)
+    settle(b, *others)
     assert world.fold.snapshots[epoch].captured_at is not None
     world.numbers += 1
     world.append(Bye(process=b.id, n=world.numbers))
@@ -292,11 +292,12 @@ def captured_at(world: World, name: str, position: int) -> None:
 
 def test_they_start_where_the_latest_snapshot_since_has_found_their_agents(world: World) -> None:
     """What lies below that is processed. A snapshot of before the restore counts other offsets."""
-    captured_at(world, "before", 9)
+    a = Process(world, "a", (A,))
+    captured_at(world, "before", 9, a)
     restored(world, at(2))
     assert world.fold.restored_starts("b") == {B: 2}
-    captured_at(world, "first", 5)
-    captured_at(world, "second", 7)
+    captured_at(world, "first", 5, a)
+    captured_at(world, "second", 7, a)
     assert world.fold.restored_starts("b") == {B: 7}
     world.trigger("open")
     assert world.fold.restored_starts("b") == {B: 7}, "one that is not captured proves nothing"

@@ -62,14 +62,13 @@ async def commit_restored(driver: FaustDriver, admin: Groups, topics: Collection
         topics: that the worker subscribes to.
     """
     app = driver.app.conf.id
-    starts = driver.machine.ledger.restored_starts(app)
-    starts = {tp: at for tp, at in starts.items() if tp.topic in topics}
-    if not starts:
+    restored = [tp for tp in driver.machine.ledger.restores.starts(app) if tp.topic in topics]
+    if not restored:
         return None
     deadline = asyncio.get_running_loop().time() + COMMITTED_WITHIN_S
     while True:
         try:
-            return await _ensure_committed(driver, admin, starts)
+            return await _ensure_committed(driver, admin, restored)
         except BrokerUnavailableError:
             pass  # without it no input can be read either
         except LedgerUnusableError as error:
@@ -78,7 +77,7 @@ async def commit_restored(driver: FaustDriver, admin: Groups, topics: Collection
                     "snapkafka: group %s has committed nothing for some of %s, and it cannot be committed: %s; there"
                     " the reset policy of the app decides what is read of the restore",
                     app,
-                    _listed(starts),
+                    ", ".join(map(str, sorted(restored))),
                     error,
                     extra=driver.about(),
                 )
@@ -86,8 +85,8 @@ async def commit_restored(driver: FaustDriver, admin: Groups, topics: Collection
         await asyncio.sleep(RETRY_S)
 
 
-async def _ensure_committed(driver: FaustDriver, admin: Groups, starts: Mapping[TopicPartition, int]) -> None:
-    """Commit the positions of which nothing is committed, and read them back.
+async def _ensure_committed(driver: FaustDriver, admin: Groups, restored: Collection[TopicPartition]) -> None:
+    """Commit where these inputs start as far as nothing is committed for them, and read that back.
 
     Raises:
         LedgerUnusableError: the group has members by now, or a right is missing.
@@ -95,15 +94,17 @@ async def _ensure_committed(driver: FaustDriver, admin: Groups, starts: Mapping[
     """
     app = driver.app.conf.id
     committed = await admin.committed(app)
-    lost = {tp: at for tp, at in starts.items() if tp not in committed}
-    if lost:
-        lost = await _still_there(driver, admin, lost)
+    missing = set(restored) - committed.keys()
+    if not missing:
+        return
+    starts = driver.machine.ledger.restored_starts(app)
+    lost = await _still_there(driver, admin, {tp: starts[tp] for tp in missing})
     if not lost:
         return
     await _commit(driver, admin, lost)
     now = await admin.committed(app)
-    if missing := lost.keys() - now.keys():
-        raise LedgerUnusableError(f"the broker reports nothing committed for {min(missing)}")
+    if unread := lost.keys() - now.keys():
+        raise LedgerUnusableError(f"the broker reports nothing committed for {min(unread)}")
     logger.warning(
         "snapkafka: group %s had committed nothing any more for inputs that were restored: it starts at %s",
         app,
