@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import opened
 from snapkafka.ports import Cluster
-from snapkafka.protocol.forking import LEDGER
+from snapkafka.protocol.forking import LEDGER, fork_of
 
-from .fork.listing import list_forks
-from .restore.topics import admin_of
+from .fork.listing import Fork, fork_in
+from .restore.topics import Topics, admin_of
 
 __all__ = ["InUse", "snapshots_in_use"]
 
@@ -41,18 +42,31 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
         BrokerUnavailableError: nobody answers.
     """
     admin = admin_of(where)
+    why: dict[str, str] = {}
     try:
         topics = set(await admin.describe_topics())
+        for topic in sorted(topics):
+            if topic.startswith(LEDGER) and fork_of(topic):
+                fork = await _fork(where, admin, topic)
+                if fork is not None:
+                    why[fork.snapshot] = f"fork {fork.fork} was created from it"
     finally:
         await admin.close()
-    why: dict[str, str] = {}
-    for fork in await list_forks(where):
-        why[fork.snapshot] = f"fork {fork.fork} was created from it"
-    for namespace in sorted(namespaces):
-        if LEDGER + namespace not in topics:
-            continue
+    there = {namespace for namespace in namespaces if LEDGER + namespace in topics}
+    for namespace in sorted(there):
         async with opened(where, namespace) as work:
             view = work.reading.state.restores.open
         if view is not None:
             why[view.begun.snapshot] = f"plan {view.plan} restores it, and is {view.stage}"
-    return InUse(why=why, unknown=frozenset(it for it in namespaces if LEDGER + it not in topics))
+    return InUse(why=why, unknown=frozenset(namespaces) - there)
+
+
+async def _fork(where: Connection | Cluster, admin: Topics, ledger: str) -> Fork | None:
+    """Read the fork that a ledger is of; None: it is dropped meanwhile, or nothing of it was written yet."""
+    try:
+        async with opened(where, ledger.removeprefix(LEDGER)) as work:
+            return fork_in(work)
+    except LedgerUnusableError:
+        if ledger in await admin.describe_topics([ledger]):
+            raise
+        return None

@@ -18,7 +18,7 @@ from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.cli import app as commands
 from snapkafka.cli import storing
-from snapkafka.errors import BadInputError, BrokerUnavailableError, StorageError
+from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, StorageError
 from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, Times
 from snapkafka.protocol.records import RESTORE, Fork, Hello, Restore
 from snapkafka.store import LocalStore
@@ -269,6 +269,27 @@ async def test_what_a_fork_was_created_from_stays_as_long_as_the_fork(store: Loc
     }
     del cluster.ledgers["fork.staging.shop"], cluster.the_admin.topics["_snapkafka.fork.staging.shop"]
     assert set(await stays(store, cluster)) == {"new", "other", "bank"}
+
+
+async def test_a_fork_that_is_dropped_meanwhile_keeps_nothing_and_one_that_may_not_be_read_ends_it(
+    store: LocalStore,
+) -> None:
+    for epoch, name in enumerate(("old", "new"), 1):
+        put(store, name, epoch)
+    cluster = Ledgers("shop", "fork.staging.shop")
+    cluster.fork("staging", "shop", "old")
+    ledger = cluster.ledgers["fork.staging.shop"]
+    ledger.failure = LedgerUnusableError("not allowed to read topic _snapkafka.fork.staging.shop")
+    with pytest.raises(LedgerUnusableError, match="not allowed"):
+        await stays(store, cluster)
+    open_it = ledger.open
+
+    async def dropped(*, create: bool = True) -> None:
+        del cluster.the_admin.topics["_snapkafka.fork.staging.shop"]
+        await open_it(create=create)
+
+    ledger.open = dropped  # type: ignore[method-assign]
+    assert set(await stays(store, cluster)) == {"new"}
 
 
 async def test_where_the_ledger_of_a_namespace_is_in_another_cluster_nothing_of_it_goes(
