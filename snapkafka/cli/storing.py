@@ -14,8 +14,8 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops.pruning import Kept, Prunable
 
-from .confirming import confirm
 from .options import AsJson, Bootstrap
+from .propose import Proposal, propose
 from .running import connect, console, print_json, run
 from .tables import table
 
@@ -51,27 +51,21 @@ def prune(
     def where() -> Connection | None:
         return connect(bootstrap) if bootstrap and not offline else None
 
-    planned = run(lambda: _planned(storage, policy, where(), offline=offline), as_json=as_json)
-    if not as_json:
-        _print_plan(planned)
-    if dry_run or not (planned.removed or planned.leftovers):
-        if as_json:
-            print_json({"planned": planned, "done": None})
-        return
-    if not yes:
-        confirm(
-            f"remove {said_bytes(planned.bytes)}?",
+    propose(
+        Proposal(
+            plan=lambda: _planned(storage, policy, where(), offline=offline),
+            act=lambda plan: ops.prune(storage, policy, plan, where=where()),
+            show=_print_plan,
+            report=_print_done,
+            question=lambda plan: f"remove {said_bytes(plan.bytes)}?",
+            empty=lambda plan: not (plan.removed or plan.leftovers),
             asks="prune asks before it removes anything",
-            hint="check the list of --dry-run, then add --yes",
-            as_json=as_json,
-            planned=planned,
             change="removed",
-        )
-    done = run(lambda: ops.prune(storage, policy, planned, where=where()), as_json=as_json)
-    if as_json:
-        print_json({"planned": planned, "done": done})
-    else:
-        _print_done(planned, done)
+        ),
+        yes=yes,
+        as_json=as_json,
+        dry_run=dry_run,
+    )
 
 
 async def _planned(

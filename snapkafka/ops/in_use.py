@@ -15,9 +15,9 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import opened
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, fork_of
-
-from .fork.listing import Fork, fork_in
-from .restore.topics import Topics, admin_of
+from snapkafka.recovery.forks import Fork, fork_in
+from snapkafka.recovery.session import admin_of
+from snapkafka.recovery.topics import Topics
 
 __all__ = ["InUse", "snapshots_in_use"]
 

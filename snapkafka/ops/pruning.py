@@ -20,10 +20,10 @@ from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
+from snapkafka.query.manifest_heads import assembled_ms, oldest_first
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
 
-from .heads import assembled_ms, oldest_first
 from .in_use import InUse, snapshots_in_use
 from .listing import wall_ms
 

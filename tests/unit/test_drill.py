@@ -30,7 +30,8 @@ from snapkafka.manifest import CheckEntry
 from snapkafka.ops import drill as module
 from snapkafka.ops.assembling import Assembled
 from snapkafka.ops.drill.parts import Source, of_the_fork
-from snapkafka.ops.fork import Forked
+from snapkafka.recovery.plan import Recovered
+from tests.unit.planned import done as recovered
 
 WHERE = Connection(bootstrap="127.0.0.1:1")
 CHECKS = (
@@ -72,7 +73,7 @@ class FakeParts:
             ),
         )  # fmt: skip
 
-    async def create(self, source: Source, *, expires_s: float) -> Forked:
+    async def create(self, source: Source, *, expires_s: float) -> Recovered:
         assert expires_s > 3_600
         return await self._step("create", forked())
 
@@ -101,14 +102,12 @@ class FakeParts:
         await self._step("drop", None)
 
 
-def forked(**changes: Any) -> Forked:
+def forked(**changes: Any) -> Recovered:
     values: dict[str, Any] = {
-        "fork": "d", "plan": "p", "snapshot": "friday", "epoch": 4, "source": "shop", "namespace": "fork.d.shop",
-        "expires_ms": 0,
-        "apps": ("fork.d.shop",), "topics": (), "messages": 3, "inputs": 0, "state": 5, "suppressed": 0, "masked": 0,
-        "seconds": 1.0,
+        "kind": "fork", "fork": "d", "source": "shop", "namespace": "fork.d.shop", "apps": ("fork.d.shop",),
+        "messages": 3, "state": 5,
     }  # fmt: skip
-    return Forked(**(values | changes))
+    return recovered(**(values | changes))
 
 
 @pytest.fixture(autouse=True)

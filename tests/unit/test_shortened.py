@@ -12,16 +12,16 @@ from typing import Any, Final
 import pytest
 
 from snapkafka.manifest import LogEntry, Manifest, SettledEntry
-from snapkafka.ops.restore.appending import LogRecord, NewRecord
-from snapkafka.ops.restore.shortened import (
+from snapkafka.protocol.records import Position, TopicPartition
+from snapkafka.recovery.appending import LogRecord, NewRecord
+from snapkafka.recovery.shortened import (
     Shortened,
     counted,
     log_refusals,
     shortened,
     written_whole,
 )
-from snapkafka.ops.restore.state import Row, records_of_state, touch
-from snapkafka.protocol.records import Position, TopicPartition
+from snapkafka.recovery.state import Row, records_of_state, touch
 from tests.unit.test_manifest import example
 
 CHANGELOG, INPUT = TopicPartition("c", 0), TopicPartition("in", 0)

@@ -9,21 +9,24 @@ from typing import Any, Final, Protocol, cast
 
 from snapkafka import __version__
 from snapkafka.checks.invariants import parameters_of, parse_parameters
+from snapkafka.errors import ForkRefusedError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import opened
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
-from snapkafka.ops.finding import manifest_places
-from snapkafka.ops.fork import Forked, create_fork, drop_fork
+from snapkafka.ops.forking import create_fork, plan_fork
 from snapkafka.ops.querying import query
-from snapkafka.ops.restore.looking import Groups
-from snapkafka.ops.restore.planning import apps_of
 from snapkafka.ops.triggering import trigger
 from snapkafka.ops.watching import watch
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.locate import manifest_places
+from snapkafka.recovery.facts import Groups
+from snapkafka.recovery.forks import drop_forks, plan_drop
+from snapkafka.recovery.plan import Recovered
+from snapkafka.recovery.positions import apps_of
 from snapkafka.store import read_manifest
 
 from .report import Judged
@@ -59,7 +62,7 @@ class Parts(Protocol):
     async def find(self, name: str) -> Source:
         """Find the snapshot."""
 
-    async def create(self, source: Source, *, expires_s: float) -> Forked:
+    async def create(self, source: Source, *, expires_s: float) -> Recovered:
         """Make a fork of it."""
 
     async def missing(self) -> str:
@@ -116,17 +119,16 @@ class KafkaParts:
         found = await query(None, "", IN_FLIGHT, manifest=place)
         return source_of(manifest, place, int(found.rows[0]["n"]))
 
-    async def create(self, source: Source, *, expires_s: float) -> Forked:
-        forked = await create_fork(
+    async def create(self, source: Source, *, expires_s: float) -> Recovered:
+        plan = await plan_fork(
             self.where,
             self.namespace,
             self.fork,
             snapshot=source.id,
             storage=self.storage,
             expires_s=expires_s,
-            who=self.who,
-            say=self.say,
         )
+        forked = await create_fork(self.where, plan, who=self.who, say=self.say)
         await self._set_goals(forked.apps)
         return forked
 
@@ -212,7 +214,11 @@ class KafkaParts:
         finally:
             await admin.close()
         if there:
-            await drop_fork(self.where, self.namespace, self.fork, say=self.say)
+            (dropped,) = await drop_forks(
+                self.where, await plan_drop(self.where, self.namespace, self.fork), say=self.say
+            )
+            if dropped.kept:
+                raise ForkRefusedError(f"fork {self.fork} stays: {dropped.kept}")
 
     def _parameters(self, invariants: Sequence[str], *, of_fork: bool) -> list[str]:
         given = parse_parameters(self.parameters)

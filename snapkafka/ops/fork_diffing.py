@@ -1,0 +1,102 @@
+"""`fork diff`: what a fork has changed since its snapshot, table by table, by their names in production."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snapkafka.errors import ForkRefusedError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import opened
+from snapkafka.ports import Cluster
+from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
+from snapkafka.query.engine import Placed, engine, in_thread
+from snapkafka.query.integrity import trusted
+from snapkafka.query.locate import manifest_places
+from snapkafka.recovery.forks import Fork, fork_in
+from snapkafka.recovery.session import admin_of
+from snapkafka.runtime.extras import require_extra
+from snapkafka.store import read_manifest
+
+from .diffing import Difference, compare_views, compared
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+__all__ = ["diff_fork"]
+
+#: Columns that hold names, by table.
+NAMES = {
+    "state": ("app", "changelog_topic"),
+    "channels": ("sender_app", "receiver_app", "topic"),
+}
+
+
+async def diff_fork(
+    where: Connection | Cluster,
+    namespace: str,
+    fork: str,
+    *,
+    after: str = "latest",
+    storage: str = "",
+    keys: int = 0,
+    unchecked: bool = False,
+) -> Difference:
+    """Compare the snapshot that a fork was created from with one of the fork.
+
+    Args:
+        namespace: of the system that it is a fork of.
+        after: a snapshot of the fork: id, epoch or `latest`, its last good one.
+        storage: where the first lies; empty: its place in the ledger.
+        keys: as many keys are named, of each change of each table.
+        unchecked: do not compare the files with the manifests.
+
+    Raises:
+        ForkRefusedError: there is no such fork.
+        UnknownSnapshotError: it has no such snapshot.
+        StorageError: files are missing, cannot be read, or are not those that were written.
+    """
+    require_extra("query", "a comparison")
+    found = await _found(where, prefixed(fork, namespace))
+    if found is None:
+        raise ForkRefusedError(f"there is no fork {fork}", hint="`snapkafka fork list` lists those there are")
+    (old,) = await manifest_places(where, namespace, [found.snapshot], storage=storage)
+    (new,) = await manifest_places(where, found.namespace, [after], good=True)
+    older, newer = Placed(*read_manifest(old)), Placed(*read_manifest(new))
+    trust = await trusted(None, [older, newer], unchecked=unchecked)
+    with engine({"before": older, "fork": newer}) as database:
+
+        def work_() -> Difference:
+            _name_as_in_production(database, fork)
+            tables, named, channels = compare_views(database, keys)
+            return Difference(
+                before=compared(older.manifest),
+                after=compared(newer.manifest),
+                tables=tables,
+                keys=named,
+                channels=channels,
+                progress=(),
+                trust=trust,
+            )
+
+        return await in_thread(database, work_)
+
+
+async def _found(where: Connection | Cluster, namespace: str) -> Fork | None:
+    """Read which fork has this namespace; None: none."""
+    admin = admin_of(where)
+    try:
+        there = await admin.describe_topics([LEDGER + namespace])
+    finally:
+        await admin.close()
+    if LEDGER + namespace not in there:
+        return None
+    async with opened(where, namespace) as work:
+        return fork_in(work)
+
+
+def _name_as_in_production(database: DuckDBPyConnection, fork: str) -> None:
+    prefix = prefix_of(fork)
+    database.execute("CREATE SCHEMA after")
+    for table, columns in NAMES.items():
+        names = ", ".join(f"replace({column}, '{prefix}', '') AS {column}" for column in columns)
+        database.execute(f"CREATE VIEW after.{table} AS SELECT * REPLACE ({names}) FROM fork.{table}")

@@ -1,0 +1,92 @@
+"""Compare what a command reads with what was written: files with their manifest, a manifest with the ledger's verdict.
+
+Anything not compared is named beside the result; anything that is not as it was written is an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import LedgerReading, read_ledger
+from snapkafka.kafka.verdicts import not_compared
+from snapkafka.manifest import Manifest, TableEntry
+from snapkafka.ports import Cluster
+from snapkafka.store import Store, require_unaltered
+
+from .engine import Placed
+
+__all__ = ["Trust", "compared_with_ledger", "compared_with_manifest", "trusted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """Hold what was compared before a snapshot was read. `files`: so many with their manifest. `not_compared`: what was
+    not, a sentence each."""
+
+    files: int = 0
+    not_compared: tuple[str, ...] = ()
+
+
+def compared_with_manifest(store: Store, tables: Iterable[TableEntry], *, unchecked: bool) -> Trust:
+    """Compare the files of tables with what their manifests name.
+
+    Args:
+        unchecked: leave it out, and name that.
+
+    Raises:
+        StorageError: a file has other bytes.
+    """
+    if unchecked:
+        return Trust(not_compared=("files were not compared with the manifest (--unchecked)",))
+    return Trust(files=require_unaltered(store, (file for table in tables for file in table.files)))
+
+
+async def compared_with_ledger(
+    where: Connection | Cluster | None, found: Iterable[tuple[Store, Manifest]]
+) -> tuple[str, ...]:
+    """Compare manifests with the verdicts of their ledgers.
+
+    Args:
+        where: None: no broker is given, so nothing is compared.
+
+    Returns:
+        why a manifest was not compared, a sentence each.
+
+    Raises:
+        StorageError: a manifest is not the one that was verified.
+    """
+    if where is None:
+        return ("manifest was not compared with the ledger's verdict (no --bootstrap)",)
+    readings: dict[str, LedgerReading | str] = {}
+    told: list[str] = []
+    for store, manifest in found:
+        if manifest.namespace not in readings:
+            try:
+                readings[manifest.namespace] = await read_ledger(where, manifest.namespace)
+            except (BrokerUnavailableError, LedgerUnusableError) as error:
+                readings[manifest.namespace] = error.message
+        told += not_compared(store, manifest, readings[manifest.namespace])
+    return tuple(told)
+
+
+async def trusted(
+    where: Connection | Cluster | None, snapshots: Iterable[Placed], *, unchecked: bool
+) -> Trust:
+    """Compare the files of snapshots with their manifests, and these with the ledger where a broker is given.
+
+    Raises:
+        StorageError: something is not as it was written.
+    """
+    snapshots = tuple(snapshots)
+    of_manifests = [(item.store, part) for item in snapshots for part in (item.manifest, *item.parents)]
+    not_compared = await compared_with_ledger(where, of_manifests)
+    files, told = 0, dict.fromkeys(not_compared)
+    for item in snapshots:
+        found = await asyncio.to_thread(compared_with_manifest, item.store, item.tables, unchecked=unchecked)
+        files += found.files
+        told |= dict.fromkeys(found.not_compared)
+    return Trust(files=files, not_compared=tuple(told))

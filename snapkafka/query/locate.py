@@ -1,0 +1,101 @@
+"""Where the manifest of an assembled snapshot lies: in a storage, by no broker's help, or where the ledger states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from snapkafka.checks.verdict import GOOD
+from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import LATEST, epoch_in, find_snapshot, read_ledger
+from snapkafka.kafka.reading import good as verified
+from snapkafka.manifest import Manifest
+from snapkafka.ports import Cluster
+from snapkafka.protocol.completion import SnapshotView
+from snapkafka.store import Store, open_store
+
+from .manifest_heads import heads, oldest_first
+
+__all__ = ["find_manifest", "manifest_places"]
+
+
+def _assembled(view: SnapshotView) -> bool:
+    return view.verdict is not None
+
+
+def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = False) -> Manifest:
+    """Find a snapshot of a storage as the `latest`, by its epoch, or by its id; no broker is asked.
+
+    Args:
+        namespace: whose epochs are meant, where the storage has snapshots of several.
+        good: `latest` is the last one that is good.
+
+    Raises:
+        UnknownSnapshotError: it does not exist.
+        BadInputError: it has to be stated which namespace is meant, or which ledger, by an id.
+    """
+    epoch = epoch_in(name)
+    if name != LATEST and epoch is None:
+        return store.read(name)
+    found = [head for head in oldest_first(heads(store)) if namespace in ("", head.namespace)]
+    if len(namespaces := sorted({head.namespace for head in found})) > 1:
+        raise BadInputError(
+            f"{store} has snapshots of {', '.join(namespaces)}", hint="choose one with --namespace"
+        )
+    if name == LATEST:
+        found = [head for head in found if not good or head.verdict in GOOD][-1:]
+    else:
+        found = [head for head in found if head.epoch == epoch]
+        if not found and store.has(name):
+            return store.read(name)  # an id of digits, of an earlier release
+    if len(found) > 1:
+        ids = ", ".join(head.id for head in found)
+        raise BadInputError(
+            f"{store} has several snapshots of epoch {name}, as the ledger was recreated: {ids}",
+            hint="name one by its id",
+        )
+    if not found:
+        what = "good snapshot" if good and name == LATEST else f"snapshot {name!r}"
+        of = f" of {namespace}" if namespace else ""
+        raise UnknownSnapshotError(f"no {what}{of} in {store}", hint="`snapkafka assemble` makes one")
+    return store.read(found[0].id)
+
+
+async def manifest_places(
+    where: Connection | Cluster | None,
+    namespace: str,
+    names: Sequence[str],
+    *,
+    storage: str = "",
+    good: bool = False,
+) -> list[str]:
+    """Where the manifests of assembled snapshots lie: in `storage`, or else where the ledger states.
+
+    Args:
+        where: not needed with `storage`.
+        names: ids, epochs or `latest`.
+        good: `latest` is the last one that is good; otherwise the last one that was assembled.
+
+    Raises:
+        UnknownSnapshotError: it does not exist, or it has no manifest.
+        StorageError: nothing states where they lie.
+    """
+    if storage:
+        store = open_store(storage)
+        found = [find_manifest(store, name, namespace=namespace, good=good) for name in names]
+        return [store.manifest_place(manifest.id) for manifest in found]
+    if where is None:
+        raise StorageError(
+            "no storage is given", hint="add --storage DIR, or --bootstrap: the ledger knows where they lie"
+        )
+    state = (await read_ledger(where, namespace)).state
+    views = [find_snapshot(state, name, usable=verified if good else _assembled) for name in names]
+    return [_manifest_of(view) for view in views]
+
+
+def _manifest_of(view: SnapshotView) -> str:
+    if view.verdict is not None and view.verdict.manifest:
+        return view.verdict.manifest
+    store = open_store(view.trigger.storage)
+    store.read(view.trigger.id)
+    return store.manifest_place(view.trigger.id)

@@ -1,0 +1,99 @@
+"""Ask a process of its own to run a SELECT (`sandbox_process`), within bounds that hold whatever its SQL is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from snapkafka.errors import BadInputError, InternalError, TimedOutError, all_errors
+
+__all__ = ["ANSWER_BYTES_MAX", "OPENED", "Bounds", "select_apart", "too_long"]
+
+#: What runs a query in a process of its own. It has so many seconds to start; its line before the SQL runs; and an
+#: answer that is no larger.
+APART: Final = (sys.executable, "-m", "snapkafka.query.sandbox_process")
+APART_START_S: Final = 60.0
+OPENED: Final = b"opened\n"
+ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Hold what a query may take: seconds, megabytes of memory (and as many of disk), threads.
+
+    `apart`: it runs in a process of its own, which cannot take more of this machine whatever its SQL is.
+    """
+
+    seconds: float
+    memory_mb: int
+    threads: int = 1
+    apart: bool = True
+
+
+async def select_apart(
+    place: str, sql: str, rows_max: int | None, bounds: Bounds
+) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
+    """Run one SELECT as `sql.select` does, in a process of its own; its time begins when it has opened the tables.
+
+    Raises:
+        BadInputError, TimedOutError: it is wrong, or takes more than the bounds.
+        InternalError: the process did not begin.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *APART,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        limit=2 * ANSWER_BYTES_MAX,
+    )
+    assert process.stdin is not None and process.stdout is not None, "both are pipes"
+    try:
+        asked = {
+            "parent": os.getpid(),
+            "place": place,
+            "sql": sql,
+            "rows_max": rows_max,
+            "bounds": asdict(bounds),
+        }
+        process.stdin.write(json.dumps(asked).encode())
+        process.stdin.write_eof()
+        async with asyncio.timeout(APART_START_S):
+            line = await process.stdout.readline()
+        opened = line == OPENED
+        if opened:
+            async with asyncio.timeout(bounds.seconds):
+                line = await process.stdout.readline()
+    except TimeoutError:
+        raise too_long(bounds) from None
+    finally:
+        if process.returncode is None and not process.stdout.at_eof():
+            process.kill()
+        await process.wait()
+    if not line and not opened:
+        raise InternalError(f"the process of a query ended with status {process.returncode} before it began")
+    if not line:  # the system ended it
+        raise _too_much(bounds)
+    told = json.loads(line)
+    if "code" in told:
+        classes = {cls.code: cls for cls in all_errors()}
+        raise classes.get(told["code"], InternalError)(told["message"], hint=told["hint"])
+    return tuple(told["columns"]), [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
+
+
+def too_long(bounds: Bounds) -> TimedOutError:
+    """Make the error of a query whose time is over."""
+    return TimedOutError(
+        f"the query ran longer than {bounds.seconds:g} s", hint="ask for less, or run it by the command"
+    )
+
+
+def _too_much(bounds: Bounds) -> BadInputError:
+    return BadInputError(
+        f"the query takes more than {bounds.memory_mb} MB of memory",
+        hint="ask for less, or run it by the command",
+    )

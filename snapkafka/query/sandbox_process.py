@@ -1,0 +1,68 @@
+"""Run one SELECT in this process: `python -m snapkafka.query.sandbox_process`, for `query` with bounds.
+
+The engine counts its tables, and not the values that pass through it: one of a gigabyte is a single SELECT. So the
+system bounds what this process may take; whoever started it ends it, also by being killed. It reads one JSON object
+from standard input; it writes `OPENED` once the tables are there, and one line of JSON, columns and rows or an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.query.engine import engine
+from snapkafka.query.sql import named_in, select
+from snapkafka.runtime.child import ending_with
+from snapkafka.store import read_manifest
+
+from .sandbox import ANSWER_BYTES_MAX, OPENED, Bounds
+
+MB: Final = 1024 * 1024
+STATUS: Final = Path("/proc/self/status")
+
+
+def main() -> None:
+    """Answer one query, and end with whoever asked it."""
+    asked = json.load(sys.stdin)
+    try:
+        with ending_with(asked["parent"]):
+            told = json.dumps(
+                _answer(asked["place"], asked["sql"], asked["rows_max"], Bounds(**asked["bounds"]))
+            )
+        if len(told) > ANSWER_BYTES_MAX:
+            raise BadInputError(
+                f"the result has more than {ANSWER_BYTES_MAX:,} bytes",
+                hint="ask for fewer rows, or shorter values",
+            )
+    except SnapkafkaError as error:
+        told = json.dumps({"code": error.code, "message": error.message, "hint": error.advice})
+    except MemoryError:  # without a line: the same as where the system ends this process
+        sys.exit(1)
+    sys.stdout.write(told + "\n")
+
+
+def _answer(place: str, sql: str, rows_max: int | None, bounds: Bounds) -> dict[str, Any]:
+    store, found = read_manifest(place)
+    with engine(named_in(sql, store, found), bounds) as database:
+        _bound(bounds.memory_mb)
+        sys.stdout.buffer.write(OPENED)
+        sys.stdout.buffer.flush()
+        columns, rows = select(database, sql, rows_max)
+    return {"columns": columns, "rows": [list(row.values()) for row in rows]}
+
+
+def _bound(memory_mb: int) -> None:
+    """Let this process take so much more than it has, and as much again for values that leave the engine."""
+    held = re.search(r"^VmData:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE) if STATUS.exists() else None
+    if held is not None:
+        most = int(held[1]) * 1024 + 2 * memory_mb * MB
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+if __name__ == "__main__":
+    main()

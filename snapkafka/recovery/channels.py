@@ -1,0 +1,130 @@
+"""Which records of an input are appended once more, and where.
+
+A partition in which no record of the apps lies between the lowest position and the end is external: nothing is written
+there, and the position goes back. Otherwise what was in flight (the table `messages`) and the external records of that
+range are appended, by their old offsets. No marker, and nothing that was sent after the cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from snapkafka.checks import ReadRange
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from .appending import Author, Bulk, LogRecord, NewRecord
+from .editing import Editing
+from .positions import Appended
+
+__all__ = ["Channel", "append_channels", "channels", "holds_own", "is_external"]
+
+#: What the keys of markers begin with.
+MARKER_KEY: Final = wire.HEADER.encode() + b":"
+
+
+class Channel(NamedTuple):
+    """The records that are appended to a partition, in their old order."""
+
+    tp: TopicPartition
+    records: tuple[LogRecord, ...]
+
+
+def is_external(record: LogRecord, ledger_id: int, own: Callable[[int], bool] | None = None) -> bool:
+    """Is it a record without a stamp of this ledger, or with one that belongs elsewhere?
+
+    Args:
+        own: is the sender of a stamp (a process) one of those that are restored? Where only some apps are, what others
+            have sent is as good as external. None: all are.
+    """
+    header = wire.find(record.headers)
+    check = wire.tp_check(record.topic, record.partition)
+    stamp = None if header is None else wire.read(header, ledger_id, check)
+    return stamp is None or (own is not None and not own(stamp.process))
+
+
+def _is_marker(record: LogRecord) -> bool:
+    return (record.key or b"").startswith(MARKER_KEY) and wire.find(record.headers) is not None
+
+
+def holds_own(
+    bulk: Bulk,
+    ranges: Sequence[ReadRange],
+    in_flight: Iterable[TopicPartition],
+    ledger_id: int,
+    sender: Callable[[int], bool] | None = None,
+    editing: Editing | None = None,
+) -> frozenset[TopicPartition]:
+    """Find the partitions in which a record of the apps lies; each is read up to its first one.
+
+    Args:
+        ranges: from the lowest position to the end.
+        in_flight: partitions with records in the table `messages`.
+        sender: `own` of `is_external`.
+        editing: a partition with an external record of an erased key is one of those: its position cannot go back.
+    """
+    own = set(in_flight)
+    for item in ranges:
+        tp = TopicPartition(item.topic, item.partition)
+        if tp in own or item.start >= item.end:
+            continue
+        if any(not is_external(record, ledger_id, sender) for record in bulk.read([item])) or (
+            editing is not None and editing.erases_any(bulk.read([item]))
+        ):
+            own.add(tp)
+    return frozenset(own)
+
+
+def channels(
+    bulk: Bulk,
+    ranges: Sequence[ReadRange],
+    in_flight: Mapping[TopicPartition, Sequence[LogRecord]],
+    own: frozenset[TopicPartition],
+    ledger_id: int,
+    sender: Callable[[int], bool] | None = None,
+    editing: Editing | None = None,
+) -> Iterator[Channel]:
+    """Collect what is appended to each partition that holds records of the apps, in the order of partitions.
+
+    Args:
+        ranges: from the lowest position to the end, of every input.
+        in_flight: the table `messages`; a record that several apps had still to start is there once.
+        own: see `holds_own`.
+        sender: `own` of `is_external`.
+        editing: leaves out records of erased keys.
+    """
+    for item in ranges:
+        tp = TopicPartition(item.topic, item.partition)
+        if tp not in own:
+            continue
+        records = {record.offset: record for record in in_flight.get(tp, ())}
+        if item.start < item.end:
+            for record in bulk.read([item]):
+                if is_external(record, ledger_id, sender) and not (sender and _is_marker(record)):
+                    records.setdefault(record.offset, record)
+        ordered = (record for _, record in sorted(records.items()))
+        yield Channel(tp, tuple(ordered if editing is None else editing.edit(ordered)))
+
+
+def append_channels(
+    append: Callable[[Iterable[NewRecord]], Mapping[TopicPartition, Sequence[int]]],
+    author: Author,
+    found: Iterable[Channel],
+) -> dict[TopicPartition, tuple[Appended, ...]]:
+    """Append channels; returns where each record has come to lie, of every partition that was given."""
+    olds: dict[TopicPartition, list[int]] = {}
+
+    def stamped() -> Iterator[NewRecord]:
+        for topic_partition, records in found:
+            old = olds.setdefault(topic_partition, [])
+            for topic, partition, offset, key, value, headers, timestamp_ms in records:
+                old.append(offset)
+                at_ms = timestamp_ms if timestamp_ms >= 0 else None
+                yield author.stamped(NewRecord(topic, partition, key, value, headers, at_ms))
+
+    news = append(stamped())
+    return {
+        tp: tuple(Appended(*pair) for pair in zip(old, sorted(news.get(tp, ())), strict=True))
+        for tp, old in olds.items()
+    }

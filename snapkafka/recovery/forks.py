@@ -1,0 +1,343 @@
+"""Which forks there are, and their removal. Production's ledger knows nothing of them: each has one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol, cast
+
+from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError, PlanChangedError
+from snapkafka.kafka.bulk import KafkaBulk
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.groups import positions_group
+from snapkafka.kafka.lasting import wall_ms
+from snapkafka.kafka.reading import Opened, opened
+from snapkafka.ports import Cluster, TopicAdmin
+from snapkafka.protocol.forking import LEDGER, fork_of, of_fork, prefixed
+
+from .session import admin_of
+from .topics import Topics
+
+__all__ = [
+    "Dropped",
+    "Dropping",
+    "Fork",
+    "GroupRemoval",
+    "drop_forks",
+    "fork_in",
+    "list_forks",
+    "plan_drop",
+    "removed",
+]
+
+
+#: A topic that was deleted is unknown to every broker within this time.
+GONE_WITHIN_S: Final = 20.0
+LOOK_AGAIN_S: Final = 0.1
+
+
+class GroupRemoval(Protocol):
+    """Removes consumer groups; the call blocks."""
+
+    def delete_groups(self, groups: list[str]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """A fork as its ledger describes it.
+
+    `stage`: "creating" or "ready". `namespace`: the fork's; `source`: production's. `created_ms`, `expires_ms`: since
+    1970, by the ledger's time; 0: unknown, never. `apps`: by their names in the fork. `topics`: what its creation
+    created, with their ids.
+    """
+
+    fork: str
+    namespace: str
+    source: str
+    stage: str
+    snapshot: str
+    epoch: int
+    plan: str
+    apps: tuple[str, ...]
+    topics: tuple[tuple[str, str], ...]
+    created_ms: int
+    expires_ms: int
+    who: str
+
+    def expired(self, now_ms: int) -> bool:
+        """May it be removed?"""
+        return 0 < self.expires_ms <= now_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """A fork that was removed. `left`: topics of the fork that its creation did not create, and that expiry leaves.
+    `kept`: why nothing was removed; empty: it was."""
+
+    fork: str
+    topics: tuple[str, ...]
+    groups: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropping:
+    """The plan of a removal. `topics`: with their ids. `left`, `kept`: see `Dropped`."""
+
+    fork: str
+    namespace: str
+    topics: tuple[tuple[str, str], ...]
+    apps: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    kept: str = ""
+
+
+def fork_in(work: Opened) -> Fork | None:
+    """Read which fork a ledger is of; None: of none, or nothing of it was written yet."""
+    state = work.reading.state
+    if state.fork is None:
+        return None
+    begun = state.fork.begun
+    restore = state.restores.views.get(begun.plan)
+    times = work.reading.times_ms
+    return Fork(
+        fork=begun.fork,
+        namespace=work.namespace,
+        source=begun.source,
+        stage="ready" if restore is not None and restore.stage == "done" else "creating",
+        snapshot=begun.snapshot,
+        epoch=begun.epoch,
+        plan=begun.plan,
+        apps=tuple(prefixed(begun.fork, app) for app in begun.apps),
+        topics=tuple((it.topic, it.topic_id) for it in state.fork.topics()),
+        created_ms=min(times.values(), default=0),
+        expires_ms=begun.expires_ms,
+        who=begun.who,
+    )
+
+
+async def list_forks(where: Connection | Cluster, namespace: str = "") -> tuple[Fork, ...]:
+    """List the forks of a cluster, by name.
+
+    Args:
+        namespace: of the systems that they are forks of; empty: all.
+    """
+    admin = admin_of(where)
+    try:
+        names = sorted(await admin.describe_topics())
+    finally:
+        await admin.close()
+    found = []
+    for name in names:
+        if name.startswith(LEDGER) and fork_of(name):
+            async with opened(where, name.removeprefix(LEDGER)) as work:
+                fork = fork_in(work)
+            if fork is not None and namespace in ("", fork.source):
+                found.append(fork)
+    return tuple(sorted(found, key=lambda it: (it.fork, it.source)))
+
+
+async def plan_drop(
+    where: Connection | Cluster,
+    namespace: str,
+    fork: str = "",
+    *,
+    expired: bool = False,
+    now_ms: int | None = None,
+) -> tuple[Dropping, ...]:
+    """Find out what the removal of a fork would remove, or that of all whose time is over. Changes nothing.
+
+    By name every topic with its prefix goes, its consumer groups, and its ledger last; by expiry only topics that its
+    creation created, while they have the same ids.
+
+    Args:
+        namespace: of the systems that they are forks of.
+        expired: all whose time is over, instead of `fork`.
+
+    Raises:
+        ForkRefusedError: no such fork exists, or it is of another namespace.
+    """
+    if not expired:
+        return (await _plan_one(where, namespace, fork),)
+    admin = admin_of(where)
+    try:
+        there = await admin.describe_topics()
+        found = []
+        for one in await list_forks(where, namespace):
+            if not one.expired(wall_ms() if now_ms is None else now_ms):
+                continue
+            made = tuple(
+                (name, topic_id)
+                for name, topic_id in one.topics
+                if name in there and there[name].topic_id == topic_id
+            )
+            names = {name for name, _ in made}
+            left = sorted(name for name in there if of_fork(one.fork, name) and name not in names)
+            found.append(
+                Dropping(
+                    fork=one.fork,
+                    namespace=one.namespace,
+                    topics=made,
+                    apps=one.apps,
+                    left=tuple(left),
+                    kept=await _running(admin, one.apps),
+                )
+            )
+        return tuple(found)
+    finally:
+        await admin.close()
+
+
+async def _plan_one(where: Connection | Cluster, namespace: str, fork: str) -> Dropping:
+    admin = admin_of(where)
+    try:
+        described = await admin.describe_topics()
+        names = sorted(name for name in described if of_fork(fork, name))
+        own = LEDGER + prefixed(fork, namespace)
+        if not names:
+            raise ForkRefusedError(
+                f"there is no fork {fork}", hint="`snapkafka fork list` lists those there are"
+            )
+        others = [name for name in names if name.startswith(LEDGER) and name != own]
+        if others:
+            raise ForkRefusedError(
+                f"fork {fork} is not of namespace {namespace}: its ledger is {others[0]}",
+                hint=f"add --namespace {others[0].removeprefix(LEDGER + prefixed(fork, ''))}",
+            )
+        apps = await _apps(where, own, fork, names)
+        return Dropping(
+            fork=fork,
+            namespace=own.removeprefix(LEDGER),
+            topics=tuple((name, described[name].topic_id) for name in names),
+            apps=apps,
+            kept=await _running(admin, apps),
+        )
+    finally:
+        await admin.close()
+
+
+async def drop_forks(
+    where: Connection | Cluster,
+    planned: Iterable[Dropping],
+    *,
+    groups: GroupRemoval | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> tuple[Dropped, ...]:
+    """Remove what was planned, and nothing else.
+
+    Args:
+        groups: for tests; None: by librdkafka, where it is installed.
+
+    Raises:
+        PlanChangedError: a topic is another one by now, or topics of the fork were added; nothing of it was removed.
+        ForkFailedError: topics are still there; run again it continues.
+    """
+    admin, found = admin_of(where), []
+    try:
+        for it in planned:
+            if kept := it.kept or await _running(admin, it.apps):
+                found.append(Dropped(fork=it.fork, topics=(), groups=(), left=it.left, kept=kept))
+                continue
+            there = {
+                name: of.topic_id
+                for name, of in (await admin.describe_topics()).items()
+                if of_fork(it.fork, name)
+            }
+            expected = dict(it.topics)
+            if any(there.get(name) != topic_id for name, topic_id in expected.items()) or (
+                there.keys() - expected.keys() - {*it.left}
+            ):
+                raise PlanChangedError(f"fork {it.fork} has other topics by now: nothing of it was removed")
+            ledger = LEDGER + it.namespace
+            done = await removed(admin, where, it.fork, expected, ledger, it.apps, groups=groups, say=say)
+            found.append(dataclasses.replace(done, left=it.left))
+    finally:
+        await admin.close()
+    return tuple(found)
+
+
+async def removed(
+    admin: Topics,
+    where: Connection | Cluster,
+    fork: str,
+    names: Iterable[str],
+    ledger: str,
+    apps: Iterable[str],
+    *,
+    groups: GroupRemoval | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Dropped:
+    """Remove topics of a fork, the ledger last: as long as it is there the rest is known.
+
+    Args:
+        names: all of them begin with its prefix.
+    """
+    first = [name for name in names if name != ledger]
+    for name in (*first, ledger):
+        if not of_fork(fork, name):
+            raise ForkFailedError(f"topic {name} is not of fork {fork}: nothing is removed")
+    say(f"removing {len(first)} topics")
+    if first:
+        await admin.delete_topics(*first)
+        await await_gone(admin, first)
+    shown = [positions_group(ledger.removeprefix(LEDGER), app) for app in apps]
+    gone = await _remove_groups(admin, where, [*apps, *shown], groups)
+    await admin.delete_topics(ledger)
+    await await_gone(admin, [ledger])
+    return Dropped(fork=fork, topics=(*first, ledger), groups=tuple(gone))
+
+
+async def _remove_groups(
+    admin: Topics, where: Connection | Cluster, names: list[str], groups: GroupRemoval | None
+) -> list[str]:
+    if not names:
+        return []
+    if groups is None and isinstance(where, Connection):
+        groups = cast(GroupRemoval, KafkaBulk(where))
+    there = [name for name in names if await admin.committed(name)]
+    if groups is None:
+        return []
+    await asyncio.to_thread(groups.delete_groups, names)
+    return there
+
+
+async def _apps(where: Connection | Cluster, ledger: str, fork: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The apps of a fork; none where its ledger is not there or cannot be read."""
+    if ledger not in names:
+        return ()
+    try:
+        async with opened(where, ledger.removeprefix(LEDGER)) as work:
+            found = fork_in(work)
+            joined = {view.hello.app for view in work.reading.state.processes.values()}
+    except LedgerUnusableError:
+        return ()
+    known = {*(found.apps if found is not None else ()), *joined}
+    return tuple(sorted(app for app in known if of_fork(fork, app) and ":" not in app))
+
+
+async def _running(admin: Topics, apps: Iterable[str]) -> str:
+    """Name an app that has workers; empty: none."""
+    for app in apps:
+        if members := len(await admin.group_members(app)):
+            return f"consumer group {app} has {members} member{'s' if members > 1 else ''}"
+    return ""
+
+
+async def await_gone(admin: TopicAdmin, topics: Iterable[str]) -> None:
+    """Wait until no broker knows topics that were deleted.
+
+    Raises:
+        ForkFailedError: one is still there.
+    """
+    wanted = list(topics)
+    deadline = asyncio.get_running_loop().time() + GONE_WITHIN_S
+    while there := sorted((await admin.describe_topics(wanted)).keys() & set(wanted)):
+        if asyncio.get_running_loop().time() > deadline:
+            raise ForkFailedError(
+                f"topic {there[0]} was deleted and is still there after {GONE_WITHIN_S:g} s",
+                hint="see whether delete.topic.enable is on, and run the command again",
+            )
+        await asyncio.sleep(LOOK_AGAIN_S)

@@ -1,0 +1,169 @@
+"""Where agents start after a recovery, computed without I/O.
+
+A recovery appends; it deletes nothing. Where an input holds only external records, the position of its readers goes
+back and nothing is written. Where a record of the apps lies between the lowest position and the end, what was in
+flight and the external records of that range are appended once more, in their old order, behind the end that the
+partition has now: the *base*. All below a base is of the time before. New positions are offsets behind the base.
+
+Source of the design: a trial with real workers; docs/guide/restore.md lists what each part prevents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut
+from snapkafka.protocol.records import AgentPosition, LogEnd, Position, Restore, TopicPartition
+
+__all__ = [
+    "Appended",
+    "apps_of",
+    "changelogs_of",
+    "group_offsets",
+    "inputs_of",
+    "lowest_positions",
+    "moved",
+    "new_positions",
+    "parts_of",
+    "spread",
+]
+
+#: Rows of positions and ends in a record: each takes at most 300 bytes, and a record at most 256 KB.
+ROWS_PER_RECORD: Final = 500
+
+
+class Appended(NamedTuple):
+    """A record of an input that was appended again: its offset in the old order, and the new one."""
+
+    old: int
+    new: int
+
+
+# --- What belongs to it ---------------------------------------------------------------------------------------------
+
+
+def parts_of(captured: Captured) -> list[InputCut | ChangelogCut]:
+    """List what a recovery is about: the inputs and the changelogs."""
+    return [*captured.inputs, *captured.changelogs]
+
+
+def apps_of(captured: Captured) -> tuple[str, ...]:
+    """List the apps of a snapshot that have inputs or tables, sorted."""
+    return tuple(sorted({part.app for part in parts_of(captured)}))
+
+
+def inputs_of(captured: Captured) -> dict[TopicPartition, list[InputCut]]:
+    """Group the inputs by partition: several apps may read one."""
+    found: dict[TopicPartition, list[InputCut]] = defaultdict(list)
+    for cut in captured.inputs:
+        found[TopicPartition(cut.topic, cut.partition)].append(cut)
+    return dict(sorted(found.items()))
+
+
+def changelogs_of(captured: Captured) -> dict[TopicPartition, ChangelogCut]:
+    """Index the changelogs by partition; of a global table's, which each process reports, the highest end counts."""
+    by_end = sorted(captured.changelogs, key=lambda cut: cut.end)
+    return {TopicPartition(cut.topic, cut.partition): cut for cut in by_end}
+
+
+def _agents(cut: InputCut) -> Sequence[Position]:
+    """List the positions of its agents; an input without any has one that is nobody's."""
+    nobody = Position(agent="", topic=cut.topic, partition=cut.partition, offset=cut.position)
+    return cut.agents or (nobody,)
+
+
+def lowest_positions(captured: Captured) -> dict[TopicPartition, int]:
+    """Find the lowest position of any agent of any app, per input partition."""
+    return {
+        tp: min(agent.offset for cut in cuts for agent in _agents(cut))
+        for tp, cuts in inputs_of(captured).items()
+    }
+
+
+# --- Positions ------------------------------------------------------------------------------------------------------
+
+
+def moved(position: Position, base: int, appended: Iterable[Appended]) -> tuple[int, tuple[int, ...]]:
+    """Translate a position to the log behind `base`.
+
+    Others may append there meanwhile, between the records of the restore: anything that is not one that the agent had
+    started is still to be started.
+
+    Returns:
+        the first offset that is not started, and those above it that are.
+    """
+    above = frozenset(position.started_above)
+    started = {item.new for item in appended if item.old < position.offset or item.old in above}
+    offset = base
+    while offset in started:
+        offset += 1
+    return offset, tuple(sorted(new for new in started if new > offset))
+
+
+def new_positions(
+    captured: Captured,
+    ends: Mapping[TopicPartition, int],
+    appended: Mapping[TopicPartition, Sequence[Appended]],
+) -> tuple[AgentPosition, ...]:
+    """Compute where each agent of each app starts.
+
+    Args:
+        ends: the base of each input partition.
+        appended: what was appended again to each partition that holds records of the apps; those that are missing hold
+            external records only, and the positions there are the old ones.
+    """
+    found = []
+    for tp, cuts in inputs_of(captured).items():
+        for cut in cuts:
+            for agent in _agents(cut):
+                if tp in appended:
+                    offset, above = moved(agent, ends[tp], appended[tp])
+                else:
+                    offset, above = agent.offset, agent.started_above
+                found.append(
+                    AgentPosition(
+                        app=cut.app,
+                        agent=agent.agent,
+                        topic=tp.topic,
+                        partition=tp.partition,
+                        offset=offset,
+                        started_above=above,
+                    )
+                )
+    return tuple(found)
+
+
+def group_offsets(positions: Iterable[AgentPosition]) -> dict[str, dict[TopicPartition, int]]:
+    """Compute what the group of each app commits: the lowest position of its agents (a group has one per input)."""
+    found: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
+    for item in positions:
+        tp = TopicPartition(item.topic, item.partition)
+        found[item.app][tp] = min(item.offset, found[item.app].get(tp, item.offset))
+    return dict(found)
+
+
+def spread(
+    template: Restore, ends: Mapping[TopicPartition, int], positions: Sequence[AgentPosition] = ()
+) -> Iterator[Restore]:
+    """Spread the ends and positions of a record over as many records as the ledger takes.
+
+    Args:
+        template: it with everything but ends, positions, parts and numbers.
+    """
+    rows: list[LogEnd | AgentPosition] = [
+        *(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in sorted(ends.items())),
+        *positions,
+    ]
+    chunks = [rows[at : at + ROWS_PER_RECORD] for at in range(0, len(rows), ROWS_PER_RECORD)] or [[]]
+    for number, chunk in enumerate(chunks):
+        yield dataclasses.replace(
+            template,
+            n=template.n + number,
+            ends=tuple(row for row in chunk if isinstance(row, LogEnd)),
+            positions=tuple(row for row in chunk if isinstance(row, AgentPosition)),
+            part=number,
+            parts=len(chunks),
+        )
