@@ -93,8 +93,8 @@ class PartitionMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicWork:
-    """The records that are appended to a topic. `kind`: "input" or "changelog". `records`: at most so many, `bytes` of keys and
-    values; of an input those of the snapshot, to which external records are added."""
+    """The records that are appended to a topic. `kind`: "input" or "changelog". `records`: at most so many,
+    `bytes` of keys and values; of an input those of the snapshot, to which external records are added."""
 
     topic: str
     kind: str

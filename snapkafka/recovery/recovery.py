@@ -40,8 +40,8 @@ TARGETS: Final[dict[str, type[Target]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """A follower of a recovery. `who`: asks for it. `say`: prints each phase. `crash`: for tests: is called with the name
-    of each phase before it begins."""
+    """A follower of a recovery. `who`: asks for it. `say`: prints each phase. `crash`: for tests: is called with the
+    name of each phase before it begins."""
 
     who: str = ""
     say: Callable[[str], None] = lambda text: None

@@ -48,7 +48,7 @@ STEPS_OF_A_RESTORE: Final = (
     "tool", "crash", "suspend", "wake", "start", "external", "bare", "abort", "replace",
 )  # fmt: skip
 #: No world comes near.
-LOG_MAX: Final = 1500
+LOG_MAX: Final = 4_000
 #: How often the group is deleted with its offsets, before a worker has started after a restore.
 EXPIRES: Final = 0.3
 #: How often something else goes on between two messages that a restore appends.
