@@ -14,6 +14,7 @@ from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
 from .aborting import abort
 from .assembling import AROUND_RECORDS, Assembled, HowToRead, Launch, assemble, verify
 from .capturing import await_captured
+from .check_restored import Checked, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
@@ -71,6 +72,7 @@ __all__ = [
     "Answer",
     "Assembled",
     "Bounds",
+    "Checked",
     "Checkpointed",
     "Checkup",
     "Details",
@@ -126,6 +128,7 @@ __all__ = [
     "abort_restore",
     "assemble",
     "await_captured",
+    "check_restored",
     "checkpoint",
     "create_fork",
     "diff",
