@@ -15,6 +15,7 @@ from snapkafka.ops import RestoreSelection
 
 from .confirming import confirm
 from .options import AsJson, Bootstrap, Namespace
+from .restore_checking import check_restored
 from .restoring_into import restore_into
 from .running import connect, console, notices, print_json, run, who
 from .tables import table
@@ -92,6 +93,13 @@ def restore(
     abort: Annotated[
         bool, typer.Option("--abort", help="Give up the restore that is open, before its commit point.")
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Compare a system without workers with the snapshot; change nothing. Status 1: it differs.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run `snapkafka restore`."""
@@ -106,6 +114,19 @@ def restore(
             console.print(f"plan {plan} is aborted: workers start as if it had never begun")
         return
     suppression = run(lambda: _suppression(suppress), as_json=as_json)
+    selection = RestoreSelection(apps=tuple(app or ()), tables=tuple(tables or ()), keys=tuple(keys or ()))
+    if check:
+        check_restored(
+            into or bootstrap,
+            namespace,
+            snapshot,
+            storage=storage,
+            drop_missing=drop_missing,
+            selection=selection,
+            suppression=suppression,
+            as_json=as_json,
+        )
+        return
     if into:
         given = {"--app": app, "--table": tables, "--keys": keys, "--wait": wait, "--no-safety": not safety}
         restore_into(
@@ -123,7 +144,6 @@ def restore(
         )
         return
     planned = None
-    selection = RestoreSelection(apps=tuple(app or ()), tables=tuple(tables or ()), keys=tuple(keys or ()))
     if dry_run or not yes:
         planned = run(
             lambda: ops.plan_restore(
