@@ -231,7 +231,7 @@ class SystemCheck:
         if base is None or (base.end <= lowest and not self._elsewhere):
             return None
         starts = [rule.offset for app in apps_of(self.captured) for rule in restores.rules(app, tp).values()]
-        return base.end if any(offset >= base.end for offset in starts) else None
+        return base.end if starts and min(starts) >= base.end else None
 
     def _channels(self, timed: Mapping[str, bool]) -> dict[TopicPartition, ComparedChannel]:
         found = {}

@@ -91,7 +91,7 @@ def compare_positions(
 
 
 class Channel(NamedTuple):
-    """What is to lie unread in an input partition, and what does, both in the order of the log."""
+    """The messages that are to lie unread in an input partition, and those that do, both in the order of the log."""
 
     tp: TopicPartition
     expected: Sequence[LogRecord]

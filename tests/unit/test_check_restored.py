@@ -12,9 +12,11 @@ from snapkafka import ops
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.ops import RestoreSelection as Selection
 from snapkafka.ops import Suppression
-from snapkafka.protocol.records import Hello, TopicPartition
+from snapkafka.protocol.records import Agent, Hello, TopicPartition
 from tests.unit.test_restore import (
+    AGENTS,
     EPOCH,
+    HELLO,
     IN,
     LOG,
     RAW,
@@ -266,8 +268,6 @@ async def test_erased_keys_are_to_be_absent(world: World) -> None:
 
 
 async def test_what_the_code_lacks_is_left_out_if_asked(world: World) -> None:
-    from tests.unit.test_restore import AGENTS, HELLO
-
     world.cluster.the_ledger.put(dataclasses.replace(HELLO, n=2, agents=AGENTS[1:], tables=HELLO.tables[:1]))
     await world.restore(drop_missing=True)
     assert await differences(world, drop_missing=True) == []
@@ -343,3 +343,19 @@ async def test_topics_that_are_not_there_have_lost_everything(world: World) -> N
         f'table t of app app: key "{key}" of partition 0 is missing' for key in ("x", "y")
     ]
     assert len([text for text in named if "in in[0]" in text and text.endswith("is missing")]) >= 2
+
+
+async def test_an_input_whose_fastest_agent_stands_at_its_end_was_not_moved(world: World) -> None:
+    """Its position is the base, too; the other agent shows that the input is read where it lies."""
+    cut = world.manifest.captured
+    raw = cut.inputs[1]
+    fast = dataclasses.replace(raw.agents[0], agent="d", offset=9, started_above=())
+    more = (cut.inputs[0], dataclasses.replace(raw, agents=(*raw.agents, fast)))
+    code = dataclasses.replace(
+        HELLO, n=2, agents=(*AGENTS, Agent(name="d", topics=("raw",), key_codec="raw", value_codec="json"))
+    )
+    world.cluster.the_ledger.put(code)
+    manifest_with(captured=dataclasses.replace(cut, inputs=more))(world)
+    await world.restore()
+    assert world.state().restores.bases[RAW].end == 9
+    assert await differences(world) == []
