@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from snapkafka.checks import ReadRange
@@ -46,7 +46,7 @@ from .comparing_inputs import (
     compare_positions,
 )
 
-__all__ = ["ComparedInput", "ComparedSystem", "SystemCheck"]
+__all__ = ["Attempt", "ComparedInput", "ComparedSystem", "SystemCheck"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +93,19 @@ class ComparedSystem:
                 yield f"input {item.topic}: {more:,} more messages"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A restore that has appended all and not reached its commit point, so that the ledger has neither bases nor rules.
+
+    `author`: its process. `bases`: the end of each partition before it appended. `moved`: inputs to which it appended,
+    or that it would read from their base on.
+    """
+
+    author: int
+    bases: Mapping[TopicPartition, int]
+    moved: Collection[TopicPartition]
+
+
 @dataclass(slots=True, kw_only=True)
 class SystemCheck:
     """A system that stands still, beside a snapshot.
@@ -104,6 +117,7 @@ class SystemCheck:
         sender: whose records the selected part holds; None: all.
         editing: names erased keys, which are to be absent.
         rows: reads the rows of its tables, by the names of the logs; None: as they are stored.
+        attempt: compare what it has appended, and no positions; None: what the ledger has committed.
     """
 
     work: Opened
@@ -116,6 +130,7 @@ class SystemCheck:
     sender: Callable[[int], bool] | None = None
     editing: Editing | None = None
     rows: Callable[[], Iterable[Row]] | None = None
+    attempt: Attempt | None = None
     notes: list[str] = field(default_factory=list)
     _starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     _ends: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -212,10 +227,25 @@ class SystemCheck:
         return None if header is None else wire.read(header, self.ledger_id, wire.tp_check(*record.tp))
 
     def _is_void(self, record: LogRecord) -> bool:
-        state = self.work.reading.state
-        if record.tp not in state.restores.bases or (stamp := self._stamp(record)) is None:
+        if self.attempt is None and record.tp not in self.work.reading.state.restores.bases:
             return False
-        return state.is_void(stamp.process, record.tp, record.offset)
+        stamp = self._stamp(record)
+        return stamp is not None and self._is_of_before(stamp.process, record)
+
+    def _is_of_before(self, process: int, record: LogRecord) -> bool:
+        """Was it appended behind a base by a process of before the restore?"""
+        state, attempt = self.work.reading.state, self.attempt
+        if attempt is None:
+            return state.is_void(process, record.tp, record.offset)
+        base = attempt.bases.get(record.tp)
+        if base is None or process >= attempt.author or record.offset < base:
+            return state.is_void(process, record.tp, record.offset)
+        return self._is_of(process, set(apps_of(self.captured)))
+
+    def _is_of(self, process: int, apps: Collection[str]) -> bool:
+        """Is it a process of one of these apps, a restore, or one that the ledger no longer names?"""
+        view = self.work.reading.state.processes.get(process)
+        return view is None or view.hello.mode == RESTORE or view.hello.app in apps
 
     # -- inputs -----------------------------------------------------------------------------------------------
 
@@ -226,6 +256,8 @@ class SystemCheck:
 
     def _base(self, tp: TopicPartition, lowest: int) -> int | None:
         """Find the base behind which agents start; None: no restore since the cut has moved this input."""
+        if self.attempt is not None:
+            return self.attempt.bases[tp] if tp in self.attempt.moved else None
         restores = self.work.reading.state.restores
         base = restores.bases.get(tp)
         if base is None or (base.end <= lowest and not self._elsewhere):
@@ -285,13 +317,9 @@ class SystemCheck:
     def _is_own(self, record: LogRecord, apps: set[str]) -> bool:
         """Is it a record of one of these apps, or of a restore, that a worker takes in?"""
         stamp = self._stamp(record)
-        state = self.work.reading.state
         if stamp is None or stamp.marker or wire.is_marker_key(record.key):
             return False
-        if state.is_void(stamp.process, record.tp, record.offset):
-            return False
-        view = state.processes.get(stamp.process)
-        return view is None or view.hello.mode == RESTORE or view.hello.app in apps
+        return self._is_of(stamp.process, apps) and not self._is_of_before(stamp.process, record)
 
     def _inputs(
         self,
@@ -302,7 +330,7 @@ class SystemCheck:
         lowest = lowest_positions(self.captured)
         bases = {tp: base for tp, at in lowest.items() if (base := self._base(tp, at)) is not None}
         pairs = {tp: [Appended(*pair) for pair in found[tp].pairs] for tp in bases}
-        expected = new_positions(self.captured, bases, pairs)
+        expected = () if self.attempt is not None else new_positions(self.captured, bases, pairs)
         agents: defaultdict[str, int] = defaultdict(int)
         for it in expected:
             agents[it.topic] += 1

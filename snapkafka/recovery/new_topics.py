@@ -1,8 +1,8 @@
 """A topic that a restore or a fork has created: which of its settings would delete or refuse what is appended to it.
 
 The settings to judge are those that hold for it *after* its creation, so the defaults of its broker are among them:
-records in flight keep their old times, which a broker refuses, or deletes within minutes, by defaults as well. What can
-be changed is changed and listed; what cannot is a reason to refuse.
+records in flight keep their old times, which a broker refuses, or deletes within minutes, by defaults as well. A
+setting that can be changed is changed and listed; all else is a reason to refuse.
 """
 
 from __future__ import annotations

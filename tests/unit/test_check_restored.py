@@ -10,14 +10,19 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import RestoreRefusedError
+from snapkafka.kafka.reading import opened
 from snapkafka.ops import RestoreSelection as Selection
 from snapkafka.ops import Suppression
+from snapkafka.ops.querying import Placed
+from snapkafka.ops.restore.looking import load
 from snapkafka.protocol.records import Agent, Hello, TopicPartition
+from snapkafka.recovery.checking import Attempt, SystemCheck
 from tests.unit.test_restore import (
     AGENTS,
     EPOCH,
     HELLO,
     IN,
+    LEDGER,
     LOG,
     RAW,
     SENDER,
@@ -359,3 +364,62 @@ async def test_an_input_whose_fastest_agent_stands_at_its_end_was_not_moved(worl
     await world.restore()
     assert world.state().restores.bases[RAW].end == 9
     assert await differences(world) == []
+
+
+# --- Before the commit point ------------------------------------------------------------------------------------------
+
+
+def spoil(world: World, step: str) -> None:
+    """What a restore that appends wrongly does: a row, a member and a message are not those of the cut."""
+    if step == "ready":
+        alter(world, LOG, -1, key=b'"q"', value=b"1")
+        alter(world, SETS, -1, value=b"1")
+        alter(world, IN, -1, value=b"other")
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+async def test_an_attempt_is_compared_before_its_commit_point(world: World, wrong: bool) -> None:
+    """The ledger has neither its bases nor its rules by then, and a difference still costs nothing."""
+    bases = {tp: len(found) for tp, found in world.log.records.items()}
+
+    def crash(at: str) -> None:
+        if wrong:
+            spoil(world, at)
+        if at == "ready":
+            put_late(world)
+            raise CrashError
+
+    with pytest.raises(CrashError):
+        await world.restore(crash=crash)
+    view = world.state().restores.open
+    assert view is not None and not view.committed
+    attempt = Attempt(author=view.author, bases=bases, moved={IN})
+    placed = Placed(world.store, world.manifest)
+    async with opened(world.cluster, "shop") as work:
+        check = SystemCheck(
+            work=work, admin=world.admin, bulk=world.log, placed=placed, tables=await load(placed),
+            ledger_id=LEDGER, attempt=attempt,
+        )  # fmt: skip
+        assert await check.refusals() == ()
+        compared = await check.run()
+    assert list(compared.differences()) == (
+        [
+            'table s of app app: member 1 of set "k" of partition 0 is missing',
+            'table s of app app: member 3 of set "k" of partition 0 is unexpected',
+            'table t of app app: key "z" of partition 0 is unexpected',
+            'table t of app app: key "q" of partition 0 is unexpected',
+            "message at offset 10 in in[0], key e, is unexpected",
+            "message of offset 5 at the cut in in[0], key e, is missing",
+        ]
+        if wrong
+        else []
+    )
+    assert all(it.positions == 0 for it in compared.inputs)
+    await world.restore()
+    assert await differences(world) == [], "the next attempt is right"
+
+
+def put_late(world: World) -> None:
+    """A worker that was suspended appends behind the base."""
+    put(world, IN, b"k", b"late", by=SENDER)
+    put(world, LOG, b'"x"', b"99", by=SENDER)
