@@ -170,8 +170,10 @@ async def test_what_producers_send_and_processes_of_before_append_since_is_no_di
     world.log.put(IN, b"e", b"new, external")
     put(world, IN, b"k", b"late", by=SENDER)
     put(world, IN, b"_sk:9", None)
-    put(world, LOG, b"_sk:9", None)
+    put(world, LOG, b"_sk:9", None, by=SENDER)
     put(world, LOG, b'"x"', b"99", by=SENDER)
+    outsider = world.cluster.the_ledger.put(Hello(n=9, app="outsider"))
+    put(world, IN, b"k", b"of an app that is not in the snapshot", by=outsider)
     checked = await check(world)
     assert checked.equal
     (note,) = checked.compared.notes
@@ -213,8 +215,26 @@ async def test_a_system_that_stands_still_at_the_cut_is_equal_without_a_restore(
     checked = await check(world)
     assert (checked.equal, checked.plan) == (True, "")
     assert {it.topic: it.messages for it in checked.compared.inputs} == {"in": 2, "raw": 0}
+    erased = await differences(world, suppress=Suppression(keys=("k",)))
+    assert [text for text in erased if "in[0]" in text] == [
+        f"message at offset {offset} in in[0], key k, is unexpected" for offset in (1, 3)
+    ]
     world.log.put(IN, b"k", b"red", by=SENDER, epoch=EPOCH)
     assert await differences(world) == ["message at offset 6 in in[0], key k, is unexpected"]
+    started = tuple(
+        dataclasses.replace(
+            it,
+            agents=tuple(
+                dataclasses.replace(agent, started_above=(6,) if it.topic == "in" else ())
+                for agent in it.agents
+            ),
+        )
+        for it in inputs
+    )
+    manifest_with(captured=dataclasses.replace(cut, inputs=started))(world)
+    assert await differences(world) == [
+        f"position of agent {agent} of app app in in[0] is 1, expected 1 without 6" for agent in "ab"
+    ], "the message that both had started is not among those in flight"
 
 
 async def test_where_the_log_has_lost_what_was_in_flight_the_tables_have_it(world: World) -> None:
@@ -277,6 +297,16 @@ async def test_what_the_code_lacks_is_left_out_if_asked(world: World) -> None:
     await world.restore(drop_missing=True)
     assert await differences(world, drop_missing=True) == []
     assert any("table s" in text for text in await differences(world))
+
+
+async def test_what_others_send_is_no_difference_of_an_app_that_was_restored_alone(two: World) -> None:
+    """Where the app reads it from its old position on, nothing was appended again."""
+    other = next(process for process, view in two.state().processes.items() if view.hello.app == "other")
+    two.log.put(RAW, b"k", b"of other", by=other, epoch=EPOCH)
+    selection = Selection(apps=("app",))
+    await two.restore(selection=selection)
+    assert two.admin.commits["app"][RAW] == 2
+    assert await differences(two, selection=selection) == []
 
 
 @pytest.mark.parametrize("part", [{"apps": ("app",)}, {"tables": ("t",)}, {"tables": ("t",), "keys": ("x",)}])

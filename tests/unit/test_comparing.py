@@ -172,6 +172,7 @@ def test_agents_that_start_where_they_are_to_by_group_and_rules_do_not_differ() 
     assert positions([at("a", 101, 103), at("b", 102)], 101) == [], "the group went on; the rules hold"
     assert positions([at("a", 104), at("b", 104)], 104) == [], "the rules are spent"
     assert positions([at("", 5)], 5, {}) == []
+    assert positions([at("", 5, 5)], 6, {}) == [], "the same position, written otherwise"
 
 
 @pytest.mark.parametrize(
