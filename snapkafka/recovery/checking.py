@@ -164,11 +164,12 @@ class SystemCheck:
         there = await self._there()
         self._starts = await self.admin.log_starts(there) if there else {}
         self._ends = await asyncio.to_thread(self.bulk.stable_ends, there)
+        apps = () if self.attempt is not None else apps_of(self.captured)
         committed = {
-            app: {tp: offset for tp, (offset, _) in (await self.admin.committed(app)).items()}
-            for app in apps_of(self.captured)
+            app: {tp: offset for tp, (offset, _) in (await self.admin.committed(app)).items()} for app in apps
         }
-        timed = {topic: await self._timed(topic) for topic in sorted({tp.topic for tp in there})}
+        inputs = {tp.topic for tp in inputs_of(self.captured)} & {tp.topic for tp in there}
+        timed = {topic: await self._timed(topic) for topic in sorted(inputs)}
         tables, found = await asyncio.to_thread(lambda: (tuple(self._tables()), self._channels(timed)))
         return ComparedSystem(
             tables=tables, inputs=tuple(self._inputs(found, committed)), notes=tuple(self.notes)
