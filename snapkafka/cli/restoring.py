@@ -15,6 +15,7 @@ from snapkafka.ops import RestoreSelection
 from .options import AllowUnmatched, AsJson, Bootstrap, Namespace
 from .plans import print_plan, print_recovered
 from .propose import Proposal, propose
+from .restore_checking import check_restored
 from .running import connect, console, notices, print_json, run, who
 
 __all__ = ["restore"]
@@ -97,6 +98,13 @@ def restore(
             "--abort", help="Give up the restore that is open; only before it has appended anything."
         ),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Compare a system without workers with the snapshot; change nothing. Status 1: it differs.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run `snapkafka restore`."""
@@ -116,6 +124,18 @@ def restore(
     in_place_only = [option for option, value in given.items() if value]
     suppression = run(lambda: _read(suppress, into, in_place_only), as_json=as_json)
     selection = RestoreSelection(apps=tuple(app or ()), tables=tuple(tables or ()), keys=tuple(keys or ()))
+    if check:
+        check_restored(
+            into or bootstrap,
+            namespace,
+            snapshot,
+            storage=storage,
+            drop_missing=drop_missing,
+            selection=selection,
+            suppression=suppression,
+            as_json=as_json,
+        )
+        return
     say = _say(as_json=as_json)
     undo = ""
     if wait and not dry_run:

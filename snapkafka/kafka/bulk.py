@@ -1,6 +1,6 @@
 """Many records, read and appended in order, by librdkafka: what a restore moves.
 
-A consumer without a group reads committed records of exact ranges; one idempotent producer appends, outside any
+A consumer without a group reads committed records of exact ranges; idempotent producers append, outside any
 transaction: an at-least-once changelog that ends with a control record hangs Faust's recovery for ever.
 """
 
@@ -11,6 +11,7 @@ import time
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from snapkafka.errors import (
@@ -49,6 +50,19 @@ FLUSH_S: Final = 120.0
 SENT_WITHIN_S: Final = 25.0
 #: Kafka's own bound of a record is its topic's; the client shall not be the one to refuse.
 RECORD_BYTES_MAX: Final = 1_000_000_000
+#: A producer that keeps the order, and appends nothing twice.
+PRODUCER: Final[dict[str, Any]] = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 20,
+    "queue.buffering.max.messages": QUEUED_MAX,
+    "message.max.bytes": RECORD_BYTES_MAX,
+    "message.timeout.ms": int(FLUSH_S * 1_000),
+}
+#: A batch is no larger, unless it is one record.
+BATCH_BYTES_MAX: Final = 1_000_000
+#: Bytes of a batch that librdkafka does not count, at most.
+BATCH_OVERHEAD_BYTES: Final = 500
 
 
 class LogRecord(NamedTuple):
@@ -206,12 +220,10 @@ class KafkaBulk:
             BrokerUnavailableError: nobody answers.
         """
         from confluent_kafka import KafkaError, KafkaException
-        from confluent_kafka.admin import AdminClient
 
         if not groups:
             return
-        admin = AdminClient(self._settings)  # its futures are answered as long as it is referred to
-        for group, done in admin.delete_consumer_groups(list(groups)).items():
+        for group, done in self._admin.delete_consumer_groups(list(groups)).items():
             try:
                 done.result(ASK_S)
             except TimeoutError as failure:
@@ -230,7 +242,7 @@ class KafkaBulk:
             records: with topic, partition, key, value, headers and timestamp_ms (None: the time of the append).
 
         Returns: the offsets of each partition's records; sorted they are in the order of these, as one idempotent
-        producer appends them.
+        producer appends all of a topic.
 
         Raises:
             LedgerUnusableError: a record was refused.
@@ -240,17 +252,8 @@ class KafkaBulk:
 
         failures: list[Any] = []
         offsets: defaultdict[tuple[str, int], array[int]] = defaultdict(lambda: array("q"))
-        producer = Producer(
-            self._settings
-            | {
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 20,
-                "queue.buffering.max.messages": QUEUED_MAX,
-                "message.max.bytes": RECORD_BYTES_MAX,
-                "message.timeout.ms": int(SENT_WITHIN_S * 1_000),
-            }
-        )
+        producers: dict[int, Any] = {}  # by the size of their batches
+        of_topics: dict[str, Any] = {}
 
         def report(error: Any, message: Any) -> None:
             if error is not None:
@@ -258,18 +261,23 @@ class KafkaBulk:
             else:
                 offsets[message.topic(), message.partition()].append(message.offset())
 
-        def attend(wait_s: float) -> None:
-            producer.poll(wait_s)
+        def attend(wait_s: float = 0.0) -> None:
+            for producer in producers.values():
+                producer.poll(wait_s)
             self._raise_if_stopped()
             if failures:
                 raise _refused(*failures[0])
 
-        produce = producer.produce
         for number, record in enumerate(records):
             at_ms = record.timestamp_ms
+            if (producer := of_topics.get(record.topic)) is None:
+                size = self._batch_bytes(record.topic)
+                if size not in producers:
+                    producers[size] = Producer(self._settings | PRODUCER | {"batch.size": size})
+                producer = of_topics[record.topic] = producers[size]
             while True:
                 try:
-                    produce(
+                    producer.produce(
                         record.topic,
                         record.value,
                         record.key,
@@ -282,14 +290,34 @@ class KafkaBulk:
                 except BufferError:
                     attend(0.1)
             if number % POLL_EVERY == 0:
-                attend(0)
+                attend()
         deadline = time.monotonic() + FLUSH_S
-        while left := producer.flush(0.2):
-            attend(0)
+        while left := sum(producer.flush(0.2) for producer in producers.values()):
+            attend()
             if time.monotonic() > deadline:
                 raise BrokerUnavailableError(f"{left:,} records were not acknowledged within {FLUSH_S:g} s")
-        attend(0)
+        attend()
         return {TopicPartition(*place): found for place, found in offsets.items()}
+
+    @cached_property
+    def _admin(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self._settings)
+
+    def _batch_bytes(self, topic: str) -> int:
+        """Compute how large a batch may be: the broker refuses one above the topic's `max.message.bytes` for ever,
+        however small its records are. A limit that may not be read is taken for a usual one."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource
+
+        wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
+        (asked,) = self._admin.describe_configs(wanted).values()
+        try:
+            limit = int(asked.result(ASK_S)["max.message.bytes"].value)
+        except (KafkaException, TimeoutError, KeyError):
+            return BATCH_BYTES_MAX
+        return max(1, min(BATCH_BYTES_MAX, limit - BATCH_OVERHEAD_BYTES))
 
     def _raise_if_stopped(self) -> None:
         if self.stop.is_set():

@@ -21,6 +21,7 @@ from snapkafka.recovery.still_held import still_held
 from .aborting import abort
 from .assembling import AROUND_RECORDS, Assembled, HowToRead, Launch, assemble, verify
 from .capturing import await_captured
+from .check_restored import Checked, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
@@ -63,6 +64,7 @@ __all__ = [
     "Answer",
     "Assembled",
     "Bounds",
+    "Checked",
     "Checkpointed",
     "Checkup",
     "Details",
@@ -118,6 +120,7 @@ __all__ = [
     "assemble",
     "await_captured",
     "await_workers",
+    "check_restored",
     "checkpoint",
     "create_fork",
     "diff",

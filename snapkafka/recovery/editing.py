@@ -17,6 +17,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
@@ -123,11 +124,10 @@ class Editing:
         Raises:
             BadInputError: something cannot be examined, or not be masked.
         """
-        written = self.suppressed, self.masked
         remaining = iter(items)
-        while batch := list(itertools.islice(remaining, BATCH)):
-            self._apply(batch, examining=True)
-        self.suppressed, self.masked = written
+        with self.uncounted():
+            while batch := list(itertools.islice(remaining, BATCH)):
+                self._apply(batch, examining=True)
         return self.counts
 
     @property
@@ -179,9 +179,15 @@ class Editing:
 
     def erases_any(self, items: Iterable[T]) -> bool:
         """Is one of them erased?"""
+        with self.uncounted():
+            return any(erased for _, erased in self.marked(items))
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Leave `suppressed` and `masked` as they are: nothing is written meanwhile."""
         written = self.suppressed, self.masked
         try:
-            return any(erased for _, erased in self.marked(items))
+            yield
         finally:
             self.suppressed, self.masked = written
 

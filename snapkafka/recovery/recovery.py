@@ -19,11 +19,12 @@ from snapkafka.protocol.forking import fork_problem, prefixed
 from snapkafka.protocol.restoring import RestoreView
 
 from .editing import RuleCount
+from .finish import Commit
 from .plan import PartitionMove, Plan, Recovered, Request, raise_changed, raise_refused
 from .positions import group_offsets
 from .refusals import member_refusals
 from .session import RestoreBulk, admin_of, held, opened_session, opened_state
-from .steps import Commit, Run
+from .steps import Run
 from .target import Target
 from .target_cluster import OtherCluster
 from .target_fork import ForkTarget
@@ -122,6 +123,7 @@ async def recover(
         masked=target.editing.masked,
         rules=now.rules,
         topics=tuple(run.created),
+        compared=run.compared,
         undo=target.undo,
         source=target.source if isinstance(target, ForkTarget) else "",
         expires_ms=target.expires_ms if isinstance(target, ForkTarget) else 0,
@@ -139,6 +141,7 @@ def _recovered(
     suppressed: int = 0,
     masked: int = 0,
     topics: tuple[str, ...] = (),
+    compared: tuple[str, ...] = (),
     undo: str = "",
     source: str = "",
     expires_ms: int = 0,
@@ -163,6 +166,7 @@ def _recovered(
         irrevocable=plan.irrevocable,
         absent=plan.absent,
         notes=plan.notes,
+        compared=compared,
         consistent=plan.consistent,
         undo=undo,
         fork=plan.request.fork,

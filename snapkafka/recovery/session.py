@@ -10,6 +10,7 @@ from typing import Final, Protocol, cast
 
 from snapkafka.errors import (
     BadInputError,
+    BrokerUnavailableError,
     LedgerUnusableError,
     PlanChangedError,
     RestoreRefusedError,
@@ -247,6 +248,10 @@ async def held(
             await _acquire(admin, hold, say, refused)
             acquired.append(hold)
         yield holds
+    except BrokerUnavailableError:  # a process that was suspended meets the time-outs of its requests first
+        for hold in acquired:
+            hold.require()
+        raise
     finally:
         for hold in acquired:
             await asyncio.shield(hold.release())

@@ -24,7 +24,7 @@ from snapkafka.wire import headers as wire
 
 from .appending import LogRecord, NewRecord
 
-__all__ = ["Row", "Touched", "may_have_lost", "records_of_state", "touch"]
+__all__ = ["Row", "Touched", "records_of_state", "touch"]
 
 #: The first part of a key in the changelog of a table of sets (`faust.tables.sets`).
 ADD: Final = 1
@@ -64,18 +64,6 @@ def touch(records: Iterable[LogRecord], cuts: Mapping[TopicPartition, ChangelogC
             of, members = change
             found.members[tp].setdefault(of, set()).update(members)
     return found
-
-
-def may_have_lost(settings: Mapping[str, str], age_ms: int) -> bool:
-    """May a changelog have lost records that name a key, tombstones or any others, since the cut?
-
-    Args:
-        settings: all that hold for the topic; empty: unknown, so it may.
-        age_ms: of the cut.
-    """
-    if not settings or "delete" in settings.get("cleanup.policy", "delete"):
-        return True
-    return age_ms >= int(settings.get("delete.retention.ms", 0))
 
 
 def keep_all(rows: Iterable[Row]) -> Iterator[tuple[Row, bool]]:

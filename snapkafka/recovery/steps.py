@@ -9,6 +9,7 @@
     channels   what was in flight is appended behind the ends; from here on the plan cannot be aborted
     state      what has changed since the cut is appended to changelogs
     read back  what lies behind the ends is what was appended, byte by byte, and nothing of anybody else
+    compare    tables and messages as the logs hold them now are those of the snapshot
     ready      THE COMMIT POINT: bases and positions, in one go
     groups     the consumer groups are set, and read back
     done       workers run
@@ -24,43 +25,39 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OvertakenError, RestoreFailedError
-from snapkafka.kafka.reading import Opened
 from snapkafka.protocol.records import (
     RESTORE,
-    AgentPosition,
-    Bye,
     Dead,
     Hello,
-    LedgerRecord,
     Restore,
     RestoreStage,
     TopicPartition,
 )
-from snapkafka.protocol.restoring import RESTORED_METADATA, RestoreView
+from snapkafka.protocol.restoring import RestoreView
 from snapkafka.wire import headers as wire
 
 from .appending import Author, LogRecord, NewRecord, read_back
-from .channels import append_channels, is_external
-from .facts import Groups, Hold, ranges_from
-from .plan import Plan
-from .positions import Appended, changelogs_of, group_offsets, inputs_of, new_positions, spread
+from .attempt import Attempt
+from .channels import Channel, append_channels, is_external
+from .facts import ranges_from
+from .finish import Commit, number
+from .positions import Appended, changelogs_of, inputs_of, new_positions, spread
 from .selection import Keys
 from .session import RestoreBulk, topic_id_of
+from .shortened import counted
 from .state import records_of_state, touch
 from .target import Target
 
-__all__ = ["Commit", "Run"]
+__all__ = ["Run"]
 
-#: What a committed offset that a restore has set says: a worker that cannot read the ledger then does not start.
-NOTE: Final = RESTORED_METADATA + "{plan}"
 #: The app of the process that restores.
 APP: Final = "snapkafka-restore"
 #: A transaction that was open when its worker was killed is aborted by the broker within 60 s.
@@ -73,129 +70,6 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
-class Commit:
-    """The rest of a plan that is past its commit point: the ledger alone suffices for it.
-
-    Args:
-        work: the ledger of the cluster it goes to.
-        holds: the held consumer groups, by name.
-        say: prints each phase as it begins.
-        crash: for tests: is called with the name of each step before it is done.
-    """
-
-    work: Opened
-    admin: Groups
-    holds: Mapping[str, Hold]
-    plan: Plan
-    who: str = ""
-    say: Callable[[str], None] = lambda text: None
-    crash: Callable[[str], None] = lambda step: None
-    owned: int = -1  # the ledger offset of our latest `begun`
-
-    async def finish(self) -> RestoreView:
-        """Set the groups, and end the plan.
-
-        Raises:
-            OvertakenError: another run has taken over; it changed nothing more.
-            RestoreFailedError: the groups are not where they were set.
-        """
-        await self.claim()
-        await self.set_groups(list(self.view().positions()))
-        await self.end()
-        return self.view()
-
-    async def claim(self) -> None:
-        """State in the ledger that this run goes on with the plan."""
-        view = self.work.reading.state.restores.views.get(self.plan.plan)
-        if view is None or not view.open:
-            state = "was finished by another run" if view is not None else "is unknown"
-            raise OvertakenError(
-                f"plan {self.plan.plan} {state}: nothing was changed", hint="see `snapkafka list`"
-            )
-        self.owned = await self.append(
-            Restore(
-                n=_number(),
-                plan=view.plan,
-                stage="begun",
-                snapshot=view.begun.snapshot,
-                attempt=view.begun.attempt,
-                epoch=view.begun.epoch,
-                apps=view.apps,
-                who=self.who,
-                only=view.begun.only,
-                origin=view.begun.origin,
-            )
-        )
-
-    async def set_groups(self, positions: list[AgentPosition]) -> None:
-        """Set the offsets of each group as its member, and read them back."""
-        await self.phase("groups")
-        note = NOTE.format(plan=self.plan.plan)
-        for app, offsets in sorted(group_offsets(positions).items()):
-            await self.require_mine()
-            await self.holds[app].commit(offsets, note)
-            there = await self.admin.committed(app)
-            for tp, offset in offsets.items():
-                if there.get(tp, (-1, ""))[0] != offset:
-                    raise RestoreFailedError(
-                        f"group {app} has committed {there.get(tp, (-1, ''))[0]} for {tp} instead of {offset}"
-                    )
-
-    async def end(self) -> None:
-        """State that the plan is done: workers run."""
-        await self.phase("done")
-        view = self.view()
-        if view.author in {living.process for living in self.work.reading.state.living()}:
-            await self.append(Bye(process=view.author, n=0))
-        await self.append(Restore(n=_number(), plan=view.plan, stage="done", author=view.author))
-
-    # -- the ledger -------------------------------------------------------------------------------------------
-
-    def view(self) -> RestoreView:
-        """Find the plan in the ledger."""
-        view = self.work.reading.state.restores.views.get(self.plan.plan)
-        if view is None:
-            raise OvertakenError(
-                f"another recovery was begun at the same time: {self.work.reading.state.restores.open}",
-                hint="let it finish",
-            )
-        return view
-
-    async def require_mine(self) -> None:
-        """Read the ledger to its end, and check that the plan is still open, and this run's.
-
-        Raises:
-            OvertakenError: it is not.
-        """
-        await self.work.catch_up()
-        view = self.view()
-        if not view.open:
-            raise OvertakenError(
-                f"plan {view.plan} is {view.stage} by another run: this one changed nothing more",
-                hint="see `snapkafka list`; the workers can be started when it is done",
-            )
-        if view.owner != self.owned:
-            raise OvertakenError(
-                f"plan {view.plan} was taken over by another run: this one changed nothing more",
-                hint="let that one finish",
-            )
-        for hold in self.holds.values():
-            hold.require()
-
-    async def append(self, record: LedgerRecord) -> int:
-        """Append to the ledger, and read it up to that."""
-        offset = await self.work.ledger.append(record)
-        await self.work.catch_up(to=offset + 1)
-        return offset
-
-    async def phase(self, name: str) -> None:
-        """Begin a step, if the plan is still this run's."""
-        self.crash(name)
-        await self.require_mine()
-        self.say(name)
-
-
-@dataclass(slots=True, kw_only=True)
 class Run(Commit):
     """One run of all steps.
 
@@ -205,7 +79,9 @@ class Run(Commit):
 
     target: Target
     bulk: RestoreBulk
+    found: Callable[[], Iterator[Channel]] = lambda: iter(())
     appended: dict[str, int] = field(default_factory=dict)
+    compared: tuple[str, ...] = ()
     created: list[str] = field(default_factory=list)
 
     @property
@@ -259,6 +135,8 @@ class Run(Commit):
         await self.in_thread(lambda: self._state(author, ranges))
         await self.phase("read back")
         await self._read_back(author, ends)
+        await self.phase("compare")
+        await self._compare(author, ends)
         if (now := await self._topic_ids()) != topics:
             changed = sorted(name for name in topics if now.get(name) != topics[name])
             raise RestoreFailedError(
@@ -280,7 +158,7 @@ class Run(Commit):
             view for view in self.work.reading.state.living() if view.hello.app in (*self.plan.apps, APP)
         ]
         for view in living:
-            await self.append(Dead(n=_number(), dead=view.process))
+            await self.append(Dead(n=number(), dead=view.process))
 
     async def quiet(self) -> dict[TopicPartition, int]:
         """Wait until no transaction is open, and return the ends.
@@ -305,7 +183,7 @@ class Run(Commit):
             await asyncio.sleep(QUIET_POLL_S)
 
     async def _join(self) -> Author:
-        hello = Hello(n=_number(), app=APP, host=socket.gethostname(), pid=os.getpid(), mode=RESTORE)
+        hello = Hello(n=number(), app=APP, host=socket.gethostname(), pid=os.getpid(), mode=RESTORE)
         process = await self.append(hello)
         epoch = self.work.reading.state.highest_epoch
         self.owned = await self.append(self._record("begun", author=process))
@@ -317,7 +195,7 @@ class Run(Commit):
     async def _channels(
         self, author: Author, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[Appended, ...]]:
-        found = await self.target.channels(self, ends)
+        found = self.found = await self.target.channels(self, ends)
         appended = await self.in_thread(lambda: append_channels(self.append_held, author, found()))
         self.appended["messages"], self.appended["inputs"] = self.target.count(appended)
         return appended
@@ -326,8 +204,8 @@ class Run(Commit):
         """Append records as long as the groups are held: a run that was suspended appends nothing more."""
 
         def while_held() -> Iterator[NewRecord]:
-            for number, record in enumerate(records):
-                if number % HOLD_EVERY == 0:
+            for count, record in enumerate(records):
+                if count % HOLD_EVERY == 0:
                     for hold in self.holds.values():
                         hold.require()
                 yield record
@@ -338,9 +216,10 @@ class Run(Commit):
         target, selected = self.target, self.plan.request.selection.keys
         cuts = changelogs_of(target.captured)
         keys = Keys(selected) if selected else None
-        changes = self.bulk.read([item for item in ranges if item.start < item.end])
+        present: Counter[TopicPartition] = Counter()
+        changes = counted(self.bulk.read([item for item in ranges if item.start < item.end]), present)
         touched = touch((it for it in changes if keys is None or keys.takes(cuts[it.tp], it.key)), cuts)
-        whole = {tp for tp in cuts if target.is_whole(tp.topic)}
+        whole = target.whole({TopicPartition(it.topic, it.partition): it.end for it in ranges}, present)
         count = 0
 
         def stamped() -> Iterator[NewRecord]:
@@ -370,6 +249,27 @@ class Run(Commit):
 
         await self.in_thread(lambda: read_back(self.bulk, author, ranges, allowed, self._written_by))
 
+    async def _compare(self, author: Author, bases: Mapping[TopicPartition, int]) -> None:
+        """Compare the tables and messages that are there now with the snapshot's."""
+        attempt = Attempt(
+            target=self.target,
+            bulk=self.bulk,
+            author=author,
+            selection=self.plan.request.selection,
+            state=self.work.reading.state,
+            starts=await self.admin.log_starts(bases),
+            bases=bases,
+            ends=await self.admin.log_ends(bases),
+        )
+        topics = {tp.topic for tp in inputs_of(self.target.captured)}
+        settings = {topic: await self.target.session.settings(topic) for topic in topics}
+        timed = {
+            topic: of.get("message.timestamp.type", "CreateTime") == "CreateTime"
+            for topic, of in settings.items()
+        }
+        with self.target.editing.uncounted():
+            self.compared = await self.in_thread(lambda: attempt.compare(self.found(), timed))
+
     def _written_by(self, process: int) -> str:
         view = self.work.reading.state.processes.get(process)
         return f"process {process}" + (f" of app {view.hello.app}" if view is not None else "")
@@ -386,7 +286,7 @@ class Run(Commit):
     def _record(self, stage: RestoreStage, *, author: int = -1, replaces: str = "") -> Restore:
         plan = self.plan
         return Restore(
-            n=_number(),
+            n=number(),
             plan=plan.plan,
             stage=stage,
             snapshot=plan.snapshot,
@@ -403,7 +303,3 @@ class Run(Commit):
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do work that blocks; heartbeats go on beside it."""
         return await asyncio.to_thread(work)
-
-
-def _number() -> int:
-    return random.getrandbits(62)  # of 63; chunks of one record count up from it

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -228,9 +228,16 @@ class Target(ABC):
         """The offset of each changelog from which on records may name keys that the cut has otherwise."""
         return {}
 
-    def is_whole(self, topic: str) -> bool:
-        """Is every row of a changelog written, whatever its log holds?"""
-        return True
+    def whole(
+        self, ends: Mapping[TopicPartition, int], present: Mapping[TopicPartition, int]
+    ) -> Collection[TopicPartition]:
+        """Find the changelogs of which every row is written, whatever their logs hold.
+
+        Args:
+            ends: up to where each was read.
+            present: how many records were read of each, from where its state is settled.
+        """
+        return changelogs_of(self.captured)
 
     def rows(self) -> Iterable[Row]:
         """Read the rows of the cut, by the names of the logs that are written to."""

@@ -7,12 +7,11 @@ outputs that others have read cannot be taken back. See docs/guide/restore.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from snapkafka.checks import ReadRange
-from snapkafka.kafka.lasting import wall_ms
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restoring import RestoreView
 from snapkafka.wire.headers import ledger_id
@@ -24,7 +23,7 @@ from .plan import Irrevocable, PartitionMove, Plan, irrevocable
 from .positions import apps_of, changelogs_of, group_offsets, inputs_of, lowest_positions
 from .refusals import Facts, Refusal, refusals, replacing_refusals, unstamped_refusals
 from .selection import refused_parts, sent_by
-from .state import may_have_lost
+from .shortened import log_refusals, shortened, written_whole
 from .target import Target, unforced
 
 if TYPE_CHECKING:
@@ -168,6 +167,7 @@ class InPlace(Target):
         known = {tp: {record.offset for record in records} for tp, records in in_flight.items()}
         reasons = [
             *refusals(session.manifest, facts, lowest, part=bool(request.selection)),
+            *log_refusals(shortened(session.manifest, facts.starts, facts.ends)),
             *refused_parts(
                 request.selection, session.whole, session.captured, session.state, facts.hellos, counts
             ),
@@ -208,8 +208,11 @@ class InPlace(Target):
     def settled(self) -> Mapping[TopicPartition, int]:
         return {TopicPartition(it.topic, it.partition): it.offset for it in self.session.manifest.settled}
 
-    def is_whole(self, topic: str) -> bool:
+    def whole(
+        self, ends: Mapping[TopicPartition, int], present: Mapping[TopicPartition, int]
+    ) -> Collection[TopicPartition]:
         assert self._facts is not None, "plan() comes first"
-        now = self._facts.topics.get(topic)
-        age_ms = wall_ms() - self.session.manifest.ledger.triggered_ms
-        return may_have_lost({} if now is None else now.settings, age_ms)
+        manifest = self.session.manifest
+        return written_whole(
+            manifest, shortened(manifest, self._facts.starts, self._facts.ends), ends, present
+        )

@@ -91,3 +91,27 @@ def test_a_record_that_is_refused_and_a_stop_end_it(kafka: Broker, topic_prefix:
     bulk.stop.set()
     with pytest.raises(TimedOutError, match="interrupted"):
         bulk.append([NewRecord(topic, 0, None, b"v")])
+
+
+def test_many_records_go_into_a_topic_that_takes_small_batches_and_into_others_beside_it(
+    kafka: Broker, topic_prefix: str
+) -> None:
+    """The limit is the broker's for a batch; each record fits, and all of them together do not."""
+    small, usual = f"{topic_prefix}small-batches", f"{topic_prefix}usual-batches"
+    create_topics(kafka.bootstrap, small, partitions=1, config={"max.message.bytes": "50000"})
+    create_topics(kafka.bootstrap, usual, partitions=1)
+    sent = [
+        NewRecord(topic, 0, b"%d" % n, b"v" * size, (), NOW_MS)
+        for n in range(500)
+        for topic, size in ((small, 1_000), (usual, 20_000))
+    ]
+    sent.append(NewRecord(small, 0, b"largest", b"v" * 49_900, (), NOW_MS))
+    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
+    offsets = bulk.append(sent)
+    assert {tp.topic: sorted(of) for tp, of in offsets.items()} == {
+        small: list(range(501)),
+        usual: list(range(500)),
+    }
+    for topic, end in ((small, 501), (usual, 500)):
+        found = [(record.key, record.value) for record in bulk.read([(topic, 0, 0, end)])]
+        assert found == [(record.key, record.value) for record in sent if record.topic == topic]

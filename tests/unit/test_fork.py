@@ -228,7 +228,8 @@ async def test_with_inputs_it_has_external_records_from_each_position_to_now(for
 
 
 STEPS = (
-    "begun", "topics", "silence", "author", "quiet", "channels", "state", "read back", "ready", "groups", "done",
+    "begun", "topics", "silence", "author", "quiet", "channels", "state", "read back", "compare", "ready",
+    "groups", "done",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.restoring import RestoreView
 from snapkafka.recovery import recovery, steps
 from snapkafka.recovery.appending import read_back
+from snapkafka.recovery.finish import Commit
 from tests.fakes import FakeHold
 from tests.unit.test_fork import Fork, fork
 from tests.unit.test_restore import IN, LOG, RAW, CrashError, World, crash_at, world
@@ -30,7 +31,7 @@ def no_fence(patch: pytest.MonkeyPatch) -> None:
     async def commit(hold: FakeHold, positions: Any, note: str) -> None:
         hold.admin.commits.setdefault(hold.group, {}).update(positions)
 
-    patch.setattr(steps.Commit, "require_mine", _mine)
+    patch.setattr(Commit, "require_mine", _mine)
     patch.setattr(FakeHold, "commit", commit)
 
 

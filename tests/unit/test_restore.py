@@ -16,13 +16,13 @@ from snapkafka import ops
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.manifest import ExternalEntry, Manifest, SettledEntry, TopicEntry
+from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, SettledEntry, TopicEntry
 from snapkafka.protocol.captured import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
 from snapkafka.recovery.appending import Author, NewRecord
 from snapkafka.recovery.channels import channels
 from snapkafka.recovery.positions import Appended, moved
-from snapkafka.recovery.state import Row, may_have_lost, records_of_state, touch
+from snapkafka.recovery.state import Row, records_of_state, touch
 from snapkafka.store import LocalStore
 from snapkafka.wire import headers as wire
 from tests.fakes import FakeAdmin, FakeCluster, FakeTopic
@@ -292,6 +292,10 @@ def world(tmp_path: Path) -> World:
             SettledEntry(topic=SETS.topic, partition=0, offset=2),
         ),
         topics=tuple(TopicEntry(name=name, topic_id="", partitions=1) for name in topics),
+        logs=tuple(
+            LogEntry(topic=tp.topic, partition=0, topic_id="", start=0, end=end)
+            for tp, end in ((IN, 4), (RAW, 4), (LOG, 2), (SETS, 2))
+        ),
         external=(),
     )
     it = World(cluster, log, admin, store, manifest)
@@ -343,11 +347,6 @@ def test_all_keys_are_written_where_tombstones_may_be_gone() -> None:
         b'"x"',
         b'"y"',
     ]
-    settings = {"cleanup.policy": "compact", "delete.retention.ms": "1000"}
-    assert not may_have_lost(settings, 999)
-    assert may_have_lost(settings, 1000)
-    assert may_have_lost({"cleanup.policy": "compact,delete"}, 0)
-    assert may_have_lost({}, 0), "settings that may not be read promise nothing"
 
 
 def test_a_key_that_looks_like_that_of_a_marker_is_a_key() -> None:
@@ -431,6 +430,29 @@ async def test_what_was_in_flight_is_taken_from_the_tables_where_the_log_has_los
     assert world.taken("b") == [b"three", b"five, external"]
 
 
+async def test_every_row_is_written_where_a_changelog_has_lost_its_beginning(world: World) -> None:
+    """`y` was never written again, and its only record is deleted: no record behind the cut names it."""
+    untouched = world.log.records[LOG]
+    untouched[3] = untouched[3]._replace(key=b'"w"')
+    world.admin.starts = world.log.starts = {LOG: 2}
+    await world.restore()
+    there = {record.key: record.value for record in world.log.records[LOG][2:]}
+    assert {key: value for key, value in there.items() if value is not None} == {b'"x"': b"1", b'"y"': b"2"}
+
+
+async def test_every_row_is_written_where_a_changelog_was_compacted_since(world: World) -> None:
+    """The tombstone of `y` was removed: its offset is missing, and nothing else shows it."""
+    read = world.log.read
+
+    def compacted(ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
+        return (it for it in read(ranges) if (it.tp, it.offset) not in {(LOG, 1), (LOG, 3)})
+
+    world.log.read = compacted  # type: ignore[method-assign]
+    await world.restore()
+    there = {record.key: record.value for record in compacted([(*LOG, 0, len(world.log.records[LOG]))])}
+    assert {key: value for key, value in there.items() if value is not None} == {b'"x"': b"1", b'"y"': b"2"}
+
+
 async def test_it_is_restored_twice(world: World) -> None:
     """The stamps of the first restore tell its copies from external records: the second one does not double them."""
     await world.restore()
@@ -450,7 +472,7 @@ async def test_without_stamps_nothing_is_committed(world: World, monkeypatch: py
 
 
 STEPS = (
-    "topics", "silence", "author", "quiet", "channels", "state", "read back", "ready", "groups", "done",
+    "topics", "silence", "author", "quiet", "channels", "state", "read back", "compare", "ready", "groups", "done",
 )  # fmt: skip
 
 
@@ -642,6 +664,7 @@ REFUSALS: dict[str, Callable[[World], None]] = {
     "set-codec": _sets_by_pickle,
     "changelog-is-input": _changelog_as_input,
     "foreign-process": _foreign_state,
+    "log-shortened": lambda world: world.log.records[LOG].__delitem__(slice(1, None)),
     "group-has-members": lambda world: world.admin.member_counts.extend([2] * 99),
 }
 

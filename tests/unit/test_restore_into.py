@@ -197,7 +197,7 @@ async def test_the_plan_lists_what_is_created_and_what_is_not_there_and_changes_
 
 
 STEPS = (
-    "topics", "silence", "author", "quiet", "channels", "state", "read back", "ready", "groups", "done",
+    "topics", "silence", "author", "quiet", "channels", "state", "read back", "compare", "ready", "groups", "done",
 )  # fmt: skip
 
 

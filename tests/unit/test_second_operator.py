@@ -69,7 +69,7 @@ class _PauseError(Exception):
 @pytest.fixture(autouse=True)
 def pausing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a step wait where its `crash` says so: a process that is stopped by a signal, and runs on later."""
-    from snapkafka.recovery.steps import Commit
+    from snapkafka.recovery.finish import Commit
 
     phase = Commit.phase
 

@@ -1,0 +1,78 @@
+"""`restore --check`: prints how a system that stands still compares with a snapshot."""
+
+from __future__ import annotations
+
+import typer
+from rich.markup import escape
+
+from snapkafka import ops
+from snapkafka.errors import EXIT_NOT_GOOD
+
+from .running import connect, console, print_json, run
+from .tables import table
+
+__all__ = ["check_restored"]
+
+
+def check_restored(
+    bootstrap: str | None,
+    namespace: str,
+    snapshot: str,
+    *,
+    storage: str,
+    drop_missing: bool,
+    selection: ops.RestoreSelection,
+    suppression: ops.Suppression | None,
+    as_json: bool,
+) -> None:
+    """Run `snapkafka restore --check`: exit status 1 where something differs."""
+    checked = run(
+        lambda: ops.check_restored(
+            connect(bootstrap),
+            namespace,
+            snapshot,
+            storage=storage,
+            drop_missing=drop_missing,
+            selection=selection,
+            suppress=suppression,
+        ),
+        as_json=as_json,
+    )
+    if as_json:
+        print_json({"checked": checked})
+    else:
+        _print(checked)
+    if not checked.equal:
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+def _print(checked: ops.Checked) -> None:
+    rows = table("compared", "of app", "with the snapshot", "result", right=("with the snapshot",))
+    for it in checked.compared.tables:
+        differing = it.missing + it.unexpected + it.different
+        rows.add_row(
+            f"table {escape(it.table)}", escape(it.app), f"{it.rows:,} rows", _result(differing, it.equal)
+        )
+    for item in checked.compared.inputs:
+        what = f"{item.messages:,} messages, {item.positions:,} positions"
+        differing = item.differing + len(item.misplaced)
+        rows.add_row(f"input {escape(item.topic)}", "", what, _result(differing, item.equal))
+    console.print(rows)
+    for difference in checked.compared.differences():
+        console.print(f"[red]differs[/]: {escape(difference)}", soft_wrap=True)
+    for note in checked.compared.notes:
+        console.print(f"[yellow]note[/]: {escape(note)}", soft_wrap=True)
+    if checked.plan:
+        console.print(
+            f"last restored to [bold]{escape(checked.restored)}[/] (plan {checked.plan})", soft_wrap=True
+        )
+    verdict = "[green]equals[/]" if checked.equal else "[red]differs from[/]"
+    console.print(
+        f"{escape(', '.join(checked.apps))} {verdict} snapshot [bold]{escape(checked.snapshot)}[/],"
+        f" epoch {checked.epoch} ({checked.seconds:.1f} s)",
+        soft_wrap=True,
+    )
+
+
+def _result(differing: int, equal: bool) -> str:
+    return "[green]equal[/]" if equal else f"[red]{differing:,} differ[/]"

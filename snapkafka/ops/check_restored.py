@@ -1,0 +1,108 @@
+"""`restore --check`: a system that stands still, compared with a snapshot.
+
+Its next snapshot proves nothing of this kind: a system that was restored wrongly is consistent in itself.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from snapkafka.errors import RestoreRefusedError
+from snapkafka.kafka.connection import Connection
+from snapkafka.ports import Cluster
+from snapkafka.protocol.restoring import Restores
+from snapkafka.recovery.checking import ComparedSystem, SystemCheck
+from snapkafka.recovery.editing import Editing, Suppression
+from snapkafka.recovery.plan import Request
+from snapkafka.recovery.positions import apps_of
+from snapkafka.recovery.selection import ALL, Selection, sent_by
+from snapkafka.recovery.session import RestoreBulk, opened_session
+from snapkafka.wire.headers import ledger_id
+
+__all__ = ["Checked", "check_restored"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A system compared with a snapshot. `compared`: every table and input. `plan`: the restore that its apps run on,
+    and `restored`: the snapshot of that one; empty: none."""
+
+    snapshot: str
+    epoch: int
+    namespace: str
+    apps: tuple[str, ...]
+    equal: bool
+    plan: str
+    restored: str
+    compared: ComparedSystem
+    seconds: float
+
+
+async def check_restored(
+    where: Connection | Cluster,
+    namespace: str,
+    name: str,
+    *,
+    storage: str = "",
+    drop_missing: bool = False,
+    selection: Selection = ALL,
+    suppress: Suppression | None = None,
+    bulk: RestoreBulk | None = None,
+) -> Checked:
+    """Compare tables, positions and messages in flight of a system without workers with a snapshot. Changes nothing.
+
+    Args:
+        name: id, epoch or `latest`, the last one that is good.
+        storage: where its manifest lies; empty: its place in the ledger.
+        drop_missing: leave out tables, agents and inputs that the code lacks by now.
+        selection: compare this part alone.
+        suppress: names erased keys: they are to be absent.
+        bulk: for tests; None: by librdkafka.
+
+    Raises:
+        RestoreRefusedError: the system does not stand still, or the tables of the snapshot are damaged.
+        BadInputError: the snapshot has not what is selected.
+        UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
+        DependencyMissingError: the extra `restore` is not installed.
+    """
+    started = time.monotonic()
+    request = Request(namespace=namespace, name=name, storage=storage, selection=selection, suppress=suppress)
+    async with opened_session(
+        where, request, lambda manifest: namespace or manifest.namespace, bulk=bulk
+    ) as session:
+        if drop_missing:
+            session.drop_missing()
+        check = SystemCheck(
+            state=session.state,
+            admin=session.admin,
+            bulk=session.bulk,
+            placed=session.placed,
+            tables=session.tables,
+            ledger_id=ledger_id(bytes.fromhex(session.topic_id)),
+            selection=selection,
+            sender=sent_by(selection, session.whole, session.captured, session.state),
+            editing=Editing(session.captured, suppress) if suppress is not None else None,
+        )
+        if refusals := await check.refusals():
+            reasons = "; ".join(f"{item.what} ({item.code})" for item in refusals)
+            raise RestoreRefusedError(f"nothing was compared: {reasons}", hint=refusals[0].hint)
+        compared = await check.run()
+    plan, restored = _latest_plan(session.state.restores, apps_of(session.captured))
+    return Checked(
+        snapshot=session.manifest.id,
+        epoch=session.manifest.epoch,
+        namespace=session.namespace,
+        apps=apps_of(session.captured),
+        equal=compared.equal,
+        plan=plan,
+        restored=restored,
+        compared=compared,
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _latest_plan(restores: Restores, apps: tuple[str, ...]) -> tuple[str, str]:
+    """Find the last committed restore of one of these apps, and its snapshot; both empty: none."""
+    plans = [view for view in restores.views.values() if view.committed and view.concerns(apps)]
+    return (plans[-1].plan, plans[-1].begun.snapshot) if plans else ("", "")

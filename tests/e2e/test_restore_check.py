@@ -1,0 +1,215 @@
+"""A system of real workers that is restored equals its snapshot; each damage of it is named."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+from snapkafka import ops
+from snapkafka.cli.app import app
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import wait_until
+from snapkafka.errors import RestoreRefusedError
+from snapkafka.kafka.bulk import KafkaBulk
+from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import Broker
+
+from . import recovering
+from .cycles import AT_CUT, END_S, ITEMS, Cycle
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+
+
+Headers = list[tuple[str, bytes | None]]
+
+
+def append(
+    bootstrap: str,
+    tp: TopicPartition,
+    key: bytes,
+    value: bytes | None,
+    headers: Headers | None = None,
+    at_ms: int = 0,
+) -> None:
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    producer.produce(
+        tp.topic, value, key, tp.partition, timestamp=at_ms, headers=headers or [],
+        on_delivery=lambda error, _: failures.append(error),
+    )  # fmt: skip
+    assert producer.flush(30) == 0
+    assert failures == [None]
+
+
+@dataclass
+class Restored:
+    """The two services in a cycle, killed and restored to the snapshot `cut`; no worker runs."""
+
+    cycle: Cycle
+    observer: Observer
+    connection: Connection
+    storage: Path
+
+    def check(self) -> ops.Checked:
+        return asyncio.run(ops.check_restored(self.connection, self.observer.namespace, "cut"))
+
+    def differences(self) -> list[str]:
+        return list(self.check().compared.differences())
+
+    def command(self) -> int:
+        where = ["--bootstrap", self.connection.bootstrap, "--namespace", self.observer.namespace]
+        result = CliRunner().invoke(app, ["restore", "--check", "cut", *where])
+        print(result.stdout, result.stderr)
+        return result.exit_code
+
+    def trigger(self, snapshot_id: str) -> None:
+        asyncio.run(
+            ops.trigger(
+                self.connection, self.observer.namespace, snapshot_id=snapshot_id, storage=str(self.storage),
+                ttl_ms=30_000, wait=True,
+            )
+        )  # fmt: skip
+
+    def verdict(self, snapshot_id: str) -> str:
+        (assembled,) = asyncio.run(ops.assemble(self.connection, self.observer.namespace, [snapshot_id]))
+        return assembled.verdict
+
+    def unread(self, topic: str, group: str) -> tuple[TopicPartition, int, str, int]:
+        """A partition in which something lies unread: its position, the note of that, and its end."""
+        committed = self.observer.call(self.observer.admin.committed(group))
+        ends = self.observer.call(self.observer.admin.log_ends([tp for tp in committed if tp.topic == topic]))
+        at = next(tp for tp, end in sorted(ends.items()) if end > committed[tp][0])
+        return at, *committed[at], ends[at]
+
+
+@pytest.fixture
+def restored(kafka: Broker, tmp_path: Path) -> Iterator[Restored]:
+    namespace, storage = f"e{uuid.uuid4().hex[:8]}", tmp_path / "storage"
+    storage.mkdir()
+    with observing(kafka.bootstrap, namespace) as observer:
+        cycle = Cycle(kafka.bootstrap, tmp_path, observer, 1985)
+        it = Restored(cycle, observer, Connection(bootstrap=kafka.bootstrap), storage)
+        try:
+            cycle.start({"CYCLE_SUM_S": "0.03"})  # messages pile up before it
+            observer.wait_for_workers(cycle.system)
+            cycle.feed(0, ITEMS // 2)
+            wait_until(
+                "the first outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system
+            )
+            it.trigger("cut")
+            at_cut = cycle.sent()
+            wait_until(
+                "more outputs", lambda: cycle.sent() > at_cut + 20, timeout_s=END_S, system=cycle.system
+            )
+            cycle.kill()
+            assert it.verdict("cut") == "VERIFIED"
+            recovering.restored(it.connection, namespace, "cut", wait_s=90)
+            yield it
+        except BaseException:
+            for worker in cycle.system.workers:
+                print(f"--- {worker.name}\n{worker.last_lines(30)}")
+            raise
+        finally:
+            cycle.system.stop()
+
+
+def test_a_restored_system_equals_its_snapshot_and_each_damage_is_named(restored: Restored) -> None:
+    cycle, observer, connection = restored.cycle, restored.observer, restored.connection
+    left, right = f"{cycle.prefix}left", f"{cycle.prefix}right"
+    checked = restored.check()
+    assert list(checked.compared.differences()) == []
+    assert checked.equal
+    assert restored.command() == 0
+    tables = {table.table: table.rows for table in checked.compared.tables}
+    assert set(tables) == {"counts", "back", "seen", "windows", "sums"}
+    assert all(tables.values()), "an empty table shows nothing"
+    inputs = {it.topic.removeprefix(cycle.prefix): it for it in checked.compared.inputs}
+    assert set(inputs) == {"work", "ping", "pong"}
+    assert inputs["ping"].messages > 1, "nothing was in flight: the test shows nothing"
+    assert inputs["work"].positions == 4, "two agents in each of two partitions"
+
+    # A record of a changelog
+    changelog = f"{left}-counts-changelog"
+    row = next(iter(folded(connection, changelog).items()))
+    (tp, key), value = row
+    append(connection.bootstrap, tp, key, b"4711")
+    named = [f"table counts of app {left}: key {key.decode()} of partition {tp.partition} is different"]
+    assert restored.differences() == named
+    append(connection.bootstrap, tp, b'"nobody"', b"1")
+    named.append(f'table counts of app {left}: key "nobody" of partition {tp.partition} is unexpected')
+    assert sorted(restored.differences()) == sorted(named)
+    append(connection.bootstrap, tp, key, value)
+    append(connection.bootstrap, tp, b'"nobody"', None)
+    assert restored.differences() == [], "the changelog folds to the snapshot again"
+
+    # A position
+    at, offset, note, end = restored.unread(f"{cycle.prefix}ping", right)
+    observer.call(observer.admin.commit_positions(right, {at: offset + 1}, note))
+    assert restored.differences() == [
+        f"position of agent sum of app {right} in {at} is {offset + 1}, expected {offset}"
+    ]
+    observer.call(observer.admin.commit_positions(right, {at: offset}, note))
+    assert restored.differences() == []
+
+    # A message
+    (last,) = KafkaBulk(connection).read([(*at, end - 1, end)])
+    assert last.key is not None
+    append(connection.bootstrap, at, last.key, last.value, list(last.headers), last.timestamp_ms)
+    twice = f"message at offset {end} in {at}, key {last.key.decode()}, is there twice"
+    assert restored.differences() == [twice]
+
+    # All three
+    append(connection.bootstrap, tp, key, b"4711")
+    observer.call(observer.admin.commit_positions(right, {at: offset + 1}, note))
+    assert sorted(restored.differences()) == sorted(
+        [
+            named[0],
+            f"position of agent sum of app {right} in {at} is {offset + 1}, expected {offset}",
+            twice,
+        ]
+    )
+    assert restored.command() == 1
+
+    # Workers that run
+    cycle.start()
+    observer.wait_for_workers(cycle.system)
+    with pytest.raises(RestoreRefusedError, match="group-has-members"):
+        restored.check()
+
+
+def test_the_next_snapshot_of_a_system_that_was_restored_wrongly_is_verified_and_proves_nothing(
+    restored: Restored,
+) -> None:
+    """One message is skipped: the system goes on as if it had always been so."""
+    cycle, observer = restored.cycle, restored.observer
+    right = f"{cycle.prefix}right"
+    at, offset, note, _ = restored.unread(f"{cycle.prefix}ping", right)
+    observer.call(observer.admin.commit_positions(right, {at: offset + 1}, note))
+    assert restored.command() == 1
+    cycle.start()
+    observer.wait_for_workers(cycle.system)
+    sent = cycle.sent()
+    wait_until("outputs", lambda: cycle.sent() > sent + 20, timeout_s=END_S, system=cycle.system)
+    restored.trigger("next")
+    cycle.system.stop()
+    assert restored.verdict("next") == "VERIFIED"
+
+
+def folded(connection: Connection, topic: str) -> dict[tuple[TopicPartition, bytes], bytes]:
+    """The last value of each key of a changelog."""
+    bulk = KafkaBulk(connection)
+    ends = bulk.stable_ends([(topic, 0), (topic, 1)])
+    found = {}
+    for record in bulk.read([(*tp, 0, end) for tp, end in sorted(ends.items())]):
+        if record.key is not None and record.value is not None and isinstance(json.loads(record.value), int):
+            found[record.tp, record.key] = record.value
+    return found

@@ -1,0 +1,64 @@
+"""A new topic whose settings would refuse or delete what is restored, on a real broker."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.bulk import KafkaBulk
+from snapkafka.kafka.connection import Connection
+from snapkafka.recovery.appending import NewRecord
+from snapkafka.recovery.new_topics import fit_input
+from snapkafka.recovery.refusals import Carried
+from snapkafka.testing import Broker, create_topics
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+DAY = 86_400_000
+HARMFUL = {
+    "retention.ms": "1000",
+    "retention.bytes": "10",
+    "max.message.bytes": "500",
+    "message.timestamp.before.max.ms": "1000",
+}
+
+
+async def test_what_is_changed_lets_a_new_topic_take_and_keep_old_and_large_records_and_those_ahead(
+    kafka: Broker, topic_prefix: str
+) -> None:
+    """Each of them alone is refused before; of `after.max.ms` it is the broker's default that refuses."""
+    topic, now_ms = f"{topic_prefix}new", int(time.time() * 1000)
+    create_topics(kafka.bootstrap, topic, partitions=1, config=HARMFUL)
+    connection = Connection(bootstrap=kafka.bootstrap)
+    records = [
+        NewRecord(topic, 0, b"old", b"v", (), now_ms - 30 * DAY),
+        NewRecord(topic, 0, b"large", b"v" * 2_000, (), now_ms),
+        NewRecord(topic, 0, b"ahead", b"v", (), now_ms + DAY),
+    ]
+    for record in records:
+        with pytest.raises(LedgerUnusableError):
+            KafkaBulk(connection).append([record])
+    carried = Carried(
+        records=3, bytes=3_000, oldest_ms=now_ms - 30 * DAY, youngest_ms=now_ms + DAY, largest=2_005
+    )
+    admin = KafkaTopicAdmin(connection)
+    try:
+        holding = (await admin.topic_settings(topic))[0]
+        found = fit_input(topic, holding, carried, now_ms=now_ms, recorded={})
+        assert found.refusals == ()
+        assert set(found.changes) == {*HARMFUL, "message.timestamp.after.max.ms"}
+        await admin.alter_settings(topic, found.changes)
+        holding = (await admin.topic_settings(topic))[0]
+        assert fit_input(topic, holding, carried, now_ms=now_ms, recorded={}) == ({}, ())
+    finally:
+        await admin.close()
+    bulk = KafkaBulk(connection)
+    (offsets,) = bulk.append(records).values()
+    kept = [
+        (record.key, record.timestamp_ms)
+        for record in bulk.read([(topic, 0, min(offsets), max(offsets) + 1)])
+    ]
+    assert kept == [(record.key, record.timestamp_ms) for record in records]
