@@ -65,6 +65,24 @@ def drill(
         str,
         typer.Option("--timeout", metavar="TIME", help="For becoming stable, and for working off, each."),
     ] = "10min",
+    joins_within: Annotated[
+        str,
+        typer.Option(
+            "--join-within", metavar="TIME", help="A command that is not an installed fork by then is ended."
+        ),
+    ] = "60s",
+    allow: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--allow", metavar="PORT", help="The commands may open TCP connections to it; repeatable."
+        ),
+    ] = None,
+    unlocked: Annotated[
+        bool,
+        typer.Option(
+            "--unlocked", help="Trust the commands: snapkafka.install alone keeps them from production."
+        ),
+    ] = False,
     json_file: Annotated[
         str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - prints it.")
     ] = "",
@@ -86,6 +104,9 @@ def drill(
             until=until,
             keep=keep,
             timeout_s=duration_ms(timeout, "--timeout") / 1_000,
+            joins_within_s=duration_ms(joins_within, "--join-within") / 1_000,
+            allow=allow or (),
+            lock=not unlocked,
             who=who(),
             reading=reading(),
             say=lambda text: notices.print(f"drill: {text}", markup=False),

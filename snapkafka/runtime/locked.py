@@ -21,6 +21,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 __all__ = ["lock", "lock_problem", "locked"]
@@ -143,8 +144,7 @@ def lock_by_namespace(allow: Collection[int]) -> None:
             ("uid_map", f"{user} {user} 1"),
             ("gid_map", f"{group} {group} 1"),
         ):
-            with open(f"/proc/self/{name}", "w") as file:
-                file.write(text)
+            Path(f"/proc/self/{name}").write_text(text)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise LockError(f"a network namespace: {_reason()}")
     with contextlib.suppress(OSError):  # a web server of the command may want it; nobody else

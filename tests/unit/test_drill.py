@@ -127,6 +127,8 @@ async def run(parts: FakeParts, marker: Path, **options: Any) -> ops.Drill:
     script = marker.with_suffix(".py")
     script.write_text(
         "import os, time\n"
+        "from snapkafka.runtime.door import knock\n"
+        "knock(os.environ['SNAPKAFKA_FORK_DOOR'], os.environ['SNAPKAFKA_FORK'])\n"
         f"open({str(marker)!r}, 'w').write(f\"{{os.getpid()}} {{os.environ['SNAPKAFKA_FORK']}}\")\n"
         "time.sleep(600)\n"
     )
@@ -330,6 +332,8 @@ async def test_a_worker_that_ignores_term_is_killed_with_what_it_has_started(
     script, pids = tmp_path / "stubborn.py", tmp_path / "pids"
     script.write_text(
         "import os, signal, sys, time\n"
+        "from snapkafka.runtime.door import knock\n"
+        "knock(os.environ['SNAPKAFKA_FORK_DOOR'], os.environ['SNAPKAFKA_FORK'])\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "child = os.fork()\n"
         f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"

@@ -43,7 +43,9 @@ except OSError as error:
 """
 CONFLUENT = """
 from confluent_kafka import Producer
-producer = Producer({{"bootstrap.servers": "127.0.0.1:{port}", "log_level": 0, "error_cb": lambda error: print("refused:", error, flush=True)}})
+def failed(error):
+    print("refused:", error, flush=True)
+producer = Producer({{"bootstrap.servers": "127.0.0.1:{port}", "log_level": 0, "error_cb": failed}})
 producer.produce("orders", b"v")
 for _ in range(4):
     producer.poll(0.5)
@@ -183,9 +185,9 @@ def test_a_locked_fork_connects_through_its_door_by_each_mechanism(
     mechanism: str, tmp_path: Path, broker: Broker
 ) -> None:
     with tempfile.TemporaryDirectory() as short, Door(Path(short, "door"), FORK) as door:
+        text = INSTALLED.format(port=broker.port)
         done = subprocess.run(
-            [sys.executable, "-c", LOCKS, mechanism, ""]
-            + python(tmp_path, INSTALLED.format(port=broker.port)),
+            [sys.executable, "-c", LOCKS, mechanism, "", *python(tmp_path, text)],
             capture_output=True,
             text=True,
             env=os.environ | {"SNAPKAFKA_FORK": FORK, "SNAPKAFKA_FORK_DOOR": str(door.path)},
@@ -253,7 +255,7 @@ def test_a_broker_that_is_away_and_a_closed_door_are_errors_of_connections(door:
     with pytest.raises(OSError, match="refused"):
         connect(str(door.path), FORK, "127.0.0.1", port)
     door.close()
-    with pytest.raises(OSError):
+    with pytest.raises(FileNotFoundError):
         knock(str(door.path), FORK)
 
 
@@ -293,3 +295,14 @@ async def test_a_command_that_does_not_join_in_time_is_named_and_ended(tmp_path:
     finally:
         await workers.end()
     assert child.status is not None
+
+
+async def test_a_command_that_ends_unjoined_is_named_with_what_it_printed_last(tmp_path: Path) -> None:
+    workers = Workers(tmp_path)
+    try:
+        workers.start([[sys.executable, "-c", "print('no broker\\n\\x1b[?25h\\n')"]], FORK)
+        assert workers._running[0].child.wait(60) == 0
+        with pytest.raises(AppEndedError, match=r"ended with status 0, and had not joined.*: no broker$"):
+            workers.require_running()
+    finally:
+        await workers.end()

@@ -2,7 +2,7 @@
 
 | client | |
 |---|---|
-| aiokafka | every request passes `AIOKafkaConnection.send`: what it names has to be the fork's (`kafka.fork_requests`) |
+| aiokafka | each request passes `AIOKafkaConnection.send`, and names the fork's alone (`kafka.fork_requests`) |
 | confluent-kafka | its requests leave in C, where nothing can be checked: no client of it is made |
 
 In a drill the connections of aiokafka come through a door (`runtime.door`).
@@ -132,7 +132,8 @@ def guard_confluent(isolation: Isolation) -> None:
             hint="make it after that, or not at all: in a fork it is refused",
         )
     refused = {client: _refused(client, isolation.fork) for client in clients}
-    for derived in {it for client in clients for it in _derived(client)} - {*refused.values()}:
+    known = {*refused.values()}
+    for derived in {it for client in clients for it in _derived(client) if it not in known}:
         isolation.replace(derived, "__new__", staticmethod(_refuse(isolation.fork)))
     for module in list(sys.modules.values()):
         for name, value in list(getattr(module, "__dict__", {}).items()):

@@ -28,16 +28,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from snapkafka.errors import SnapkafkaError, TimedOutError
+from snapkafka.errors import BadInputError, DependencyMissingError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.ops.assembling import AS_IT_IS, Assembled, HowToRead
 from snapkafka.runtime.extras import require_extra
 from snapkafka.runtime.interrupts import to_its_end
+from snapkafka.runtime.locked import lock_problem
 
 from .parts import KafkaParts, Parts, Source, judged, versions
 from .report import Compared, Drill, Judged, Phase, markdown
-from .workers import AppEndedError, Workers, parsed
+from .workers import JOINS_WITHIN_S, AppEndedError, Workers, parsed
 
 __all__ = ["Compared", "Drill", "Judged", "Phase", "drill", "markdown"]
 
@@ -72,6 +73,9 @@ async def drill(
     until: str = "",
     keep: bool = False,
     timeout_s: float = 600.0,
+    joins_within_s: float = JOINS_WITHIN_S,
+    allow: Sequence[int] = (),
+    lock: bool = True,
     who: str = "",
     reading: HowToRead = AS_IT_IS,
     say: Callable[[str], None] = lambda text: None,
@@ -88,16 +92,21 @@ async def drill(
         until: SQL that has to hold of the fork before it is judged, as for `watch`.
         keep: leave the fork; its workers are ended all the same.
         timeout_s: for becoming stable and working off, each.
+        joins_within_s: each command has called `snapkafka.install` after this time; one that has not is ended.
+        allow: ports to which the commands may open TCP connections of their own.
+        lock: keep them from all others; False: `snapkafka.install` alone isolates them.
         reading: how the log is read by assembly.
         say: hears each phase.
         parts: for tests; None: the real ones.
 
     Raises:
         BadInputError: invalid command; nothing was done.
-        DependencyMissingError: no Spark, or nothing that writes a fork; nothing was done.
+        DependencyMissingError: no Spark, nothing that writes a fork, or nothing that locks a command; nothing was
+            done.
         TimedOutError, SnapkafkaError: only of what is found before anything was made.
     """
     commands = parsed(apps)
+    _require_lock(allow, lock)
     for extra in ("restore", "spark") if parts is None else ():
         require_extra(extra, "a drill")
     fork = f"drill-{random.getrandbits(32):08x}"
@@ -116,7 +125,7 @@ async def drill(
             who=who,
             say=say,
         ),
-        workers=Workers(folder),
+        workers=Workers(folder, lock=lock, allow=allow, joins_within_s=joins_within_s),
         commands=commands,
         fork=fork,
         snapshot=snapshot,
@@ -133,6 +142,16 @@ async def drill(
         await to_its_end(run.put_away())
         shutil.rmtree(folder, ignore_errors=True)
     return run.result(namespace, began, tuple(apps))
+
+
+def _require_lock(allow: Sequence[int], lock: bool) -> None:
+    if wrong := [port for port in allow if not 0 < port < 65_536]:
+        raise BadInputError(f"--allow {wrong[0]} is not a port", hint="a number from 1 to 65535")
+    if lock and (problem := lock_problem(allow)):
+        raise DependencyMissingError(
+            f"commands cannot be kept from the broker here: {problem}",
+            hint="run the drill on Linux 6.7 or later; --unlocked trusts the commands (docs/guide/drill.md)",
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -225,6 +244,9 @@ class _Run:
 
     async def _start(self) -> str:
         self.workers.start(self.commands, self.fork)
+        while self.workers.unjoined():
+            self.workers.require_running()
+            await asyncio.sleep(POLL_S)
         return f"{len(self.commands)} processes"
 
     async def _stable(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import shutil
 import time
@@ -35,6 +36,10 @@ LEAVES_WITHIN_S: Final = 20.0
 LAST_LINES: Final = 15
 #: A worker imports its app, and installs snapkafka, within this time; on a busy machine too.
 JOINS_WITHIN_S: Final = 60.0
+#: Why a command may not have joined.
+UNJOINED: Final = "it reaches no broker before it calls snapkafka.install"
+#: Sequences that control a terminal.
+CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class AppEndedError(RuntimeError):
@@ -130,14 +135,16 @@ class Workers:
             AppEndedError: one has, or has not; its last line is named.
         """
         for one in self._running:
-            if (status := one.child.status) is not None:
-                last = (_last_lines(one.log) or "it printed nothing").splitlines()[-1]
-                raise AppEndedError(f"`{one.command}` ended with status {status}: {last}")
-            if not one.door.joined.is_set() and time.monotonic() - one.since > self._joins_within_s:
-                last = (_last_lines(one.log) or "it printed nothing").splitlines()[-1]
+            joined, status = one.door.joined.is_set(), one.child.status
+            if status is not None:
+                outside = "" if joined else f", and had not joined the fork ({UNJOINED})"
                 raise AppEndedError(
-                    f"`{one.command}` has not joined the fork within {self._joins_within_s:g} s: it does not call"
-                    f" snapkafka.install, or not before its work; {last}"
+                    f"`{one.command}` ended with status {status}{outside}: {_last_line(one.log)}"
+                )
+            if not joined and time.monotonic() - one.since > self._joins_within_s:
+                raise AppEndedError(
+                    f"`{one.command}` has not joined the fork within {self._joins_within_s:g} s"
+                    f" ({UNJOINED}): {_last_line(one.log)}"
                 )
 
     def unjoined(self) -> str:
@@ -168,3 +175,8 @@ def _last_lines(log: Path) -> str:
     except OSError:
         return ""
     return "\n".join(lines[-LAST_LINES:])
+
+
+def _last_line(log: Path) -> str:
+    lines = (CONTROL.sub("", line).strip() for line in _last_lines(log).splitlines())
+    return ([line for line in lines if line] or ["it printed nothing"])[-1]
