@@ -126,23 +126,34 @@ def guard_confluent(isolation: Isolation) -> None:
         for it in vars(library).values()
         if isinstance(it, type) and any(hasattr(it, method) for method in CLIENT_METHODS)
     ]
-    if any(issubclass(type(it), tuple(clients)) for it in gc.get_objects()):
+    if _one_is_made(tuple(clients)):
         raise ForkIsolationError(
             "a client of confluent-kafka was made before snapkafka.install",
             hint="make it after that, or not at all: in a fork it is refused",
         )
     refused = {client: _refused(client, isolation.fork) for client in clients}
-    known = {*refused.values()}
-    for derived in {it for client in clients for it in _derived(client) if it not in known}:
-        isolation.replace(derived, "__new__", staticmethod(_refuse(isolation.fork)))
+    derived: set[type] = {it for client in clients for it in _derived(client)}
+    for it in derived - {*refused.values()}:
+        isolation.replace(it, "__new__", staticmethod(_refuse(isolation.fork)))
     for module in list(sys.modules.values()):
         for name, value in list(getattr(module, "__dict__", {}).items()):
             if type(value) is type and value in refused:
                 isolation.replace(module, name, refused[value])
 
 
+def _one_is_made(clients: tuple[type, ...]) -> bool:
+    def found() -> bool:
+        return any(issubclass(type(it), clients) for it in gc.get_objects())
+
+    if not found():
+        return False
+    gc.collect()  # one that nobody holds any more is none
+    return found()
+
+
 def _derived(client: type) -> Iterator[type]:
-    for derived in client.__subclasses__():
+    found: list[type] = client.__subclasses__()
+    for derived in found:
         yield derived
         yield from _derived(derived)
 
