@@ -142,6 +142,8 @@ def _print(found: ops.Drill) -> None:
             escape(phase.what),
         )
     console.print(phases)
+    for name, seconds in found.rto_phases.items():
+        console.print(f"RTO, {name}: {seconds:.1f} s")
     for item in found.compared:
         console.print(f"{item.what}: {item.snapshot:,} in the snapshot, {item.fork:,} in the fork")
     for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):

@@ -25,6 +25,7 @@ ARGUMENTS = (
     "python -m faust -A shop worker",
 )
 FOUND = Drill(
+    id="drill-1",
     trusted=True,
     reasons=(),
     namespace="shop",

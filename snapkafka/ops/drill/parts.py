@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import platform
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, cast
 
-from snapkafka import __version__
-from snapkafka.checks.invariants import parameters_of, parse_parameters
+from snapkafka.checks.invariants import load, parameters_of, parse_parameters
+from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import opened
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
 from snapkafka.ops.finding import manifest_places
-from snapkafka.ops.fork import Forked, create_fork, drop_fork
+from snapkafka.ops.fork import Forked, create_fork, drop_fork, plan_fork
 from snapkafka.ops.querying import query
 from snapkafka.ops.restore.looking import Groups
 from snapkafka.ops.restore.planning import apps_of
@@ -24,11 +24,12 @@ from snapkafka.ops.watching import watch
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import read_manifest
+from snapkafka.store import open_manifest, read_manifest
 
+from .evidence import digest_of
 from .report import Judged
 
-__all__ = ["KafkaParts", "Parts", "Source", "judged", "of_the_fork", "unassigned", "versions"]
+__all__ = ["KafkaParts", "Parts", "Source", "judged", "of_the_fork", "unassigned"]
 
 #: Parameters of ready-made invariants that hold names of topics or apps.
 NAMES: Final = ("topics", "apps")
@@ -40,7 +41,8 @@ IN_FLIGHT: Final = 'SELECT count(*) AS n FROM (SELECT DISTINCT topic, "partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table."""
+    """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table.
+    `content`: the digest of the rows of its tables; `manifest_sha256`: of the bytes of its manifest."""
 
     id: str
     epoch: int
@@ -51,13 +53,24 @@ class Source:
     in_flight: int = 0
     tables: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    content: str = ""
+    manifest_sha256: str = ""
 
 
 class Parts(Protocol):
     """Everything of a drill that is not its order."""
 
+    async def used(self) -> str:
+        """Name a topic or consumer group that bears the id of this drill; empty: none does."""
+
     async def find(self, name: str) -> Source:
         """Find the snapshot."""
+
+    async def sql(self) -> Mapping[str, str]:
+        """The invariants by their names, as they are asked of the snapshot."""
+
+    async def plan(self, source: Source) -> str:
+        """Plan the fork, and return the digest of the plan."""
 
     async def create(self, source: Source, *, expires_s: float) -> Forked:
         """Make a fork of it."""
@@ -109,12 +122,36 @@ class KafkaParts:
     def forked_namespace(self) -> str:
         return prefixed(self.fork, self.namespace)
 
+    async def used(self) -> str:
+        admin = KafkaTopicAdmin(self.where)
+        try:
+            names = [*await admin.describe_topics()]
+            with contextlib.suppress(LedgerUnusableError):  # not allowed to see groups: topics have to do
+                names += [group.name for group in await admin.groups()]
+        finally:
+            await admin.close()
+        return next((name for name in names if of_fork(self.fork, name)), "")
+
     async def find(self, name: str) -> Source:
         (place,) = await manifest_places(self.where, self.namespace, [name], storage=self.storage, good=True)
+        store, file = open_manifest(place)
         manifest = read_manifest(place)[1]
         self.namespace = self.namespace or manifest.namespace
         found = await query(None, "", IN_FLIGHT, manifest=place)
-        return source_of(manifest, place, int(found.rows[0]["n"]))
+        return replace(
+            source_of(manifest, place, int(found.rows[0]["n"])), manifest_sha256=store.sha256(file)
+        )
+
+    async def plan(self, source: Source) -> str:
+        return digest_of(
+            await plan_fork(self.where, self.namespace, self.fork, snapshot=source.id, storage=self.storage)
+        )
+
+    async def sql(self) -> Mapping[str, str]:
+        if not self.invariants:
+            return {}
+        parameters = parse_parameters(self._parameters(self.invariants, of_fork=False))
+        return {it.name: it.sql for it in load(self.invariants, parameters)}
 
     async def create(self, source: Source, *, expires_s: float) -> Forked:
         forked = await create_fork(
@@ -235,6 +272,7 @@ def source_of(manifest: Manifest, place: str, in_flight: int) -> Source:
         in_flight=in_flight,
         tables={table.name: table.rows for table in manifest.tables},
         versions=manifest.versions,
+        content=manifest.content,
     )
 
 
@@ -283,12 +321,6 @@ def judged(found: Assembled) -> Judged:
         good=found.good,
         checks=tuple(check for check in found.checks if not check.name.startswith("V6 ")),
         invariants=tuple(check for check in found.checks if check.name.startswith("V6 ")),
+        not_compared=found.not_compared,
+        uncaptured=tuple(f"app {it.app}: {it.what}" for it in found.uncaptured),
     )
-
-
-def versions(source: Source | None) -> dict[str, str]:
-    """The versions that a drill rests on."""
-    found: dict[str, Any] = {"snapkafka": __version__, "python": platform.python_version()}
-    if source is not None:
-        found |= {f"{name} of the snapshot": version for name, version in source.versions.items()}
-    return found
