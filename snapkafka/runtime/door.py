@@ -1,7 +1,7 @@
 """A door: processes that can open no TCP connection (`locked`) get connected sockets through it.
 
-It is a socket of the file system. Whoever knocks names its fork, and a broker; the answer is a socket that is connected
-to it (`SCM_RIGHTS`, `unix(7)`). Only isolated processes know how to knock, and a knock states that they are.
+It is a socket of the file system. A visitor names its fork, and a broker; the answer is a socket that is connected to
+it (`SCM_RIGHTS`, `unix(7)`). Only isolated processes know how to knock, and a knock states that they are.
 
 The request is a line of JSON, `{"fork": "drill-1", "host": "broker", "port": 9092}`; without a host it only knocks. The
 answer is `+`, with the socket if one was asked for, or `-` and why not.

@@ -18,6 +18,7 @@ import pytest
 from snapkafka import __version__, ops
 from snapkafka.assembly.manifests import check_entries
 from snapkafka.errors import BadInputError, DependencyMissingError
+from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry
 from snapkafka.ops.assembling import AS_IT_IS
 from snapkafka.ops.drill import parts as parts_module
@@ -276,6 +277,15 @@ async def test_where_commands_cannot_be_locked_nothing_is_begun(monkeypatch: pyt
     assert parts.calls == []
     await ops.drill(WHERE, "shop", ["true"], parts=parts, lock=False)
     assert "create" in parts.calls, "who trusts the commands needs no lock"
+
+
+async def test_a_port_of_the_brokers_is_not_allowed() -> None:
+    parts = FakeParts()
+    where = Connection(bootstrap="a:9092,b:9093")
+    for port in (9092, 9093):
+        with pytest.raises(BadInputError, match=f"--allow {port} is a port of the brokers"):
+            await ops.drill(where, "shop", ["true"], parts=parts, allow=[443, port])
+    assert parts.calls == []
 
 
 @pytest.mark.parametrize("port", [0, -1, 65_536])

@@ -4,9 +4,9 @@ Names are translated where Faust derives all others from them: the app's id (con
 topics of agents that have none, transactional ids), the topics of `faust.Topic` (also those of `group_by`, of
 `app.send("name")`, of replies and of `faust send`), the reply topic, and the folders for data.
 
-A name that is not translated does not leave: requests are checked where they leave the client (`fork_clients`). What is
-refused earlier, here, is refused to its caller and not to a task in the background. This fails closed, and so does a
-start that cannot be isolated.
+A name that is not translated does not leave: requests are checked where they leave the client (`fork_clients`). The
+hooks of this module refuse some of them earlier: to their caller, not to a task in the background. This fails closed,
+and so does a start that cannot be isolated.
 """
 
 from __future__ import annotations

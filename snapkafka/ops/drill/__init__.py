@@ -85,7 +85,7 @@ async def drill(
         TimedOutError, SnapkafkaError: only of what is found before anything was made.
     """
     commands = parsed(apps)
-    _require_lock(allow, lock)
+    _require_lock(where, allow, lock)
     for extra in ("restore", "spark") if parts is None else ():
         require_extra(extra, "a drill")
     began = datetime.now(UTC)
@@ -125,7 +125,13 @@ async def drill(
     return run.result(namespace, began.isoformat(timespec="seconds"), tuple(apps))
 
 
-def _require_lock(allow: Sequence[int], lock: bool) -> None:
+def _require_lock(where: Connection, allow: Sequence[int], lock: bool) -> None:
+    brokers = {server.rpartition(":")[2] for server in where.hosts}
+    if own := [port for port in allow if str(port) in brokers]:
+        raise BadInputError(
+            f"--allow {own[0]} is a port of the brokers: commands would reach production there",
+            hint="leave it out: an installed fork needs no port",
+        )
     if wrong := [port for port in allow if not 0 < port < 65_536]:
         raise BadInputError(f"--allow {wrong[0]} is not a port", hint="a number from 1 to 65535")
     if lock and (problem := lock_problem(allow)):

@@ -1,4 +1,4 @@
-"""What makes the report of a drill evidence: an id of its own, digests, versions, and what it does not show."""
+"""The parts of a report that make it evidence: an id, digests, versions, and what a drill does not show."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Drill:
     why not, a sentence each. `rpo_s`: the age of the snapshot when the drill began, all of which a disaster would cost.
     `rto_s`: from the begin of the fork until its apps had worked off what was in flight; None: they did not;
     `rto_phases`: the same by phase, in seconds. `digests`: SHA-256 of what was drilled, in hex. `not_shown`: what this
-    drill is no evidence of. `source`, `of_fork`: both snapshots as they were verified; None: it did not come to that.
+    drill proves nothing about. `source`, `of_fork`: both snapshots as they were verified; None: they were not.
     `removed`: nothing of the fork is left; `kept`: it was to be kept.
     """
 

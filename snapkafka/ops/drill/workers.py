@@ -2,7 +2,7 @@
 
 Their isolation does not depend on them: the kernel lets none of them open a TCP connection (`runtime.locked`), and the
 door through which they get one (`runtime.door`) is known to an installed fork only. A command that has not knocked
-there in time is no part of the fork.
+there in time does not belong to the fork.
 
 They end with the drill, also where that is killed: nobody else would end them.
 """
