@@ -8,7 +8,7 @@ code does; nothing can undo it. Listening, UDP and sockets of the file system (`
 | Landlock | Linux 6.7 and later | refuses each connection but to the ports of `--allow` and of name servers |
 | a network namespace | where such may be created, without `--allow` | has no network but a loopback of its own |
 
-Kernel documentation: `userspace-api/landlock`, and `network_namespaces(7)`.
+Landlock covers `connect`; `stream_filter` closes the other ways to open a stream. Kernel documentation: `userspace-api/landlock`, and `network_namespaces(7)`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from .stream_filter import install_stream_filter
 
 __all__ = ["lock", "lock_problem", "locked"]
 
@@ -40,12 +42,18 @@ DNS_PORT: Final = 53
 #: A command that was not started, as shells have it.
 NOT_STARTED: Final = 126
 PROBE_S: Final = 30.0
+#: Tries to connect, to do so by sending, and by MPTCP.
 PROBE: Final = """
 import socket, sys
-try:
-    socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)
-except OSError:
-    print("locked")
+place = ("127.0.0.1", int(sys.argv[1]))
+for protocol, way in ((0, "connect"), (0, "sendto"), (262, "connect")):
+    try:
+        ours = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
+        ours.connect(place) if way == "connect" else ours.sendto(b"x", 0x20000000, place)
+    except OSError:
+        continue
+    sys.exit()
+print("locked")
 """
 
 
@@ -121,6 +129,11 @@ def lock_by_landlock(allow: Collection[int]) -> None:
                 raise LockError(f"Landlock refuses port {port}: {_reason()}")
         if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.syscall(LANDLOCK_RESTRICT, rules, 0):
             raise LockError(f"Landlock: {_reason()}")
+        install_stream_filter(libc)
+    except LockError:
+        raise
+    except OSError as error:
+        raise LockError(f"Landlock alone leaves ways to connect: {error.strerror}") from error
     finally:
         os.close(rules)
 
