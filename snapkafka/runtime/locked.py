@@ -8,7 +8,8 @@ code does; nothing can undo it. Listening, UDP and sockets of the file system (`
 | Landlock | Linux 6.7 and later | refuses each connection but to the ports of `--allow` and of name servers |
 | a network namespace | where such may be created, without `--allow` | has no network but a loopback of its own |
 
-Landlock covers `connect`; `stream_filter` closes the other ways to open a stream. Kernel documentation: `userspace-api/landlock`, and `network_namespaces(7)`.
+Landlock covers `connect`; `stream_filter` closes the other ways to open a stream. Both are described by the kernel:
+`userspace-api/landlock`, `seccomp(2)`, `network_namespaces(7)`.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def install_stream_filter(libc: Any) -> None:
     """Filter the calls of this process, and of all that it becomes or starts; it can gain no rights any more.
 
     Raises:
-        OSError: the kernel has no such filters, or the architecture is none that is known here.
+        OSError: the kernel has no such filters, or this architecture is unknown here.
     """
     machine = MACHINES.get(platform.machine())
     if machine is None:
