@@ -218,6 +218,24 @@ class CertificateError(BrokerUnavailableError):
     hint = "check ssl.ca.location, ssl.certificate.location and ssl.key.location: see docs/guide/security.md"
 
 
+class PlanChangedError(SnapkafkaError):
+    meaning = (
+        "What was confirmed is no longer what would be done; the differences are named, nothing was changed."
+    )
+    code = "plan-changed"
+    exit_status = 22
+    hint = "run the command again, and read the new plan"
+
+
+class OvertakenError(SnapkafkaError):
+    meaning = (
+        "Another run, or a worker, has taken a consumer group that this run held; it changed nothing more."
+    )
+    code = "overtaken"
+    exit_status = 23
+    hint = "run the same command again: it finishes what is left, or says who did"
+
+
 def all_errors() -> list[type[SnapkafkaError]]:
     """Every error class, by exit status: the one table that the command, REST and docs are made from."""
     first = SnapkafkaError.__subclasses__()

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from snapkafka.errors import LedgerUnusableError
+from snapkafka.errors import LedgerUnusableError, OvertakenError
+from snapkafka.kafka.group_hold import HOLDER, GroupTakenError
 from snapkafka.protocol.records import (
     Assigned,
     ChangelogEnd,
@@ -29,7 +30,9 @@ __all__ = [
     "FakeCluster",
     "FakeEntry",
     "FakeGroup",
+    "FakeHold",
     "FakeLedger",
+    "FakeMember",
     "FakeTopic",
     "Worker",
 ]
@@ -66,6 +69,7 @@ class FakeLedger:
     """`ports.Ledger`. `listeners` are told of every append, and may append themselves."""
 
     topic = "_snapkafka.fake"
+    topic_id = "0" * 32
 
     def __init__(self) -> None:
         self.keys: tuple[bytes, ...] = ()
@@ -120,6 +124,42 @@ class FakeLedger:
         pass
 
 
+@dataclass(frozen=True)
+class FakeMember:
+    member: str
+    client: str
+    host: str
+
+
+@dataclass(eq=False)
+class FakeHold:
+    """The hold of a group of a `FakeAdmin`; the session of a holder ends when `expire` is called."""
+
+    admin: FakeAdmin
+    group: str
+
+    async def acquire(self) -> None:
+        if self.group in self.admin.held or self.admin.busy(self.group):
+            raise GroupTakenError(self.group)
+        self.admin.held[self.group] = self
+
+    def require(self) -> None:
+        if self.admin.held.get(self.group) is not self:
+            raise OvertakenError(f"this run no longer holds consumer group {self.group}")
+
+    def expire(self) -> None:
+        if self.admin.held.get(self.group) is self:
+            del self.admin.held[self.group]
+
+    async def commit(self, positions: Mapping[TopicPartition, int], note: str) -> None:
+        self.require()
+        self.admin.commits.setdefault(self.group, {}).update(positions)
+        self.admin.noted = {note}
+
+    async def release(self) -> None:
+        self.expire()
+
+
 @dataclass
 class FakeAdmin:
     """`ports.TopicAdmin`. `failure` is raised by everything that asks."""
@@ -142,6 +182,8 @@ class FakeAdmin:
     member_failure: Exception | None = None
     asked_members: list[str] = field(default_factory=list)
     ids_of_members: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by group
+    held: dict[str, FakeHold] = field(default_factory=dict)  # by group
+    noted: set[str] = field(default_factory=set)  # of the last commit of a holder
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, FakeTopic]:
         return self.topics or {tp.topic: FakeTopic(1) for tp in self.ends}
@@ -212,6 +254,19 @@ class FakeAdmin:
         if self.member_failure is not None:
             raise self.member_failure
         return self.member_counts.pop(0) if self.member_counts else 0
+
+    def busy(self, group: str) -> bool:
+        """Has a group workers, which refuse a holder?"""
+        return bool(self.member_counts and self.member_counts[0])
+
+    async def group_members(self, group: str) -> tuple[FakeMember, ...]:
+        """The holder, or as many workers as `members` counts."""
+        if group in self.held:
+            return (FakeMember("holder", HOLDER, "/box"),)
+        return tuple(FakeMember(f"m{n}", "worker", "/box") for n in range(await self.members(group)))
+
+    def hold(self, group: str) -> FakeHold:
+        return FakeHold(self, group)
 
     async def member_ids(self, group: str) -> tuple[str, ...]:
         await self._answer()

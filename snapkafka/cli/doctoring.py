@@ -17,7 +17,7 @@ from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.connection import Connection
 from snapkafka.runtime.extras import extra_missing
 
-from .confirming import confirm
+from .propose import Proposal, propose
 from .running import console, print_json, run
 from .tables import duration, table
 
@@ -80,29 +80,22 @@ def fix(
     connected: Callable[[], Connection], namespace: str, within: str, *, yes: bool, as_json: bool
 ) -> None:
     """Show what would be changed, ask, change it, print the result; status 1 if something stays as it was."""
-    planned = run(
-        lambda: ops.plan_mending(
-            connected(), namespace, assembly_within_ms=duration_ms(within, "--assembly-within")
+    propose(
+        Proposal(
+            plan=lambda: ops.plan_mending(
+                connected(), namespace, assembly_within_ms=duration_ms(within, "--assembly-within")
+            ),
+            act=lambda plan: ops.mend(connected(), namespace, plan),
+            show=_print_plan,
+            report=lambda plan, done: _print_mended(done),
+            question=lambda plan: f"change the settings of {len(plan)} topics?",
+            empty=lambda plan: not plan,
+            good=lambda done: all(item.done for item in done),
+            asks="--fix asks before it changes a topic",
         ),
+        yes=yes,
         as_json=as_json,
     )
-    if not as_json:
-        _print_plan(planned)
-    if planned and not yes:
-        confirm(
-            f"change the settings of {len(planned)} topics?",
-            asks="--fix asks before it changes a topic",
-            hint="look at what it would do, then add --yes",
-            as_json=as_json,
-            planned=planned,
-        )
-    mended = run(lambda: ops.mend(connected(), namespace, planned), as_json=as_json)
-    if as_json:
-        print_json({"planned": planned, "mended": mended})
-    else:
-        _print_mended(mended)
-    if not all(item.done for item in mended):
-        raise typer.Exit(EXIT_NOT_GOOD)
 
 
 def _print_plan(planned: tuple[ops.Mending, ...]) -> None:

@@ -11,10 +11,11 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.durations import duration_ms
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.errors import BadInputError
 
-from .confirming import confirm
 from .options import AsJson, Bootstrap, Namespace
+from .plans import print_plan, print_recovered
+from .propose import Proposal, propose
 from .querying import print_difference
 from .running import EXIT_STATUSES, connect, console, notices, print_json, run, who
 from .tables import table
@@ -76,49 +77,40 @@ def create(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    options = {"snapshot": snapshot, "storage": storage, "with_inputs": with_inputs, "force": force}
     expires_s = run(lambda: _seconds(expires), as_json=as_json)
     masks, suppression = run(lambda: _files(mask, suppress), as_json=as_json)
-    planned = None
-    if dry_run or not yes:
-        planned = run(
-            lambda: ops.plan_fork(connect(bootstrap), namespace, name, **options),  # type: ignore[arg-type]
-            as_json=as_json,
-        )
-        if not as_json:
-            _print_plan(planned)
-        if dry_run or planned.refused:
-            if as_json:
-                print_json({"planned": planned, "done": None})
-            if planned.refused:
-                raise typer.Exit(EXIT_NOT_GOOD)
-            return
-        _confirm(f"create fork {planned.fork}?", as_json=as_json, planned=planned)
-    done = run(
-        lambda: ops.create_fork(
-            connect(bootstrap),
-            namespace,
-            name,
-            expires_s=expires_s,
-            mask=masks,
-            suppress=suppression,
-            who=who(),
-            say=_say(as_json=as_json),
-            **options,  # type: ignore[arg-type]
+    say = _say(as_json=as_json)
+    propose(
+        Proposal(
+            plan=lambda: ops.plan_fork(
+                connect(bootstrap),
+                namespace,
+                name,
+                snapshot=snapshot,
+                storage=storage,
+                expires_s=expires_s,
+                with_inputs=with_inputs,
+                mask=masks,
+                suppress=suppression,
+                force=force,
+            ),
+            act=lambda plan: ops.create_fork(connect(bootstrap), plan, who=who(), say=say),
+            show=print_plan,
+            report=lambda plan, done: _print_created(done),
+            question=lambda plan: f"create fork {plan.request.fork}?",
+            refused=lambda plan: plan.refused,
+            asks="fork asks before it creates anything",
         ),
+        yes=yes,
         as_json=as_json,
+        dry_run=dry_run,
     )
-    if as_json:
-        print_json({"planned": planned, "done": done})
-        return
-    console.print(
-        f"fork [bold]{escape(done.fork)}[/] of snapshot {escape(done.snapshot)}: {len(done.topics)} topics,"
-        f" {done.messages:,} messages in flight, {done.inputs:,} external records, {done.state:,} rows of state,"
-        f" in {done.seconds:.1f} s{_until(done.expires_ms)}",
-        soft_wrap=True,
-    )
-    if masks or suppression is not None:
-        console.print(f"masked: {done.masked:,} values; suppressed: {done.suppressed:,} records and rows")
+
+
+def _print_created(done: ops.Recovered) -> None:
+    print_recovered(done)
+    if done.expires_ms:
+        console.print(f"expires {_moment(done.expires_ms)}: `snapkafka fork drop --expired` removes it then")
     console.print(f"start its workers: SNAPKAFKA_FORK={done.fork} faust -A ... worker", soft_wrap=True)
 
 
@@ -184,41 +176,54 @@ def drop(
             "--expired", help="Remove the forks whose time is over; only topics that their creation created."
         ),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would go, and remove nothing.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
     run(lambda: _one_of(name, expired=expired), as_json=as_json)
-    if not yes:
-        what = (
-            "the forks whose time is over"
-            if expired
-            else f"fork {name}: every topic that begins with fork.{name}."
+    propose(
+        Proposal(
+            plan=lambda: ops.plan_drop(connect(bootstrap), namespace, name, expired=expired),
+            act=lambda plan: ops.drop_forks(connect(bootstrap), plan, say=_say(as_json=as_json)),
+            show=_print_dropping,
+            report=lambda plan, done: _print_dropped(done),
+            question=lambda plan: f"remove {', '.join(it.fork for it in plan if not it.kept)}?",
+            refused=lambda plan: bool(plan) and all(it.kept for it in plan),
+            empty=lambda plan: not plan,
+            asks="fork asks before it removes anything",
+            change="removed",
+        ),
+        yes=yes,
+        as_json=as_json,
+        dry_run=dry_run,
+    )
+
+
+def _print_dropping(planned: tuple[ops.Dropping, ...]) -> None:
+    if not planned:
+        console.print("no fork has expired")
+    for it in planned:
+        if it.kept:
+            console.print(f"[red]refused[/]: fork {escape(it.fork)} stays: {escape(it.kept)}", soft_wrap=True)
+            console.print("        stop its workers, and run this again")
+            continue
+        console.print(
+            f"removes fork [bold]{escape(it.fork)}[/] ({escape(it.namespace)}): {len(it.topics)} topics"
         )
-        _confirm(f"remove {what}?", as_json=as_json)
-    if expired:
-        found = run(
-            lambda: ops.drop_expired(connect(bootstrap), namespace, say=_say(as_json=as_json)),
-            as_json=as_json,
-        )
-    else:
-        found = (
-            run(
-                lambda: ops.drop_fork(connect(bootstrap), namespace, name, say=_say(as_json=as_json)),
-                as_json=as_json,
-            ),
-        )
-    if as_json:
-        print_json({"dropped": found})
-        return
+        for name, _ in it.topics:
+            console.print(f"  {escape(name)}", soft_wrap=True)
+
+
+def _print_dropped(found: tuple[ops.Dropped, ...]) -> None:
     for it in found:
         if it.kept:
             console.print(f"fork [bold]{escape(it.fork)}[/] stays: {escape(it.kept)}", soft_wrap=True)
         else:
-            console.print(f"fork [bold]{escape(it.fork)}[/] is removed: {len(it.topics)} topics")
+            console.print(f"removed fork [bold]{escape(it.fork)}[/]: {len(it.topics)} topics")
         if it.left:
             console.print(f"  not created with it, and left: {escape(', '.join(it.left))}", soft_wrap=True)
-    if not found:
-        console.print("no fork has expired")
 
 
 # --- Parts of them ---------------------------------------------------------------------------------------------------
@@ -237,38 +242,10 @@ async def _one_of(name: str, *, expired: bool) -> None:
         raise BadInputError("drop takes the name of a fork, or --expired", hint="see `snapkafka fork list`")
 
 
-def _confirm(question: str, *, as_json: bool, planned: ops.ForkPlan | None = None) -> None:
-    asks = "fork asks before it creates or removes anything"
-    confirm(question, asks=asks, hint="add --yes", as_json=as_json, planned=planned)
-
-
 def _say(*, as_json: bool) -> Callable[[str], None]:
     if as_json:
         return lambda text: None
     return lambda text: notices.print(f"fork: {text}", markup=False)
-
-
-def _print_plan(plan: ops.ForkPlan) -> None:
-    console.print(
-        f"fork [bold]{escape(plan.fork)}[/] of {escape(plan.source)}, snapshot [bold]{escape(plan.snapshot)}[/]"
-        f"  epoch {plan.epoch}  {plan.verdict}: {plan.records:,} messages in flight, {plan.state:,} rows of state"
-        + (f", {plan.stored:,} external records that only the snapshot has" if plan.stored else ""),
-        soft_wrap=True,
-    )
-    rows = table("topic", "partitions", "settings that differ from production's", right=("partitions",))
-    for it in plan.topics:
-        changed = ", ".join(f"{name}={value}" for name, value in it.changed.items())
-        rows.add_row(escape(it.topic), str(it.partitions), escape(changed))
-    console.print(rows)
-    if plan.unfinished:
-        console.print(f"removed first: {len(plan.unfinished)} topics that an earlier attempt has left")
-    for refusal in plan.refusals:
-        console.print(f"[red]refused[/] ({refusal.code}): {escape(refusal.what)}", soft_wrap=True)
-        console.print(f"        {escape(refusal.hint)}", soft_wrap=True)
-
-
-def _until(expires_ms: int) -> str:
-    return f"; expires {_moment(expires_ms)}" if expires_ms else ""
 
 
 def _moment(at_ms: int) -> str:

@@ -17,7 +17,7 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, OutputError
 from snapkafka.kafka.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
-from snapkafka.ops.trusting import Trust
+from snapkafka.query.integrity import Trust
 from snapkafka.runtime.extras import require_extra
 
 from .doctoring import ask_one_way

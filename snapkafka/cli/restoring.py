@@ -1,23 +1,21 @@
-"""`restore`: shows the plan, asks, and prints what was done."""
+"""`restore`: in place, or into another cluster."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import dataclasses
+from collections.abc import Callable, Collection
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.errors import EXIT_NOT_GOOD
-from snapkafka.kafka.lasting import said_bytes
+from snapkafka.errors import BadInputError
 from snapkafka.ops import RestoreSelection
 
-from .confirming import confirm
 from .options import AsJson, Bootstrap, Namespace
-from .restoring_into import restore_into
+from .plans import print_plan, print_recovered
+from .propose import Proposal, propose
 from .running import connect, console, notices, print_json, run, who
-from .tables import table
 
 __all__ = ["restore"]
 
@@ -75,7 +73,10 @@ def restore(
     wait: Annotated[
         float,
         typer.Option(
-            "--wait", metavar="SECONDS", min=0, help="Wait so long for the workers to leave their groups."
+            "--wait",
+            metavar="SECONDS",
+            min=0,
+            help="First wait so long for the workers to leave their groups; then make the plan.",
         ),
     ] = 0.0,
     safety: Annotated[
@@ -90,7 +91,10 @@ def restore(
         typer.Option("--suppress", metavar="FILE", help="TOML: keys of people who were erased stay erased."),
     ] = "",
     abort: Annotated[
-        bool, typer.Option("--abort", help="Give up the restore that is open, before its commit point.")
+        bool,
+        typer.Option(
+            "--abort", help="Give up the restore that is open; only before it has appended anything."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -103,141 +107,75 @@ def restore(
         if as_json:
             print_json({"aborted": plan})
         else:
-            console.print(f"plan {plan} is aborted: workers start as if it had never begun")
+            console.print(
+                f"plan {plan} is aborted; nothing was appended: workers start as if it had never begun"
+            )
         return
-    suppression = run(lambda: _suppression(suppress), as_json=as_json)
-    if into:
-        given = {"--app": app, "--table": tables, "--keys": keys, "--wait": wait, "--no-safety": not safety}
-        restore_into(
-            into,
-            namespace,
-            snapshot,
-            storage=storage,
-            force=force,
-            drop_missing=drop_missing,
-            suppression=suppression,
-            in_place=[option for option, value in given.items() if value],
-            dry_run=dry_run,
-            yes=yes,
-            as_json=as_json,
-        )
-        return
-    planned = None
+    given = {"--app": app, "--table": tables, "--keys": keys, "--wait": wait, "--no-safety": not safety}
+    in_place_only = [option for option, value in given.items() if value]
+    suppression = run(lambda: _read(suppress, into, in_place_only), as_json=as_json)
     selection = RestoreSelection(apps=tuple(app or ()), tables=tuple(tables or ()), keys=tuple(keys or ()))
-    if dry_run or not yes:
-        planned = run(
-            lambda: ops.plan_restore(
+    say = _say(as_json=as_json)
+    undo = ""
+    if wait and not dry_run:
+        undo = run(
+            lambda: ops.await_workers(
                 connect(bootstrap),
                 namespace,
                 snapshot,
+                wait_s=wait,
                 storage=storage,
-                force=force,
-                drop_missing=drop_missing,
                 selection=selection,
+                safety=safety,
+                who=who(),
+                say=say,
             ),
             as_json=as_json,
         )
-        if not as_json:
-            _print_plan(planned)
-        if dry_run or planned.refused:
-            if as_json:
-                print_json({"planned": planned, "done": None})
-            if planned.refused:
-                raise typer.Exit(EXIT_NOT_GOOD)
-            return
-        confirm(
-            f"restore {', '.join(planned.apps)} to {planned.snapshot}?",
+    propose(
+        Proposal(
+            plan=lambda: ops.plan_restore(
+                connect(into or bootstrap),
+                namespace,
+                snapshot,
+                storage=storage,
+                into=bool(into),
+                force=force,
+                drop_missing=drop_missing,
+                selection=selection,
+                suppress=suppression,
+            ),
+            act=lambda plan: _restore(into or bootstrap, plan, undo, say),
+            show=print_plan,
+            report=lambda plan, done: print_recovered(done, into),
+            question=lambda plan: f"restore {', '.join(plan.apps)} to {plan.snapshot}?",
+            refused=lambda plan: plan.refused,
             asks="restore asks before it changes anything",
-            hint="see what --dry-run prints, then add --yes",
-            as_json=as_json,
-            planned=planned,
-        )
-    done = run(
-        lambda: ops.restore(
-            connect(bootstrap),
-            namespace,
-            snapshot,
-            storage=storage,
-            force=force,
-            drop_missing=drop_missing,
-            selection=selection,
-            wait_s=wait,
-            safety=safety,
-            suppress=suppression,
-            who=who(),
-            say=(lambda text: None)
-            if as_json
-            else (lambda text: notices.print(f"restore: {text}", markup=False)),
         ),
+        yes=yes,
         as_json=as_json,
+        dry_run=dry_run,
     )
+
+
+async def _restore(
+    bootstrap: str | None, plan: ops.RecoveryPlan, undo: str, say: Callable[[str], None]
+) -> ops.Recovered:
+    done = await ops.restore(connect(bootstrap), plan, who=who(), say=say)
+    way_back = f"snapkafka assemble {undo}; snapkafka restore {undo}" if undo else done.undo
+    return dataclasses.replace(done, undo=way_back)
+
+
+async def _read(suppress: str, into: str, in_place_only: Collection[str]) -> ops.Suppression | None:
+    if into and in_place_only:
+        raise BadInputError(
+            f"--into and {', '.join(sorted(in_place_only))} do not go together",
+            hint="a cluster without anything takes the whole snapshot; restore a part of it in place afterwards",
+        )
+    return ops.read_suppression(suppress) if suppress else None
+
+
+def _say(*, as_json: bool) -> Callable[[str], None]:
     if as_json:
-        print_json({"planned": planned, "done": done})
-    else:
-        _print_done(done)
-
-
-async def _suppression(path: str) -> ops.Suppression | None:
-    return ops.read_suppression(path) if path else None
-
-
-def _print_plan(plan: ops.RestorePlan) -> None:
-    console.print(
-        f"restore of [bold]{escape(', '.join(plan.apps))}[/] to snapshot [bold]{escape(plan.snapshot)}[/]"
-        f"  epoch {plan.epoch}  {plan.verdict}: overwrites, does not merge",
-        soft_wrap=True,
-    )
-    if plan.resumes:
-        console.print(f"continues plan {plan.resumes}, which is {plan.stage}")
-    moves = table(
-        "app", "input", "partition", "committed", "new", "appended", right=("partition", "committed")
-    )
-    for move in plan.moves:
-        moves.add_row(
-            escape(move.app),
-            escape(move.topic),
-            str(move.partition),
-            "-" if move.before < 0 else str(move.before),
-            "behind its end" if move.after is None else str(move.after),
-            f"{move.appends:,}" if move.appends else "",
-        )
-    console.print(moves)
-    work = table("topic", "kind", "records, at most", "bytes", right=("records, at most", "bytes"))
-    for item in plan.work:
-        work.add_row(escape(item.topic), item.kind, f"{item.records:,}", said_bytes(item.bytes))
-    if plan.work:
-        console.print(work)
-    if plan.open:
-        console.print(f"unproven paths lead through {escape(', '.join(plan.open))}", soft_wrap=True)
-    for note in plan.notes:
-        console.print(f"[yellow]note[/]: {escape(note)}", soft_wrap=True)
-    _print_irrevocable(plan.irrevocable)
-    for refusal in plan.refusals:
-        console.print(f"[red]refused[/] ({refusal.code}): {escape(refusal.what)}", soft_wrap=True)
-        console.print(f"        {escape(refusal.hint)}", soft_wrap=True)
-
-
-def _print_irrevocable(found: tuple[ops.Irrevocable, ...]) -> None:
-    by_topic: dict[str, list[ops.Irrevocable]] = defaultdict(list)
-    for item in found:
-        by_topic[item.topic].append(item)
-    for topic, items in by_topic.items():
-        ranges = ", ".join(f"{item.partition}: {item.start}-{item.end - 1}" for item in items)
-        console.print(
-            f"cannot be taken back: outputs in {escape(topic)}, partition: offsets {ranges}", soft_wrap=True
-        )
-
-
-def _print_done(done: ops.Restored) -> None:
-    console.print(
-        f"restored {escape(', '.join(done.apps))} to [bold]{escape(done.snapshot)}[/] in {done.seconds:.1f} s"
-        f" (plan {done.plan}): start the workers",
-        soft_wrap=True,
-    )
-    if done.messages >= 0:
-        console.print(f"appended: {done.messages:,} messages, {done.state:,} records of state")
-    for note in done.notes:
-        console.print(f"[yellow]note[/]: {escape(note)}", soft_wrap=True)
-    if done.undo:
-        console.print(f"undo: snapkafka assemble {done.undo}; snapkafka restore {done.undo}", soft_wrap=True)
-    _print_irrevocable(done.irrevocable)
+        return lambda text: None
+    return lambda text: notices.print(f"restore: {text}", markup=False)

@@ -13,8 +13,8 @@ from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops.pruning import Kept, Prunable
 
-from .confirming import confirm
 from .options import AsJson
+from .propose import Proposal, propose
 from .running import console, print_json, run
 from .tables import table
 
@@ -41,27 +41,21 @@ def prune(
 ) -> None:
     """Run `snapkafka prune`."""
     policy = ops.Policy(last=keep_last, days=keep_days, namespace=namespace)
-    planned = run(lambda: ops.plan_pruning(storage, policy), as_json=as_json)
-    if not as_json:
-        _print_plan(planned)
-    if dry_run or not (planned.removed or planned.leftovers):
-        if as_json:
-            print_json({"planned": planned, "done": None})
-        return
-    if not yes:
-        confirm(
-            f"remove {said_bytes(planned.bytes)}?",
+    propose(
+        Proposal(
+            plan=lambda: ops.plan_pruning(storage, policy),
+            act=lambda plan: ops.prune(storage, policy, plan),
+            show=_print_plan,
+            report=_print_done,
+            question=lambda plan: f"remove {said_bytes(plan.bytes)}?",
+            empty=lambda plan: not (plan.removed or plan.leftovers),
             asks="prune asks before it removes anything",
-            hint="check the list of --dry-run, then add --yes",
-            as_json=as_json,
-            planned=planned,
             change="removed",
-        )
-    done = run(lambda: ops.prune(storage, policy, planned), as_json=as_json)
-    if as_json:
-        print_json({"planned": planned, "done": done})
-    else:
-        _print_done(planned, done)
+        ),
+        yes=yes,
+        as_json=as_json,
+        dry_run=dry_run,
+    )
 
 
 def _print_plan(planned: ops.Pruning) -> None:

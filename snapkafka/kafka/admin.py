@@ -18,7 +18,8 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
 
 from .connection import Connection, hear_of, translated
-from .groups import ConsumerGroup, list_groups, member_ids
+from .group_hold import GroupHold
+from .groups import ConsumerGroup, Member, group_members, list_groups
 from .metadata import (
     Access,
     DescribeClusterRequest,
@@ -277,23 +278,27 @@ class KafkaTopicAdmin:
                 )
             return await list_groups(admin)
 
-    async def members(self, group: str) -> int:
-        """Count the members of a consumer group, of whichever protocol; 0: it has none, or does not exist.
-
-        Raises:
-            LedgerUnusableError: it may not be described, or is of another kind.
-        """
-        return len(await self.member_ids(group))
-
-    async def member_ids(self, group: str) -> tuple[str, ...]:
-        """List the ids of the members of a consumer group; see `members`.
+    async def group_members(self, group: str) -> tuple[Member, ...]:
+        """List the members of a consumer group, of whichever protocol; none: it does not exist, or is empty.
 
         Raises:
             LedgerUnusableError: it may not be described, or is of another kind.
         """
         admin = await self._connected()
         with translated(self.connection, f"describe group {group}"):
-            return await _once_coordinated(admin, lambda: member_ids(admin, group))
+            return await _once_coordinated(admin, lambda: group_members(admin, group))
+
+    async def members(self, group: str) -> int:
+        """Count the members of a consumer group; see `group_members`."""
+        return len(await self.group_members(group))
+
+    async def member_ids(self, group: str) -> tuple[str, ...]:
+        """List the ids of the members of a consumer group; see `group_members`."""
+        return tuple(member.member for member in await self.group_members(group))
+
+    def hold(self, group: str) -> GroupHold:
+        """Make a hold of a consumer group, which is still to be acquired."""
+        return GroupHold(self.connection, group)
 
     async def commit_positions(self, group: str, positions: Mapping[TopicPartition, int], note: str) -> None:
         """Commit positions for a group that has no members, with a note that tools show as its metadata.

@@ -44,6 +44,9 @@ QUEUED_MAX: Final = 50_000
 POLL_EVERY: Final = 500
 #: What has been given to the broker is acknowledged by then, or the attempt is void.
 FLUSH_S: Final = 120.0
+#: A record that waits longer in the client is not sent any more: less than a hold of a group lasts (`group_hold`), so a
+#: run that was suspended until its hold had passed on sends nothing of what it still had in hand.
+SENT_WITHIN_S: Final = 25.0
 #: Kafka's own bound of a record is its topic's; the client shall not be the one to refuse.
 RECORD_BYTES_MAX: Final = 1_000_000_000
 
@@ -245,7 +248,7 @@ class KafkaBulk:
                 "linger.ms": 20,
                 "queue.buffering.max.messages": QUEUED_MAX,
                 "message.max.bytes": RECORD_BYTES_MAX,
-                "message.timeout.ms": int(FLUSH_S * 1_000),
+                "message.timeout.ms": int(SENT_WITHIN_S * 1_000),
             }
         )
 

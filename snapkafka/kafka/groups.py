@@ -32,7 +32,7 @@ from snapkafka.protocol.forking import fork_of, prefixed
 
 from .metadata import RequestStruct, check_version, uuid_type
 
-__all__ = ["ConsumerGroup", "Member", "list_groups", "member_ids", "positions_group"]
+__all__ = ["ConsumerGroup", "Member", "group_members", "list_groups", "member_ids", "positions_group"]
 
 #: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
 _SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("user_data", Bytes))
@@ -147,7 +147,12 @@ class ConsumerGroupDescribeRequest(RequestStruct):  # type: ignore[misc]  # aiok
 
 
 async def member_ids(admin: Any, group: str) -> tuple[str, ...]:
-    """List the ids of the members of a group; empty where there is no such group.
+    """List the ids of the members of a group; see `group_members`."""
+    return tuple(member.member for member in await group_members(admin, group))
+
+
+async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
+    """List the members of a group; empty where there is no such group.
 
     A group of the new consumer protocol (KIP-848) is unknown to the classic request, and to brokers before Kafka 4.
 
@@ -163,7 +168,7 @@ async def member_ids(admin: Any, group: str) -> tuple[str, ...]:
     if code and code != GROUP_ID_NOT_FOUND:
         raise errors.for_code(code)(group)
     if not code and state != UNDESCRIBED:
-        return tuple(member[0] for member in members)
+        return tuple(Member(member=it[0], client=it[1], host=it[2]) for it in members)
     coordinator = await admin.find_coordinator(group)
     try:
         answer = await admin._client.send(coordinator, ConsumerGroupDescribeRequest(group))
@@ -180,7 +185,7 @@ async def member_ids(admin: Any, group: str) -> tuple[str, ...]:
         return ()
     if code:
         raise errors.for_code(code)(message or group)
-    return tuple(member[0] for member in members)
+    return tuple(Member(member=it[0], client=it[4], host=it[5]) for it in members)
 
 
 async def list_groups(admin: Any) -> list[ConsumerGroup]:

@@ -10,6 +10,12 @@ from __future__ import annotations
 
 from snapkafka.advice import Advice
 from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
+from snapkafka.query.sandbox import Bounds
+from snapkafka.recovery.editing import Mask, Suppression, read_masks, read_suppression
+from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
+from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered
+from snapkafka.recovery.plan import Plan as RecoveryPlan
+from snapkafka.recovery.selection import Selection as RestoreSelection
 
 from .aborting import abort
 from .assembling import AROUND_RECORDS, Assembled, HowToRead, Launch, assemble, verify
@@ -22,18 +28,8 @@ from .drill import Drill, drill
 from .drill import markdown as drill_markdown
 from .examining import Examined, verify_offline
 from .following import Progress
-from .fork import (
-    Dropped,
-    Fork,
-    Forked,
-    ForkPlan,
-    create_fork,
-    diff_fork,
-    drop_expired,
-    drop_fork,
-    list_forks,
-    plan_fork,
-)
+from .fork_diffing import diff_fork
+from .forking import create_fork, plan_fork
 from .freshness import Freshness, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, Session, heartbeats
 from .keep import Outcome, Quiet, Schedule, keep
@@ -45,13 +41,8 @@ from .near_cut import trace_stored
 from .picture_png import png
 from .planning import Reading, plan_assembly
 from .pruning import Policy, Pruning, plan_pruning, prune
-from .query_apart import Bounds
 from .querying import Queried, query
-from .restore import Irrevocable, Restored, abort_restore, plan_restore, restore
-from .restore import Plan as RestorePlan
-from .restore import Selection as RestoreSelection
-from .restore.editing import Mask, Suppression, read_masks, read_suppression
-from .restore_into import AbsentInput, IntoPlan, RestoredInto, plan_restore_into, restore_into
+from .restoring import abort_restore, await_workers, plan_restore, restore
 from .rights import Right, Rights, rights
 from .standing import Standing, Viewed
 from .stored import Stored, stored
@@ -78,15 +69,13 @@ __all__ = [
     "Drawn",
     "Drill",
     "Dropped",
+    "Dropping",
     "Examined",
     "Fork",
-    "ForkPlan",
-    "Forked",
     "Freshness",
     "Heartbeat",
     "HowToRead",
     "Instant",
-    "IntoPlan",
     "Irrevocable",
     "Kept",
     "KeptRound",
@@ -103,10 +92,9 @@ __all__ = [
     "Quiet",
     "Reading",
     "Recent",
-    "RestorePlan",
+    "Recovered",
+    "RecoveryPlan",
     "RestoreSelection",
-    "Restored",
-    "RestoredInto",
     "Right",
     "Rights",
     "Round",
@@ -126,6 +114,7 @@ __all__ = [
     "abort_restore",
     "assemble",
     "await_captured",
+    "await_workers",
     "checkpoint",
     "create_fork",
     "diff",
@@ -135,8 +124,7 @@ __all__ = [
     "draw_details",
     "drill",
     "drill_markdown",
-    "drop_expired",
-    "drop_fork",
+    "drop_forks",
     "exposition",
     "find_snapshot",
     "freshness",
@@ -149,11 +137,11 @@ __all__ = [
     "mend",
     "pause",
     "plan_assembly",
+    "plan_drop",
     "plan_fork",
     "plan_mending",
     "plan_pruning",
     "plan_restore",
-    "plan_restore_into",
     "png",
     "prune",
     "query",
@@ -161,7 +149,6 @@ __all__ = [
     "read_masks",
     "read_suppression",
     "restore",
-    "restore_into",
     "resume",
     "retire",
     "rights",

@@ -22,10 +22,9 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, RestorableEntry, WitnessEntry
 from snapkafka.protocol.captured import Uncaptured
 from snapkafka.protocol.snapshots import Unread
+from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.child import await_child, run_child
 from snapkafka.runtime.extras import require_extra
-
-from .finding import manifest_places
 
 __all__ = [
     "AROUND_RECORDS",

@@ -15,12 +15,11 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import InputCut
+from snapkafka.query.engine import Placed, engine, in_thread, one_line
+from snapkafka.query.integrity import Trust, trusted
+from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
-
-from .finding import manifest_places
-from .querying import Placed, engine, in_thread, one_line, trusted
-from .trusting import Trust
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -12,14 +12,14 @@ from snapkafka.kafka.reading import LATEST
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured import Captured
+from snapkafka.query.locate import manifest_places
+from snapkafka.query.sandbox import Bounds
 from snapkafka.store import read_manifest
 
-from .finding import manifest_places
 from .listing import Details
 from .near_cut import has_around, messages_of, sql_of
 from .picture import EXTERNAL, Lane, Message, Picture, lay_out
 from .picture_svg import svg
-from .query_apart import Bounds
 from .querying import query
 from .wall_clock import (
     Instant,

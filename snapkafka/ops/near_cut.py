@@ -13,11 +13,11 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import LATEST
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
+from snapkafka.query.locate import manifest_places
+from snapkafka.query.sandbox import Bounds
 from snapkafka.store import read_manifest
 
-from .finding import manifest_places
 from .picture import EXTERNAL, Message
-from .query_apart import Bounds
 from .querying import query
 from .tracing import STEPS_MAX, Step, Trace, require_numbers
 

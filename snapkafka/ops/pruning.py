@@ -17,10 +17,10 @@ from typing import Final
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import Manifest, file_stem, load
+from snapkafka.query.manifest_heads import assembled_ms, oldest_first
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
 
-from .heads import assembled_ms, oldest_first
 from .listing import wall_ms
 
 __all__ = ["Kept", "Policy", "Prunable", "Pruning", "plan_pruning", "prune"]

@@ -400,7 +400,7 @@ class LedgerState(LedgerView):
         if not self.restores.apply(offset, record):
             return
         view = self.restores.views[record.plan]
-        if was is None:
+        if was is not view:
             for snapshot in list(self.open.values()):
                 if view.concerns(tuple(snapshot.apps)):
                     self._fail(offset, snapshot, _restoring(view))

@@ -40,7 +40,7 @@ NOBODY: Final = -1
 Heard = Literal["trigger", "ledger", "marker", "header", "assigned", "stopped"]
 
 #: How far a restore has come: it may be aborted before it is `ready`, and only finished after.
-RestoreStage = Literal["begun", "ready", "done", "aborted"]
+RestoreStage = Literal["begun", "appending", "ready", "done", "aborted"]
 ForkStage = Literal["begun", "created"]
 
 

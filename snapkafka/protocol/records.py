@@ -307,12 +307,13 @@ class Restore:
 
     `plan` names the restore; only one is open at a time. `author`: the process that re-appends (its `Hello` has the
     mode "restore"), -1 before it joined. A rerun appends `begun` again with a new author, and only the author of the
-    latest `begun` can make the plan `ready`: that is the commit point. `ready` carries the rest, in `parts` chunks
-    numbered from 0. `ends`: of every input and changelog partition of these apps, taken before anything was appended:
-    what lies below is of the time before. `positions`: per agent and input. `phase`, `records`, `total`: progress of a
-    plan, for readers. `reason`: why it was aborted. `only`: the part of the snapshot that is restored, as JSON (empty:
-    all of it), which is not a consistent cut. `origin`: the topic id of the snapshot's ledger where that is another
-    cluster's (empty: it is this one).
+    latest `begun` can make the plan `ready`: that is the commit point. `appending` comes before the first record is
+    appended: from then on the plan cannot be aborted. `ready` carries the rest, in `parts` chunks numbered from 0.
+    `ends`: of every input and changelog partition of these apps, taken before anything was appended: what lies below is
+    of the time before. `positions`: per agent and input. `phase`, `records`, `total`: progress of a plan, for readers.
+    `reason`: why it was aborted. `only`: the part of the snapshot that is restored, as JSON (empty: all of it), which
+    is not a consistent cut. `origin`: the topic id of the snapshot's ledger where that is another cluster's (empty: it
+    is this one). `replaces`: the open plan, not yet ready, that this one takes the place of.
     """
 
     process: int = NOBODY
@@ -335,6 +336,7 @@ class Restore:
     reason: str = ""
     only: str = ""
     origin: str = ""
+    replaces: str = ""
 
 
 @value

@@ -3,15 +3,18 @@
 A restore re-appends the records in flight and the state of a snapshot at the ends of their partitions, so the log
 stays one log. Three facts about it have to be the same for every reader:
 
-    begun ──> ready ──> done        `begun` to `done`: no input of these apps is run, no snapshot of them is taken
-      └─────> aborted               `ready` is the commit point: before it nothing appended counts, after it all does
+    begun ──> appending ──> ready ──> done    `begun` to `done`: no input of these apps is run, no snapshot is taken
+      └─────> aborted <──┘                    `ready` is the commit point: before it nothing appended counts
 
 * *Bases.* What lies below the base of a partition is of the time before; what an earlier process of the apps still
   appends at or above it is void, for it does not know of the restore.
 * *Positions.* A consumer group has one offset per input, a snapshot one position per agent. The group is set to the
   lowest; what an agent skips above that is a rule, which is spent when the group has passed it.
 * *Fencing.* Only the author that the latest `begun` names can make a plan `ready`: a tool that was suspended, and wakes
-  up after another has taken over, commits nothing.
+  up after another has taken over, commits nothing. A run owns a plan as long as its `begun` is the latest of it.
+* *No way back by forgetting.* Once a plan is `appending`, records of it may lie in the log above every committed
+  position, and a worker that starts would take them in. So it is not aborted any more: it is finished, or another plan
+  replaces it whose bases cover every partition that it may have appended to.
 
 Later restores supersede earlier ones partition by partition.
 """
@@ -79,6 +82,11 @@ class RestoreView:
     authored_at: int | None = None
     progress: Restore | None = None
     progress_at: int | None = None
+    appending_at: set[int] = field(default_factory=set)
+    appended: dict[TopicPartition, int] = field(
+        default_factory=dict
+    )  # partition -> the first offset that may be its own
+    replaces: frozenset[TopicPartition] = frozenset()  # what the plans before it may have appended to
     parts: dict[int, tuple[int, Restore]] = field(default_factory=dict)
     ready_at: int | None = None  # of the part that completed it
     closed_at: int | None = None  # `done` or `aborted`
@@ -97,6 +105,16 @@ class RestoreView:
     def committed(self) -> bool:
         """Was the commit point reached?"""
         return self.ready_at is not None
+
+    @property
+    def owner(self) -> int:
+        """The ledger offset of the latest `begun`: who appended it may go on."""
+        return self.begun_at if self.progress_at is None else self.progress_at
+
+    @property
+    def leaves(self) -> frozenset[TopicPartition]:
+        """The partitions in which records may lie that never count."""
+        return self.replaces | self.appended.keys()
 
     def concerns(self, apps: tuple[str, ...]) -> bool:
         """Does it restore one of `apps` (none named: any)?"""
@@ -121,7 +139,11 @@ class RestoreView:
     def records(self) -> set[int]:
         """Ledger offsets of the records that make this view."""
         single = (self.begun_at, self.authored_at, self.progress_at, self.closed_at)
-        return {at for at in single if at is not None} | {at for at, _ in self.parts.values()}
+        return (
+            {at for at in single if at is not None}
+            | {at for at, _ in self.parts.values()}
+            | self.appending_at
+        )
 
     def __str__(self) -> str:
         return f"plan {self.plan} of snapshot {self.begun.snapshot}"
@@ -144,25 +166,50 @@ class Restores:
         """
         view = self.open
         if view is None or view.plan != record.plan:
-            if view is not None or record.stage != "begun" or record.plan in self.views:
+            if record.stage != "begun" or record.plan in self.views:
                 return False
-            view = self.open = self.views[record.plan] = RestoreView(
-                plan=record.plan, begun=record, begun_at=offset
-            )
-            self._named(view, offset, record)
+            if view is not None and (view.committed or record.replaces != view.plan):
+                return False
+            self._begin(offset, record, view)
             return True
         match record.stage:
             case "begun":
                 view.progress, view.progress_at = record, offset
                 return self._named(view, offset, record)
+            case "appending":
+                return self._appending(view, offset, record)
             case "ready":
                 return self._ready(view, offset, record)
             case "done" if view.committed:
                 view.stage, view.closed_at, self.open = "done", offset, None
-            case "aborted" if not view.committed:
-                view.stage, view.closed_at, view.reason, self.open = "aborted", offset, record.reason, None
+            case "aborted" if not view.committed and not view.leaves:
+                self._abort(view, offset, record.reason)
             case _:
                 return False
+        return True
+
+    def _begin(self, offset: int, record: Restore, before: RestoreView | None) -> None:
+        """Open a plan; one that it replaces is over, and what that may have appended is to lie below its bases."""
+        replaces: frozenset[TopicPartition] = frozenset()
+        if before is not None:
+            replaces = before.leaves
+            self._abort(before, offset, f"plan {record.plan} has taken its place")
+        view = self.open = self.views[record.plan] = RestoreView(
+            plan=record.plan, begun=record, begun_at=offset, replaces=replaces
+        )
+        self._named(view, offset, record)
+
+    def _abort(self, view: RestoreView, offset: int, reason: str) -> None:
+        view.stage, view.closed_at, view.reason, self.open = "aborted", offset, reason, None
+
+    def _appending(self, view: RestoreView, offset: int, record: Restore) -> bool:
+        """Its author is about to append behind these ends; those of an earlier author still count."""
+        if view.committed or record.author == NOBODY or record.author != view.author:
+            return False
+        view.stage = "appending"
+        view.appending_at.add(offset)
+        for end in record.ends:
+            view.appended.setdefault(TopicPartition(end.topic, end.partition), end.end)
         return True
 
     def _named(self, view: RestoreView, offset: int, record: Restore) -> bool:
@@ -177,7 +224,7 @@ class Restores:
         if view.committed or record.author == NOBODY or record.author != view.author:
             return False
         view.parts.setdefault(record.part, (offset, record))
-        if len(view.parts) < record.parts:
+        if len(view.parts) < record.parts or not view.leaves <= view.bases().keys():
             return False
         view.stage, view.ready_at = "ready", offset
         self.bases |= view.bases()
@@ -209,9 +256,13 @@ class Restores:
         return self._rules[app, tp][1] if (app, tp) in self._rules else {}
 
     def current(self) -> set[str]:
-        """The plans that still matter: the open one, and the latest of a partition."""
+        """The plans that still matter: the open one with those that it replaces, and the latest of a partition."""
         named = {base.plan for base in self.bases.values()} | {plan for plan, _ in self._rules.values()}
-        return named | ({self.open.plan} if self.open is not None else set())
+        view = self.open
+        while view is not None and view.plan not in named:
+            named.add(view.plan)
+            view = self.views.get(view.begun.replaces)
+        return named
 
     def forget(self) -> None:
         """Drop the plans that later ones have superseded, but for the latest, whose name stays taken."""

@@ -1,9 +1,10 @@
 """A small world that is restored again and again: does each agent process each message once, counted from the snapshot?
 
 One app with two agents on one input, a second app that sends into it, and somebody external who does, too. Events are
-one step here; what is explored is the restore: it crashes between any two steps and is run again, or is suspended and
-wakes up while another goes on; so do workers of before, which append what they had in hand; workers are started at any
-moment. The fold of the ledger is the real one (`protocol.restoring`), and so are the rules that workers go by.
+one step here; what is explored is the restore: it crashes between any two steps and is run again, is suspended and
+wakes up while another goes on or long after it, is aborted, or is replaced by a restore of another snapshot; workers of
+before wake up, too, and append what they had in hand; workers are started at any moment, also one without snapkafka.
+The fold of the ledger is the real one (`protocol.restoring`), and so are the rules that workers go by.
 
 The oracle knows no header: after all has run, an agent has what its state held at the cut, what was in flight to it
 then, every external message that it had not processed, and what was sent since the restore; each of them once.
@@ -37,14 +38,18 @@ INPUT, CHANGELOG = TopicPartition("in", 0), TopicPartition("p-t-changelog", 0)
 APPS: Final = ("p", "q")
 AGENTS: Final = ("x", "y")
 #: What can be left out, for proof that this world finds it.
-BREAKS: Final = ("stamp", "barrier", "commit-point", "hold", "positions", "state")
+BREAKS: Final = ("stamp", "barrier", "commit-point", "hold", "positions", "state", "lease", "groups", "abort")
 RESTORES: Final = 3
 STEPS: Final = 60
-STEPS_OF_A_RESTORE: Final = ("tool", "crash", "suspend", "wake", "start", "external")
+STEPS_OF_A_RESTORE: Final = (
+    "tool", "crash", "suspend", "wake", "start", "external", "bare", "abort", "replace",
+)  # fmt: skip
 #: No world comes near.
 LOG_MAX: Final = 1500
 #: How often something else goes on between two messages that a restore appends.
 PAUSE: Final = 0.15
+#: How often a worker stops in good order once its app was restored, and something of before wakes up.
+STOPS: Final = 0.1
 
 
 class Message(NamedTuple):
@@ -107,6 +112,7 @@ class RestoreWorld:
         self.asleep: list[Worker] = []
         self.asleep_senders: list[int] = []
         self.asleep_tools: list[Iterator[None]] = []
+        self.holder: object | None = None  # of the consumer group
 
     # -- the ledger -----------------------------------------------------------------------------------------------
 
@@ -133,12 +139,14 @@ class RestoreWorld:
             if not self.cuts:
                 self.take_cut()
             cut = self.rng.choice(self.cuts)
-            self.restore(cut)
+            cut = self.restore(cut)
             if len(self.log) > LOG_MAX:
                 self.wrong.append("each run of the restore appends again what the last one did")
                 return self.wrong
             while self.worker is None or self.worker.at < len(self.log):
                 self.step_of_worker()
+                if self.worker is not None and self.rng.random() < STOPS:
+                    self.stop_in_order()
             self.judge(cut)
         return self.wrong
 
@@ -232,8 +240,15 @@ class RestoreWorld:
 
     # -- the restore ----------------------------------------------------------------------------------------------
 
-    def restore(self, cut: Cut) -> None:
-        """Until it is done; meanwhile everything else goes on."""
+    def stop_in_order(self) -> None:
+        """A worker commits what it has processed, and stops; who was suspended goes on meanwhile."""
+        assert self.worker is not None
+        self.committed, self.worker = self.worker.at, None
+        self.counts["stopped_in_order"] += 1
+        self.wake()
+
+    def restore(self, cut: Cut) -> Cut:
+        """Restore until it is done; meanwhile everything else goes on. Returns the cut that was restored in the end."""
         plan = f"plan {self.number()}"
         if self.worker is not None:
             self.asleep.append(self.worker)
@@ -242,18 +257,33 @@ class RestoreWorld:
         tool = self.tool(plan, cut)
         while plan not in self.ledger.restores.views or self.ledger.restores.views[plan].open:
             if len(self.log) > LOG_MAX:
-                return
-            match self.rng.choices(STEPS_OF_A_RESTORE, (30, 1, 1, 5, 1, 1))[0]:
+                return cut
+            match self.rng.choices(STEPS_OF_A_RESTORE, (30, 1, 1, 5, 1, 1, 1, 0.3, 0.3))[0]:
                 case "tool":
                     if next(tool, "over") == "over":
+                        self.holder = None
                         tool = self.tool(plan, cut)
                 case "crash":
                     self.counts["crashes"] += 1
+                    self.holder = None  # as soon as its session is over
                     tool = self.tool(plan, cut)
                 case "suspend":
                     self.counts["suspended"] += 1
+                    self.holder = None
                     self.asleep_tools.append(tool)
                     tool = self.tool(plan, cut)
+                case "bare":
+                    self.bare()
+                case "abort":
+                    if self.abort():
+                        return self.restore(cut)
+                case "replace":
+                    view = self.ledger.restores.open
+                    if view is not None and not view.committed:
+                        self.counts["replaced"] += 1
+                        self.holder = None
+                        cut, plan = self.rng.choice(self.cuts), f"plan {self.number()}"
+                        tool = self.tool(plan, cut, view.plan)
                 case "wake":
                     self.wake()
                 case "start":
@@ -261,9 +291,43 @@ class RestoreWorld:
                 case _:
                     self.external()
             self.stop_who_runs()
+        self.holder = None
         self.sender = self.hello("q")
         for _ in range(4):
             self.wake()
+        return cut
+
+    def bare(self) -> None:
+        """A worker without snapkafka starts in the midst of it, if its group lets it in, and processes one event."""
+        view = self.ledger.restores.open
+        if view is None or view.committed:
+            return
+        if self.holder is not None and "groups" not in self.broken:
+            self.counts["kept_out"] += 1
+            return
+        self.counts["bare"] += 1
+        self.changelog.append(Written("x", (-self.fresh(),), NOBODY))
+        self.committed += self.committed < len(self.log)
+
+    def abort(self) -> bool:
+        """Somebody gives the open restore up. Is it over? Then workers start as if it had never begun."""
+        view = self.ledger.restores.open
+        if view is None:
+            return False
+        if "abort" in self.broken:
+            view.appended.clear()
+        self.say(view.plan, "aborted")
+        if view.open:
+            self.counts["not_aborted"] += 1
+            return False
+        self.counts["aborted"] += 1
+        tools = {
+            p for p, it in self.ledger.processes.items() if it.hello.mode == RESTORE and p > view.begun_at
+        }
+        writers = {message.process for message in self.log} | {it.process for it in self.changelog}
+        if tools & writers:
+            self.wrong.append(f"{view} was aborted, and has appended records that a worker takes in")
+        return True
 
     def stop_who_runs(self) -> None:
         """A worker that had started at the same moment as the restore stops when it reads of it, be it over by then."""
@@ -285,60 +349,91 @@ class RestoreWorld:
             self.log.append(Message(-self.fresh(), self.rng.choice(self.asleep_senders)))
             self.counts["late_sends"] += 1
         elif self.asleep_tools:
-            tool = self.rng.choice(self.asleep_tools)
+            tool, holder = self.rng.choice(self.asleep_tools), self.holder
             for _ in range(self.rng.randint(1, 12)):
                 next(tool, None)
                 self.counts["late_steps"] += 1
+            self.holder = holder  # it falls asleep again, and what it may have held is over
 
-    def say(self, plan: str, stage: str, **fields: object) -> None:
+    def say(self, plan: str, stage: str, **fields: object) -> int:
         record = Restore(n=self.number(), plan=plan, stage=stage, apps=APPS, **fields)  # type: ignore[arg-type]
         view = self.ledger.restores.open
-        if "commit-point" in self.broken and stage == "ready" and view is not None and view.stage == "begun":
+        if "commit-point" in self.broken and stage in ("appending", "ready") and view is not None:
             view.author = record.author  # whoever comes first, not whom the latest `begun` names
-        self.append(record)
+        return self.append(record)
 
-    def tool(self, plan: str, cut: Cut) -> Iterator[None]:
-        """The steps of a restore; it may stop at any `yield` for ever."""
-        restores = self.ledger.restores
-        if plan not in restores.views:
-            self.say(plan, "begun")
+    def tool(self, plan: str, cut: Cut, replaces: str = "") -> Iterator[None]:
+        """A run of a plan as it is confirmed now."""
+        return self.steps(plan, cut, replaces, frozenset(self.ledger.restores.views))
+
+    def steps(self, plan: str, cut: Cut, replaces: str, confirmed: frozenset[str]) -> Iterator[None]:
+        """The steps of a restore; it may stop at any `yield` for ever.
+
+        Args:
+            confirmed: the plans that the ledger named when this one was confirmed.
+        """
+        restores, me = self.ledger.restores, object()
+        while self.holder is not None:
             yield
+        self.holder = me
+        if plan not in restores.views and confirmed != restores.views.keys():
+            return  # the plan has changed
+        owned = self.say(plan, "begun", replaces=replaces)
+        yield
+        if plan not in restores.views:
+            return
         view = restores.views[plan]
+
+        def mine() -> bool:
+            return view.open and (view.owner == owned or "commit-point" in self.broken)
+
         if not view.committed:
+            if not mine():
+                return
             author = self.hello("snapkafka-restore", RESTORE)
             yield
-            self.say(plan, "begun", author=author)
+            if not mine():
+                return
+            owned = self.say(plan, "begun", author=author)
             yield
-            if view.author != author or view.stage != "begun":
+            if not mine():
                 return
             base, state_base = len(self.log), len(self.changelog)
+            ends = (
+                LogEnd(topic=INPUT.topic, partition=0, end=base),
+                LogEnd(topic=CHANGELOG.topic, partition=0, end=state_base),
+            )
             yield
+            if not mine():
+                return
+            self.say(plan, "appending", author=author, ends=ends)
             positions = yield from self.channels(cut, author, base)
             if "state" not in self.broken:
                 for agent in AGENTS:
                     self.changelog.append(Written(agent, cut.state[agent], author))
                     yield
-            self.say(
-                plan,
-                "ready",
-                author=author,
-                ends=(
-                    LogEnd(topic=INPUT.topic, partition=0, end=base),
-                    LogEnd(topic=CHANGELOG.topic, partition=0, end=state_base),
-                ),
-                positions=positions,
+            others = any(it.process not in (author, NOBODY) for it in self.log[base:]) or any(
+                it.process != author for it in self.changelog[state_base:]
             )
+            if others and "groups" not in self.broken:
+                self.counts["others"] += 1
+                return
+            self.say(plan, "ready", author=author, ends=ends, positions=positions)
             yield
             if view.author != author or not view.committed:
                 return
         rules = restores.rules("p", INPUT)
-        if view.open:
+        if not mine():
+            return
+        yield  # it may be suspended between the question and the request
+        if self.holder is me or "lease" in self.broken:
             self.committed = min(rule.offset for rule in rules.values())
         yield
-        if view.open:
+        if mine():
             self.append(Bye(process=view.author, n=self.number()))
             yield
-            self.say(plan, "done")
+            if mine():
+                self.say(plan, "done")
 
     def channels(self, cut: Cut, author: int, base: int) -> Generator[None, None, tuple[AgentPosition, ...]]:
         """Append what was in flight and the external records of its range, in their order; where there is nothing

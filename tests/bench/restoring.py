@@ -27,12 +27,12 @@ from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
-from snapkafka.ops.querying import Placed
-from snapkafka.ops.restore.appending import Author, LogRecord, read_back
-from snapkafka.ops.restore.channels import Channel, append_channels
-from snapkafka.ops.restore.looking import rows_of_state
-from snapkafka.ops.restore.state import Touched, records_of_state
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.engine import Placed
+from snapkafka.recovery.appending import Author, LogRecord, read_back
+from snapkafka.recovery.channels import Channel, append_channels
+from snapkafka.recovery.facts import rows_of_state
+from snapkafka.recovery.state import Touched, records_of_state
 from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
@@ -138,7 +138,7 @@ def bench_restore_messages() -> list[Figure]:
                 )
                 for channel in channels
             )
-            moved = append_channels(bulk, Author(PROCESS, 10, LEDGER_ID), named)
+            moved = append_channels(bulk.append, Author(PROCESS, 10, LEDGER_ID), named)
             assert sum(map(len, moved.values())) == MESSAGES
 
         for pair in range(PAIRS):

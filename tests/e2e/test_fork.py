@@ -18,6 +18,7 @@ from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.protocol.forking import prefixed
 from snapkafka.testing import Broker
+from tests.e2e import recovering
 from tests.features.harness import is_marker, read_topics
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle
@@ -87,7 +88,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
             before = [*_settled(kafka.bootstrap, cycle.prefix)]
 
-            done = asyncio.run(ops.create_fork(connection, namespace, FORK, with_inputs=True, expires_s=60))
+            done = recovering.forked(connection, namespace, FORK, with_inputs=True, expires_s=60)
             assert done.messages > 0
             assert done.inputs > 0
             assert done.state > 0
@@ -123,7 +124,8 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             assert sum(it.messages_after for it in changed.channels) == 0, "all of it was processed"
             groups = groups_of_forks(observer)
             assert len(groups) == 2 * len(apps), "of each app its own, and the one that shows its positions"
-            dropped = asyncio.run(ops.drop_fork(connection, namespace, FORK))
+            planned = asyncio.run(ops.plan_drop(connection, namespace, FORK))
+            (dropped,) = asyncio.run(ops.drop_forks(connection, planned))
             assert set(dropped.groups) == groups
             assert not groups_of_forks(observer)
             assert set(done.topics) <= set(dropped.topics)
@@ -138,7 +140,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             cycle.system.stop()
 
 
-def difference(connection: Connection, namespace: str, fork: ops.Forked, storage: str) -> ops.Difference:
+def difference(connection: Connection, namespace: str, fork: ops.Recovered, storage: str) -> ops.Difference:
     """Take a snapshot of the fork, which has processed everything, and compare it with the one it was created from."""
     asyncio.run(
         ops.trigger(connection, fork.namespace, snapshot_id="end", storage=storage, ttl_ms=30_000, wait=True)

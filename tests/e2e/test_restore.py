@@ -16,6 +16,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.testing import Broker
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle, outputs_kept
+from .recovering import restored
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -56,7 +57,7 @@ def test_a_killed_system_is_restored_and_ends_as_if_undisturbed(
             (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
             assert assembled.verdict == "VERIFIED", assembled.checks
             assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
-            done = asyncio.run(ops.restore(connection, namespace, "cut", wait_s=90))
+            done = restored(connection, namespace, "cut", wait_s=90)
             assert done.messages > 0
             assert done.state > 0
             outputs = [item for item in done.irrevocable if item.topic == f"{cycle.prefix}out"]

@@ -20,6 +20,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import read_manifest
 from snapkafka.testing import EmbeddedKafka
+from tests.e2e.recovering import restored
 from tests.features.harness import Record, is_marker
 
 from .cycles import END_S, ITEMS, Cycle
@@ -117,7 +118,7 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *
     assert sum(outputs(before, {}).values()) > sum(came_out.values()), "nothing came out after the cut"
     with EmbeddedKafka() as kafka:
         connection = Connection(bootstrap=kafka.bootstrap)
-        done = asyncio.run(ops.restore_into(connection, "", "cut", storage=storage))
+        done = restored(connection, "", "cut", storage=storage, into=True)
         assert done.messages > 0
         assert done.state > 0
         absent = {it.topic: it.unread for it in done.absent}

@@ -17,12 +17,13 @@ from snapkafka import ops
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import wait_until
 from snapkafka.kafka.connection import Connection
-from snapkafka.ops.restore.editing import Suppression
-from snapkafka.ops.restore.selecting import Selection
+from snapkafka.recovery.editing import Suppression
+from snapkafka.recovery.selection import Selection
 from snapkafka.testing import Broker
 from tests.features.harness import is_marker
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle, outputs_kept
+from .recovering import restored
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -60,10 +61,8 @@ class Cut:
             for row in found.rows
         }
 
-    def restore(self, selection: Selection) -> ops.Restored:
-        done = asyncio.run(
-            ops.restore(self.connection, self.namespace, "cut", selection=selection, wait_s=90, safety=False)
-        )
+    def restore(self, selection: Selection) -> ops.Recovered:
+        done = restored(self.connection, self.namespace, "cut", selection=selection, wait_s=90, safety=False)
         assert not done.consistent
         return done
 
@@ -183,9 +182,7 @@ def test_the_keys_of_people_who_were_erased_stay_erased(kafka: Broker, tmp_path:
         cycle.kill()
         it.assemble()
         erased = next(key for key in sorted(it.table("sums")) if key != "k0")
-        done = asyncio.run(
-            ops.restore(it.connection, it.namespace, "cut", suppress=Suppression(keys=(erased,)), wait_s=90)
-        )
+        done = restored(it.connection, it.namespace, "cut", suppress=Suppression(keys=(erased,)), wait_s=90)
         outputs = [item for item in done.irrevocable if item.topic == f"{cycle.prefix}out"]
         before = outputs_kept(cycle.records()["out"], outputs)
         assert outputs

@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 from snapkafka.errors import LedgerUnusableError, TimedOutError
 from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
-from snapkafka.ops.restore.appending import NewRecord
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.recovery.appending import NewRecord
 from snapkafka.testing import Broker, create_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]

@@ -18,7 +18,7 @@ from snapkafka.protocol.records import (
     Restore,
     TopicPartition,
 )
-from snapkafka.protocol.restoring import Base, Rule
+from snapkafka.protocol.restoring import Base, RestoreView, Rule
 
 from .world import A, B, Process, World, settle
 
@@ -170,6 +170,117 @@ def test_who_ran_before_the_commit_point_takes_another_identity(world: World) ->
     say(world, "done")
     late.catch_up()
     assert late.machine.process is not None and late.machine.process > author
+
+
+# -- no way back by forgetting ----------------------------------------------------------------------------------------
+
+
+def ends(*places: tuple[TopicPartition, int]) -> tuple[LogEnd, ...]:
+    return tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in places)
+
+
+def appending(world: World, *places: tuple[TopicPartition, int], plan: str = "r", **fields: Any) -> int:
+    """A plan that is about to append behind these ends; its author."""
+    say(world, "begun", plan, **fields)
+    author = joins(world)
+    say(world, "begun", plan, author=author)
+    say(world, "appending", plan, author=author, ends=ends(*places))
+    return author
+
+
+def open_plan(world: World) -> RestoreView | None:
+    return world.fold.restores.open
+
+
+def test_a_plan_is_aborted_only_before_it_appends(world: World) -> None:
+    say(world, "begun")
+    say(world, "aborted")
+    assert open_plan(world) is None
+    author = appending(world, (B, 2), plan="two")
+    say(world, "aborted", "two")
+    view = open_plan(world)
+    assert view is not None and (view.stage, view.appended) == ("appending", {B: 2})
+    assert world.fold.restores.holds("b") is view
+    ready(world, author, (B, 2), plan="two")
+    say(world, "done", "two")
+    assert {tp: base.plan for tp, base in world.fold.restores.bases.items()} == {B: "two"}
+
+
+def test_what_an_earlier_author_may_have_appended_stays_known(world: World) -> None:
+    appending(world, (B, 2))
+    second = joins(world)
+    say(world, "begun", author=second)
+    say(world, "aborted")
+    say(world, "appending", author=second, ends=ends((A, 5), (B, 7)))
+    view = open_plan(world)
+    assert view is not None and view.appended == {B: 2, A: 5}
+    ready(world, second, (A, 5))  # not all that the first one may have appended to lies below a base
+    assert not world.fold.restores.bases
+    third = joins(world)
+    say(world, "begun", author=third)
+    ready(world, third, (A, 5), (B, 9))
+    assert world.fold.restores.bases[B].end == 9
+
+
+def test_only_its_author_is_about_to_append(world: World) -> None:
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    say(world, "appending", author=author + 1, ends=ends((B, 1)))
+    say(world, "aborted")
+    assert world.fold.restores.open is None
+
+
+def test_a_plan_is_replaced_by_one_that_names_it_and_covers_what_it_appended(world: World) -> None:
+    appending(world, (B, 2))
+    say(world, "begun", "other")
+    assert world.fold.restores.open is world.fold.restores.views["r"], "one at a time"
+    say(world, "begun", "other", replaces="r")
+    other = open_plan(world)
+    assert other is not None and (other.plan, other.leaves) == ("other", frozenset({B}))
+    first = world.fold.restores.views["r"]
+    assert (first.stage, first.open) == ("aborted", False)
+    say(world, "aborted", "other")
+    assert world.fold.restores.open is other, "what the first one left is still there"
+    author = joins(world)
+    say(world, "begun", "other", author=author)
+    ready(world, author, (A, 1), plan="other")
+    assert not world.fold.restores.bases
+    again = joins(world)
+    say(world, "begun", "other", author=again)
+    ready(world, again, (A, 1), (B, 5), plan="other")
+    assert world.fold.restores.bases[B].end == 5
+
+
+def test_a_committed_plan_is_not_replaced(world: World) -> None:
+    author = appending(world, (B, 2))
+    ready(world, author, (B, 2))
+    say(world, "begun", "other", replaces="r")
+    assert world.fold.restores.open is world.fold.restores.views["r"]
+
+
+def test_a_checkpoint_keeps_what_an_open_plan_and_those_it_replaces_have_appended(world: World) -> None:
+    appending(world, (B, 2))
+    appending(world, (A, 3), plan="two", replaces="r")
+    say(world, "begun", "three", replaces="two")
+    view = open_plan(world)
+    assert view is not None and view.leaves == {A, B}
+    assert world.fold.restores.current() == {"r", "two", "three"}
+    world.fold.restores.forget()
+    assert list(world.fold.restores.views) == ["r", "two", "three"]
+
+
+def test_a_run_owns_a_plan_as_long_as_its_begun_is_the_latest(world: World) -> None:
+    first = say(world, "begun")
+    view = open_plan(world)
+    assert view is not None and view.owner == first
+    second = say(world, "begun")
+    assert view.owner == second
+    author = joins(world)
+    say(world, "begun", author=author)
+    ready(world, author, (B, 0))
+    third = say(world, "begun")
+    assert view.committed and view.owner == third
 
 
 # -- void records ---------------------------------------------------------------------------------------------------

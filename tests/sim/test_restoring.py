@@ -21,13 +21,21 @@ def test_after_a_restore_each_message_is_processed_once_counted_from_the_snapsho
         "late_steps",
         "held",
         "stopped",
+        "stopped_in_order",
+        "kept_out",
+        "bare",
+        "others",
+        "aborted",
+        "not_aborted",
+        "replaced",
     ):
         assert counts[what] > 5, f"{what}: it hardly ever happened, so this shows nothing"
 
 
 @pytest.mark.parametrize("left_out", BREAKS)
 def test_what_is_left_out_is_found(left_out: str) -> None:
-    """Stamps on what is re-appended, bases, the fence of the commit point, waiting, positions per agent, the state."""
+    """Stamps on what is re-appended, bases, the fence of the commit point, waiting, positions per agent, the state; the
+    lease of who sets the group, groups that let nobody in, and that nothing appended is aborted."""
     for seed in range(200):
         if RestoreWorld(seed, frozenset({left_out})).run():
             return

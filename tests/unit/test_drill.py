@@ -30,7 +30,8 @@ from snapkafka.manifest import CheckEntry
 from snapkafka.ops.assembling import Assembled
 from snapkafka.ops.drill import phases as module
 from snapkafka.ops.drill.parts import Source, of_the_fork
-from snapkafka.ops.fork import Forked
+from snapkafka.recovery.plan import Recovered
+from tests.unit.planned import done as recovered
 
 WHERE = Connection(bootstrap="127.0.0.1:1")
 CHECKS = (
@@ -79,11 +80,11 @@ class FakeParts:
     async def sql(self) -> dict[str, str]:
         return await self._step("sql", {"money": "SELECT 1 FROM state -- and messages"})
 
-    async def plan(self, source: Source) -> str:
+    async def plan(self, source: Source, *, expires_s: float) -> str:
+        assert expires_s > 3_600
         return await self._step("plan", "p0")
 
-    async def create(self, source: Source, *, expires_s: float) -> Forked:
-        assert expires_s > 3_600
+    async def create(self) -> Recovered:
         return await self._step("create", forked())
 
     async def missing(self) -> str:
@@ -111,14 +112,12 @@ class FakeParts:
         await self._step("drop", None)
 
 
-def forked(**changes: Any) -> Forked:
+def forked(**changes: Any) -> Recovered:
     values: dict[str, Any] = {
-        "fork": "d", "plan": "p", "snapshot": "friday", "epoch": 4, "source": "shop", "namespace": "fork.d.shop",
-        "expires_ms": 0,
-        "apps": ("fork.d.shop",), "topics": (), "messages": 3, "inputs": 0, "state": 5, "suppressed": 0, "masked": 0,
-        "seconds": 1.0,
+        "kind": "fork", "fork": "d", "source": "shop", "namespace": "fork.d.shop", "apps": ("fork.d.shop",),
+        "messages": 3, "state": 5,
     }  # fmt: skip
-    return Forked(**(values | changes))
+    return recovered(**(values | changes))
 
 
 @pytest.fixture(autouse=True)

@@ -10,20 +10,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from snapkafka import __version__, ops
 from snapkafka.assembly.manifests import check_entries
-from snapkafka.errors import BadInputError, DependencyMissingError
+from snapkafka.errors import BadInputError, DependencyMissingError, ForkFailedError
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry
 from snapkafka.ops.assembling import AS_IT_IS
 from snapkafka.ops.drill import parts as parts_module
 from snapkafka.ops.drill import phases
-from snapkafka.ops.drill.evidence import NEVER_SHOWN, digest_of, new_id, versions, with_rows_read
+from snapkafka.ops.drill.evidence import NEVER_SHOWN, new_id, versions, with_rows_read
 from snapkafka.ops.drill.parts import KafkaParts
 from snapkafka.protocol.captured import Uncaptured
 from snapkafka.protocol.forking import fork_problem
@@ -117,36 +116,30 @@ def parts_of(fork: str, **options: Any) -> KafkaParts:
 # -- digests and versions -----------------------------------------------------------------------------------------
 
 
-def test_a_digest_is_that_of_the_json_whatever_holds_the_values() -> None:
-    @dataclass
-    class Part:
-        name: str
-        settings: Mapping[str, str]
+async def test_the_plan_is_the_one_that_the_fork_is_created_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
 
     @dataclass
     class Plan:
-        parts: tuple[Part, ...]
-        refusals: frozenset[str]
+        fingerprint: str = "p0"
 
-    plan = Plan((Part("a", MappingProxyType({"z": "1", "b": "é"})),), frozenset({"y", "x"}))
-    text = '{"parts":[{"name":"a","settings":{"b":"é","z":"1"}}],"refusals":["x","y"]}'
-    assert digest_of(plan) == hashlib.sha256(text.encode()).hexdigest()
-    other = replace(plan, refusals=frozenset({"x"}))
-    assert digest_of(other) != digest_of(plan)
-
-
-async def test_the_plan_is_the_one_that_a_fork_is_created_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-
-    async def plan_fork(*arguments: Any, **options: Any) -> Any:
+    async def plan_fork(*arguments: Any, **options: Any) -> Plan:
         asked.append((arguments, options))
-        return {"topics": ["a"]}
+        return Plan()
+
+    async def create_fork(where: Any, plan: Plan, **options: Any) -> Any:
+        asked.append(plan)
+        raise ForkFailedError("enough")
 
     monkeypatch.setattr(parts_module, "plan_fork", plan_fork)
-    source = await FakeParts().find("latest")
-    digest = await parts_of("drill-1", storage="s3://b").plan(source)
-    assert digest == hashlib.sha256(b'{"topics":["a"]}').hexdigest()
-    assert asked == [((WHERE, "shop", "drill-1"), {"snapshot": "friday", "storage": "s3://b"})]
+    monkeypatch.setattr(parts_module, "create_fork", create_fork)
+    source, parts = await FakeParts().find("latest"), parts_of("drill-1", storage="s3://b")
+    assert await parts.plan(source, expires_s=9.0) == "p0"
+    with pytest.raises(ForkFailedError):
+        await parts.create()
+    options = {"snapshot": "friday", "storage": "s3://b", "expires_s": 9.0}
+    assert asked == [((WHERE, "shop", "drill-1"), options), parts.planned]
+    assert parts.planned
 
 
 def test_digests_of_what_was_drilled_and_versions(found: ops.Drill) -> None:
@@ -155,7 +148,7 @@ def test_digests_of_what_was_drilled_and_versions(found: ops.Drill) -> None:
         "snapshot": "c0",
         "manifest": "m0",
         "plan of the fork": "p0",
-        "invariant money": digest_of(text),
+        "invariant money": hashlib.sha256(text.encode()).hexdigest(),
         "the fork's snapshot": "",
     }
     assert found.versions["snapkafka"] == __version__

@@ -11,10 +11,10 @@ import pytest
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.ops.restore.editing import Editing, Mask, Suppression, key_text, read_masks, read_suppression
-from snapkafka.ops.restore.state import Row
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.recovery.editing import Editing, Mask, Suppression, key_text, read_masks, read_suppression
+from snapkafka.recovery.state import Row
 from tests.unit.test_fork import P, fork, named, takes
 from tests.unit.test_restore import IN, LOG, RAW, SETS, World, captured, world
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ from snapkafka.errors import (
     ForkRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.ops.fork.planning import in_fork
-from snapkafka.ops.restore.refusing import Carried
-from snapkafka.ops.restore.topics import Source, new_topics
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import Hello, TopicPartition, Trigger, Verdict
+from snapkafka.recovery.refusals import Carried
+from snapkafka.recovery.target_fork import in_fork
+from snapkafka.recovery.topics import Source, new_topics
 from snapkafka.wire import headers as wire
 from tests.fakes import FakeLedger, FakeTopic, Worker
 from tests.unit.on_disk import write_snapshot
@@ -133,10 +133,23 @@ class Fork:
             {name: dict(it) for name, it in admin.settings.items() if not name.startswith("fork.")},
         )
 
-    async def create(self, **options: Any) -> ops.Forked:
+    async def plan(self, **options: Any) -> ops.RecoveryPlan:
         it = self.production
         options = {"snapshot": "friday", "storage": str(it.store.root)} | options
-        return await ops.create_fork(self, "shop", "staging", bulk=it.log, **options)
+        return await ops.plan_fork(self, "shop", "staging", bulk=it.log, **options)
+
+    async def create(
+        self,
+        crash: Callable[[str], None] = lambda step: None,
+        say: Callable[[str], None] = lambda text: None,
+        **options: Any,
+    ) -> ops.Recovered:
+        plan = await self.plan(**options)
+        return await ops.create_fork(self, plan, bulk=self.production.log, crash=crash, say=say)
+
+    async def drop(self, namespace: str = "shop", **options: Any) -> tuple[ops.Dropped, ...]:
+        name = "" if options.get("expired") else "staging"
+        return await ops.drop_forks(self, await ops.plan_drop(self, namespace, name, **options), groups=self)
 
     def values(self, tp: TopicPartition) -> list[bytes | None]:
         return [record.value for record in self.production.log.records[named(tp)]]
@@ -180,7 +193,7 @@ async def test_a_fork_begins_where_the_snapshot_stood_and_production_stays_as_it
     admin = fork.production.admin
     assert admin.settings[named(LOG).topic] == admin.settings[LOG.topic], "the same settings"
     assert admin.commits[f"{P}app"] == {named(IN): 0, named(RAW): 0}
-    assert admin.notes == {f"snapkafka:{done.plan}"}
+    assert admin.noted == {f"snapkafka:{done.plan}"}
     state = fork.state
     assert state.restores.open is None
     assert not list(state.living()), "the tool has left"
@@ -213,7 +226,9 @@ async def test_with_inputs_it_has_external_records_from_each_position_to_now(for
     assert takes(fork, "c", RAW) == [b"2", *(b"%d" % number for number in range(4, 9))]
 
 
-STEPS = ("begun", "topics", "author", "channels", "state", "read back", "ready", "groups", "done")
+STEPS = (
+    "begun", "topics", "silence", "author", "quiet", "channels", "state", "read back", "ready", "groups", "done",
+)  # fmt: skip
 
 
 class CrashError(Exception):
@@ -284,7 +299,7 @@ async def test_a_refusal_names_its_reason_and_changes_nothing(fork: Fork, code: 
 
 async def test_a_name_and_a_time_that_make_no_sense_are_refused(fork: Fork) -> None:
     with pytest.raises(BadInputError, match="invalid name"):
-        await ops.create_fork(fork, "shop", "a.b", bulk=fork.production.log)
+        await ops.plan_fork(fork, "shop", "a.b", bulk=fork.production.log)
     with pytest.raises(BadInputError, match="cannot expire"):
         await fork.create(expires_s=0)
 
@@ -306,7 +321,7 @@ async def test_a_fork_is_removed_with_all_that_bears_its_prefix(fork: Fork) -> N
     await fork.create()
     await fork.admin().create_topic(f"{P}app-__assignor-__leader")
     await fork.admin().create_topic("fork.other.in")
-    done = await ops.drop_fork(fork, "shop", "staging", groups=fork)
+    (done,) = await fork.drop()
     assert f"{P}app-__assignor-__leader" in done.topics
     assert fork.groups_deleted == [f"{P}app", f"{P}snapkafka.shop.app"]
     assert not fork.ledgers
@@ -314,16 +329,16 @@ async def test_a_fork_is_removed_with_all_that_bears_its_prefix(fork: Fork) -> N
     fork.production.admin.commits.pop(f"{P}app")
     assert (fork.fingerprint(), sorted(fork.production.admin.topics)) == before
     with pytest.raises(ForkRefusedError, match="there is no fork staging"):
-        await ops.drop_fork(fork, "shop", "staging", groups=fork)
+        await fork.drop()
 
 
 async def test_a_fork_whose_workers_run_or_of_another_namespace_stays(fork: Fork) -> None:
     await fork.create()
     with pytest.raises(ForkRefusedError, match="is not of namespace bank"):
-        await ops.drop_fork(fork, "bank", "staging", groups=fork)
-    fork.production.admin.member_counts = [2]
-    with pytest.raises(ForkRefusedError, match=rf"consumer group {P}app has 2 members"):
-        await ops.drop_fork(fork, "shop", "staging", groups=fork)
+        await fork.drop("bank")
+    fork.production.admin.member_counts = [2, 2]
+    (stays,) = await fork.drop()
+    assert (stays.topics, stays.kept) == ((), f"consumer group {P}app has 2 members")
     assert named(IN).topic in fork.production.admin.topics
 
 
@@ -333,8 +348,8 @@ async def test_expiry_removes_only_what_the_creation_created(fork: Fork) -> None
     admin = fork.admin()
     await admin.create_topic(f"{P}mine")
     admin.topics[named(OUT).topic] = FakeTopic(1, "9" * 32)
-    assert await ops.drop_expired(fork, now_ms=done.expires_ms - 1, groups=fork) == ()
-    (dropped,) = await ops.drop_expired(fork, now_ms=done.expires_ms, groups=fork)
+    assert await fork.drop("", expired=True, now_ms=done.expires_ms - 1) == ()
+    (dropped,) = await fork.drop("", expired=True, now_ms=done.expires_ms)
     assert sorted(dropped.topics) == sorted([OWN, *(named(tp).topic for tp in (IN, RAW, LOG, SETS))])
     assert dropped.left == (f"{P}mine", named(OUT).topic)
     assert {name for name in admin.topics if name.startswith(P)} == set(dropped.left)
@@ -342,11 +357,11 @@ async def test_expiry_removes_only_what_the_creation_created(fork: Fork) -> None
 
 async def test_a_fork_without_end_does_not_expire_and_one_whose_workers_run_stays(fork: Fork) -> None:
     await fork.create()
-    assert await ops.drop_expired(fork, now_ms=2**62, groups=fork) == ()
-    await ops.drop_fork(fork, "shop", "staging", groups=fork)
+    assert await fork.drop("", expired=True, now_ms=2**62) == ()
+    await fork.drop()
     await fork.create(expires_s=1)
     fork.production.admin.member_counts = [1]
-    (kept,) = await ops.drop_expired(fork, now_ms=2**62, groups=fork)
+    (kept,) = await fork.drop("", expired=True, now_ms=2**62)
     assert kept.kept == f"consumer group {P}app has 1 member"
     assert not kept.topics
     assert [it.stage for it in await ops.list_forks(fork)] == ["ready"]
@@ -373,7 +388,7 @@ async def test_a_topic_that_is_being_created_when_the_creation_is_cancelled_is_r
     creating.cancel()
     with pytest.raises(asyncio.CancelledError):
         await creating
-    await ops.drop_fork(fork, "shop", "staging", groups=fork)
+    await fork.drop()
     await asyncio.sleep(0.1)  # twice as long as the broker takes
     assert not [name for name in fork.production.admin.topics if name.startswith("fork.")]
 
@@ -381,7 +396,7 @@ async def test_a_topic_that_is_being_created_when_the_creation_is_cancelled_is_r
 async def test_an_app_that_joined_the_fork_later_is_known_to_its_removal(fork: Fork) -> None:
     await fork.create()
     fork.ledgers[OWN].put(Hello(n=7, app=f"{P}later"))
-    await ops.drop_fork(fork, "shop", "staging", groups=fork)
+    await fork.drop()
     shown = [f"{P}snapkafka.shop.app", f"{P}snapkafka.shop.later"]
     assert fork.groups_deleted == [f"{P}app", f"{P}later", *shown]
 

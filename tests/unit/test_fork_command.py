@@ -14,17 +14,15 @@ from snapkafka import ops
 from snapkafka.cli.app import app
 from snapkafka.errors import ForkRefusedError, UnknownSnapshotError
 from snapkafka.ops.diffing import Compared, Difference
-from snapkafka.ops.restore.refusing import Refusal
-from snapkafka.ops.restore.topics import NewTopic
-from snapkafka.ops.trusting import Trust
+from snapkafka.query.integrity import Trust
+from snapkafka.recovery.plan import Request, TopicWork
+from snapkafka.recovery.refusals import Refusal
+from snapkafka.recovery.topics import NewTopic
+from tests.unit.planned import done, planned
 
 WHERE = ("--bootstrap", "127.0.0.1:1", "--namespace", "shop")
-PLAN = ops.ForkPlan(
-    fork="staging",
-    snapshot="friday",
-    epoch=18,
-    verdict="VERIFIED",
-    source="shop",
+PLAN = planned(
+    request=Request(namespace="shop", name="friday", fork="staging"),
     namespace="fork.staging.shop",
     apps=("fork.staging.accounts",),
     topics=(
@@ -37,29 +35,24 @@ PLAN = ops.ForkPlan(
             changed={"retention.ms": "-1"},
         ),
     ),
-    records=4_711,
+    work=(
+        TopicWork(topic="orders", kind="input", records=4_711, bytes=1),
+        TopicWork(topic="changelog", kind="changelog", records=12, bytes=1),
+    ),
     stored=17,
-    state=12,
-    refusals=(),
-    unfinished=("fork.staging.left",),
+    removes=("fork.staging.left",),
 )
 REFUSAL = Refusal(code="fork-exists", what="fork staging exists", hint="snapkafka fork drop staging")
-DONE = ops.Forked(
+DONE = done(
+    kind="fork",
     fork="staging",
-    plan="abc",
-    snapshot="friday",
-    epoch=18,
     source="shop",
     namespace="fork.staging.shop",
     apps=("fork.staging.accounts",),
     topics=("fork.staging.orders",),
-    messages=4_711,
-    inputs=0,
-    state=12,
     suppressed=2,
     masked=3,
     expires_ms=1_700_000_000_000,
-    seconds=1.5,
 )
 FORK = ops.Fork(
     fork="staging",
@@ -112,8 +105,8 @@ def test_a_dry_run_prints_what_would_be_created_and_creates_nothing(created: lis
         "retention.ms=-1",
         "4,711 messages",
         "12 rows",
-        "17 external records",
-        "removed first: 1",
+        "17 stored external records",
+        "removes first: 1",
     ):
         assert text in result.stdout, text
     assert created == []
@@ -131,7 +124,10 @@ def test_a_refused_plan_is_status_1_and_names_the_reason(
     assert created == []
 
 
-def test_without_a_terminal_it_takes_yes_to_create(created: list[tuple[Any, ...]], tmp_path: Path) -> None:
+def test_without_a_terminal_it_takes_yes_to_create(
+    created: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planning = answered(monkeypatch, "plan_fork", PLAN)
     result = invoke("create", "staging")
     assert (result.exit_code, created) == (2, [])
     assert "nothing was changed" in result.stderr
@@ -141,7 +137,9 @@ def test_without_a_terminal_it_takes_yes_to_create(created: list[tuple[Any, ...]
     more = ("--expires", "2d", "--with-inputs", "--mask", str(masks), "--suppress", str(erased), "--force")
     result = invoke("create", "staging", "--from", "friday", "--yes", *more)
     assert result.exit_code == 0, result.stderr
-    ((namespace, name, options),) = created
+    ((plan, _),) = created
+    assert plan is PLAN, "the plan that was printed is the one that is done"
+    ((namespace, name, options),) = planning[-1:]
     assert (namespace, name, options["snapshot"], options["expires_s"]) == (
         "shop",
         "staging",
@@ -151,7 +149,7 @@ def test_without_a_terminal_it_takes_yes_to_create(created: list[tuple[Any, ...]
     assert options["with_inputs"] and options["force"]
     assert options["mask"][0].topic == "orders"
     assert options["suppress"].keys == ("ann",)
-    for text in ("4,711 messages in flight", "masked: 3 values", "suppressed: 2", "SNAPKAFKA_FORK=staging"):
+    for text in ("4,711 messages", "masked: 3 values", "suppressed: 2", "SNAPKAFKA_FORK=staging"):
         assert text in result.stdout, text
 
 
@@ -209,17 +207,37 @@ def test_a_difference_is_printed_as_that_of_two_snapshots(monkeypatch: pytest.Mo
 # --- drop ------------------------------------------------------------------------------------------------------------
 
 
+GOING = ops.Dropping(
+    fork="staging",
+    namespace="fork.staging.shop",
+    topics=(("fork.staging.orders", "0" * 32),),
+    apps=("fork.staging.accounts",),
+)
+
+
 def test_a_fork_is_dropped_by_name_once_somebody_has_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = answered(monkeypatch, "drop_fork", ops.Dropped(fork="staging", topics=("a", "b"), groups=("g",)))
+    answered(monkeypatch, "plan_drop", (GOING,))
+    dropped = ops.Dropped(fork="staging", topics=("fork.staging.orders",), groups=("g",))
+    asked = answered(monkeypatch, "drop_forks", (dropped,))
     result = invoke("drop", "staging")
     assert (result.exit_code, asked) == (2, [])
-    assert "nothing was changed" in result.stderr
+    assert "nothing was removed" in result.stderr
+    assert "fork.staging.orders" in result.stdout
+    assert invoke("drop", "staging", "--dry-run").exit_code == 0
+    assert asked == []
     result = invoke("drop", "staging", "--yes")
     assert result.exit_code == 0
-    assert "fork staging is removed: 2 topics" in result.stdout
-    assert asked[0][:2] == ("shop", "staging")
-    answered(monkeypatch, "drop_fork", ForkRefusedError("fork staging stays: it has 2 members"))
-    assert invoke("drop", "staging", "--yes").exit_code == ForkRefusedError.exit_status
+    assert "removed fork staging: 1 topics" in result.stdout
+    ((planned_, _),) = asked
+    assert planned_ == (GOING,), "the plan that was printed is the one that is done"
+
+
+def test_a_fork_whose_workers_run_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered(monkeypatch, "plan_drop", (replace(GOING, kept="group g has 2 members"),))
+    asked = answered(monkeypatch, "drop_forks", ())
+    result = invoke("drop", "staging", "--yes")
+    assert (result.exit_code, asked) == (1, [])
+    assert "refused: fork staging stays: group g has 2 members" in result.stdout
 
 
 def test_forks_whose_time_is_over_are_dropped_together_and_what_stays_is_named(
@@ -229,18 +247,20 @@ def test_forks_whose_time_is_over_are_dropped_together_and_what_stays_is_named(
         ops.Dropped(fork="old", topics=("a",), groups=(), left=("fork.old.mine",)),
         ops.Dropped(fork="busy", topics=(), groups=(), kept="consumer group fork.busy.app has 1 member"),
     )
-    answered(monkeypatch, "drop_expired", found)
+    busy = replace(GOING, fork="busy", kept="consumer group fork.busy.app has 1 member")
+    answered(monkeypatch, "plan_drop", (replace(GOING, fork="old"), busy))
+    answered(monkeypatch, "drop_forks", found)
     result = invoke("drop", "--expired", "--yes")
     assert result.exit_code == 0
     for text in (
-        "fork old is removed",
+        "removed fork old",
         "left: fork.old.mine",
         "fork busy stays: consumer group fork.busy.app",
     ):
         assert text in result.stdout, text
     told = json.loads(invoke("drop", "--expired", "--yes", "--json").stdout)
-    assert [it["fork"] for it in told["dropped"]] == ["old", "busy"]
-    answered(monkeypatch, "drop_expired", ())
+    assert [it["fork"] for it in told["done"]] == ["old", "busy"]
+    answered(monkeypatch, "plan_drop", ())
     assert "no fork has expired" in invoke("drop", "--expired", "--yes").stdout
 
 

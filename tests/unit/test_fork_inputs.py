@@ -21,7 +21,7 @@ from tests.unit.test_restore_inputs import delete, with_inputs
 STORED = (("in", 1, 7), ("raw", 2, 9))
 
 
-async def plan(fork: Fork, **options: Any) -> ops.ForkPlan:
+async def plan(fork: Fork, **options: Any) -> ops.RecoveryPlan:
     it = fork.production
     options = {"snapshot": "friday", "storage": str(it.store.root)} | options
     return await ops.plan_fork(fork, "shop", "staging", bulk=it.log, **options)
@@ -31,7 +31,7 @@ async def test_external_records_that_production_has_deleted_come_from_the_snapsh
     with_inputs(fork.production, *STORED)
     delete(fork.production, RAW, 5)
     planned = await plan(fork, with_inputs=True)
-    assert (planned.records, planned.stored, planned.refusals) == (2, 3, ())
+    assert (planned.messages, planned.stored, planned.refusals) == (2, 3, ())
     done = await fork.create(with_inputs=True)
     assert (done.messages, done.inputs) == (2, 2 + 7)
     assert fork.values(IN) == [b"one", b"two, external", b"three", b"five, external"]

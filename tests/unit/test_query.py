@@ -30,10 +30,10 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.manifest import Manifest
-from snapkafka.ops import query_apart
-from snapkafka.ops.finding import find_manifest
-from snapkafka.ops.querying import named_in
 from snapkafka.protocol.records import Verdict
+from snapkafka.query import sandbox
+from snapkafka.query.locate import find_manifest
+from snapkafka.query.sql import named_in
 from snapkafka.store import LocalStore, base
 from tests.fakes import FakeCluster, Worker
 from tests.unit.on_disk import in_state, write_snapshot
@@ -505,7 +505,7 @@ def test_it_ends_with_a_process_that_is_killed(storage: str) -> None:
 async def test_a_process_that_does_not_begin_is_no_fault_of_the_query(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_apart, "APART", (sys.executable, "-c", "raise SystemExit(3)"))
+    monkeypatch.setattr(sandbox, "APART", (sys.executable, "-c", "raise SystemExit(3)"))
     place = LocalStore(Path(storage)).manifest_place("monday")
     with pytest.raises(InternalError, match="ended with status 3"):
         await ops.query(None, "", "SELECT 1", manifest=place, bounds=ops.Bounds(seconds=60, memory_mb=64))

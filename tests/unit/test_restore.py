@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +15,12 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.manifest import Manifest, SettledEntry, TopicEntry
-from snapkafka.ops.restore.appending import Author, NewRecord
-from snapkafka.ops.restore.planning import Appended, moved
-from snapkafka.ops.restore.state import Row, may_have_lost, records_of_state, touch
+from snapkafka.manifest import ExternalEntry, Manifest, SettledEntry, TopicEntry
 from snapkafka.protocol.captured import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
+from snapkafka.recovery.appending import Author, NewRecord
+from snapkafka.recovery.positions import Appended, moved
+from snapkafka.recovery.state import Row, may_have_lost, records_of_state, touch
 from snapkafka.store import LocalStore
 from snapkafka.wire import headers as wire
 from tests.fakes import FakeAdmin, FakeCluster, FakeTopic
@@ -99,10 +98,6 @@ class Admin(FakeAdmin):
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: len(self.log.records[tp]) for tp in partitions}
 
-    async def commit_positions(self, group: str, positions: Mapping[TopicPartition, int], note: str) -> None:
-        self.commits.setdefault(group, {}).update(positions)
-        self.notes = {note}
-
 
 @dataclass
 class World:
@@ -135,12 +130,18 @@ class World:
             {group: dict(found) for group, found in self.admin.commits.items()},
         )
 
-    async def restore(self, **options: Any) -> ops.Restored:
-        return await ops.restore(
-            self.cluster, "shop", "friday", storage=str(self.store.root), bulk=self.log, **options
-        )
+    async def restore(
+        self,
+        crash: Callable[[str], None] = lambda step: None,
+        say: Callable[[str], None] = lambda text: None,
+        **options: Any,
+    ) -> ops.Recovered:
+        return await self.do(await self.plan(**options), crash=crash, say=say)
 
-    async def plan(self, **options: Any) -> ops.RestorePlan:
+    async def do(self, plan: ops.RecoveryPlan, **options: Any) -> ops.Recovered:
+        return await ops.restore(self.cluster, plan, bulk=self.log, **options)
+
+    async def plan(self, **options: Any) -> ops.RecoveryPlan:
         return await ops.plan_restore(
             self.cluster, "shop", "friday", storage=str(self.store.root), bulk=self.log, **options
         )
@@ -371,14 +372,14 @@ async def test_an_app_is_restored(world: World) -> None:
     before = {tp: len(found) for tp, found in world.log.records.items()}
     done = await world.restore()
     holds_the_snapshot(world)
-    assert (done.messages, done.state, done.resumed) == (4, 5, False)
+    assert (done.messages, done.inputs, done.state, done.resumed) == (2, 2, 5, False)
     assert [(item.topic, item.start, item.end) for item in done.irrevocable] == [("out", 1, 3)]
     state = world.state()
     assert state.restores.open is None
     assert not list(state.living()), "neither those of before nor the restore"
     assert state.restores.bases[IN].end == before[IN]
     assert len(world.log.records[RAW]) == before[RAW]
-    assert world.admin.notes == {f"snapkafka:{done.plan}"}
+    assert world.admin.noted == {f"snapkafka:{done.plan}"}
     changes = [(record.key, record.value) for record in world.log.records[SETS][before[SETS] :]]
     assert changes == [(b'[1,"k"]', b"2"), (b'[2,"k"]', b"3")], (
         "Faust reads no update where values have a type"
@@ -412,16 +413,18 @@ async def test_it_is_restored_twice(world: World) -> None:
     assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
 
 
-async def test_without_stamps_the_second_restore_doubles(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_stamps_nothing_is_committed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Author, "stamped", lambda self, record: record)
-    await world.restore()
-    await world.restore()
-    assert world.taken("a").count(b"one") == 2, "copies without a stamp count as external records"
+    with pytest.raises(
+        RestoreFailedError, match=r"somebody without snapkafka has written to app-s-changelog"
+    ):
+        await world.restore()
+    assert not world.state().restores.bases, "nothing is committed"
 
 
-STEPS = ("silence", "author", "quiet", "channels", "state", "read back", "ready", "groups", "done")
+STEPS = (
+    "topics", "silence", "author", "quiet", "channels", "state", "read back", "ready", "groups", "done",
+)  # fmt: skip
 
 
 class CrashError(Exception):
@@ -483,22 +486,36 @@ async def test_what_is_not_in_the_log_voids_the_attempt(world: World) -> None:
     assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
 
 
-async def test_a_restore_is_given_up_before_its_commit_point_and_not_after(world: World) -> None:
-    def crash_at(step: str) -> Callable[[str], None]:
-        def crash(at: str) -> None:
-            if at == step:
-                raise CrashError
+def crash_at(step: str) -> Callable[[str], None]:
+    """What kills the tool before a step."""
 
-        return crash
+    def crash(at: str) -> None:
+        if at == step:
+            raise CrashError
 
+    return crash
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_restore_is_given_up_only_before_it_has_appended_anything(world: World, step: str) -> None:
+    """From then on records lie above the positions, which a worker would take in: it is finished, or replaced."""
+    before = {tp: list(found) for tp, found in world.log.records.items() if found}
+    positions = {group: dict(found) for group, found in world.admin.commits.items()}
     with pytest.raises(CrashError):
-        await world.restore(crash=crash_at("ready"))
-    await ops.abort_restore(world.cluster, "shop", reason="a test")
-    assert world.state().restores.open is None
-    with pytest.raises(CrashError):
-        await world.restore(crash=crash_at("groups"))
-    with pytest.raises(RestoreRefusedError, match="passed its commit point"):
+        await world.restore(crash=crash_at(step))
+    if STEPS.index(step) <= STEPS.index("quiet"):
         await ops.abort_restore(world.cluster, "shop", reason="a test")
+        assert world.state().restores.open is None
+        assert {tp: found for tp, found in world.log.records.items() if found} == before
+        assert world.admin.commits == positions
+    else:
+        what = "passed its commit point" if step in ("groups", "done") else "has appended records to app-"
+        with pytest.raises(RestoreRefusedError, match=what) as refused:
+            await ops.abort_restore(world.cluster, "shop", reason="a test")
+        assert "finish it: snapkafka restore friday" in refused.value.advice
+        assert world.state().restores.open is not None, "workers hold their inputs until it is finished"
+    await world.restore()
+    holds_the_snapshot(world)
 
 
 # --- Refusals -------------------------------------------------------------------------------------------------------
@@ -572,7 +589,6 @@ def _foreign_state(world: World) -> None:
 
 
 def _external_gone(world: World) -> None:
-    from snapkafka.manifest import ExternalEntry
 
     save(world, dataclasses.replace(world.manifest, external=(ExternalEntry(topic="raw", mixed=False),)))
     world.admin.starts[RAW] = 3
@@ -599,7 +615,7 @@ REFUSALS: dict[str, Callable[[World], None]] = {
     "set-codec": _sets_by_pickle,
     "changelog-is-input": _changelog_as_input,
     "foreign-process": _foreign_state,
-    "group-has-members": lambda world: world.admin.member_counts.extend([2] * 9),
+    "group-has-members": lambda world: world.admin.member_counts.extend([2] * 99),
 }
 
 
@@ -673,59 +689,64 @@ async def test_what_the_code_lacks_is_left_out_if_asked(world: World) -> None:
     assert world.taken("b") == [b"three", b"five, external"]
 
 
-async def test_another_plan_that_is_open_is_a_reason_to_refuse(world: World) -> None:
-    def crash(at: str) -> None:
-        if at == "quiet":
-            raise CrashError
-
+async def test_a_committed_plan_of_another_snapshot_is_a_reason_to_refuse(world: World) -> None:
     with pytest.raises(CrashError):
-        await world.restore(crash=crash)
-    save(world, dataclasses.replace(world.manifest, epoch=EPOCH + 1))
-    assert {refusal.code for refusal in (await world.plan()).refusals} == {"plan-open"}
+        await world.restore(crash=crash_at("groups"))
+    save(world, dataclasses.replace(world.manifest, id="friday", epoch=EPOCH + 1))
+    planned = await ops.plan_restore(
+        world.cluster, "shop", str(EPOCH + 1), storage=str(world.store.root), bulk=world.log
+    )
+    assert {refusal.code for refusal in planned.refusals} == {"plan-open"}
 
 
 async def test_force_overrides_the_verdict_and_nothing_else(world: World) -> None:
     manifest_with(verdict="VERIFIED_WITH_REPLAYS")(world)
-    world.admin.member_counts = [1, 1]
+    world.admin.member_counts = [1]
     planned = await world.plan(force=True)
     assert [refusal.code for refusal in planned.refusals] == ["group-has-members"]
-    assert (await world.plan(force=True)).refusals == () or world.admin.member_counts == []
+    world.admin.member_counts = []
     await world.restore(force=True)
     holds_the_snapshot(world)
 
 
+async def waited(world: World, **options: Any) -> str:
+    return await ops.await_workers(
+        world.cluster, "shop", "friday", storage=str(world.store.root), wait_s=30, **options
+    )
+
+
 async def test_waiting_for_the_groups_ends_when_their_last_member_leaves(world: World) -> None:
     world.admin.member_counts = [1, 1]
-    await world.restore(wait_s=30, safety=False)
+    assert await waited(world, safety=False) == ""
+    assert world.admin.member_counts == []
+    await world.restore()
     holds_the_snapshot(world)
 
 
 async def test_where_workers_run_the_way_back_is_a_snapshot_taken_before(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from snapkafka.ops import restore as module
+    from snapkafka.ops import restoring
 
     taken: list[str] = []
 
     async def trigger(where: object, namespace: str, *, snapshot_id: str, **more: Any) -> None:
         assert (namespace, more["apps"], more["wait"]) == ("shop", ("app",), True)
-        assert world.state().restores.open is None, "a snapshot is taken before the restore begins"
         taken.append(snapshot_id)
 
     async def refuse(where: object, namespace: str, **more: Any) -> None:
         raise SnapshotFailedError("nobody cuts")
 
     said: list[str] = []
-    monkeypatch.setattr(sys.modules[module.__module__], "trigger", trigger)
+    monkeypatch.setattr(restoring, "trigger", trigger)
     world.admin.member_counts = [1, 1]
-    done = await world.restore(wait_s=30, say=said.append)
-    assert [done.undo] == taken
-    assert f"undo: snapkafka assemble {done.undo}; snapkafka restore {done.undo}" in said
-    monkeypatch.setattr(sys.modules[module.__module__], "trigger", refuse)
+    undo = await waited(world, say=said.append)
+    assert [undo] == taken
+    assert f"undo: snapkafka assemble {undo}; snapkafka restore {undo}" in said
+    monkeypatch.setattr(restoring, "trigger", refuse)
     world.admin.member_counts = [1, 1]
-    done = await world.restore(wait_s=30, say=said.append)
-    assert done.undo == ""
+    assert await waited(world, say=said.append) == ""
     assert any("no snapshot was taken (nobody cuts)" in text for text in said)
     world.admin.member_counts = []
-    assert (await world.restore(wait_s=30)).undo == "", "no workers, no snapshot"
+    assert await waited(world) == "", "no workers, no snapshot"
     assert len(taken) == 1

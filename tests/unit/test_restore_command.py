@@ -11,40 +11,29 @@ from typer.testing import CliRunner
 from snapkafka import ops
 from snapkafka.cli.app import app
 from snapkafka.errors import RestoreRefusedError
-from snapkafka.ops.restore import Irrevocable, PartitionMove, Plan, Refusal, Restored, TopicWork
+from snapkafka.recovery.plan import Irrevocable, PartitionMove, Plan, Recovered, TopicWork
+from snapkafka.recovery.refusals import Refusal
+from tests.unit.planned import done, planned
 
 ARGUMENTS = ("restore", "friday", "--bootstrap", "127.0.0.1:1", "--namespace", "shop")
 OUTPUTS = (Irrevocable(topic="invoices", partition=3, start=100, end=120),)
-PLAN = Plan(
-    snapshot="friday",
-    epoch=18,
-    namespace="shop",
-    verdict="VERIFIED",
-    apps=("accounts",),
+PLAN = planned(
     moves=(
-        PartitionMove(app="accounts", topic="orders", partition=0, before=900, after=None, appends=4_711),
-        PartitionMove(app="accounts", topic="raw", partition=1, before=77, after=55),
+        PartitionMove(
+            app="accounts", topic="orders", partition=0, before=900, after=None, appends=4_711, again=33
+        ),
+        PartitionMove(app="accounts", topic="raw", partition=1, before=77, after=55, again=22),
     ),
     work=(TopicWork(topic="orders", kind="input", records=4_711, bytes=2_000),),
     irrevocable=OUTPUTS,
-    refusals=(),
+    taken_ms=1,
+    restored_ms=1,
+    idle=True,
 )
 REFUSAL = Refusal(
     code="group-has-members", what="consumer group accounts has 2 members", hint="stop all workers"
 )
-DONE = Restored(
-    plan="abc",
-    snapshot="friday",
-    epoch=18,
-    apps=("accounts",),
-    author=40,
-    resumed=False,
-    messages=4_711,
-    state=12,
-    irrevocable=OUTPUTS,
-    seconds=1.5,
-    undo="before-restore-1",
-)
+DONE = done(irrevocable=OUTPUTS)
 
 
 @pytest.fixture
@@ -53,23 +42,31 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
 
     async def plan(*arguments: Any, **options: Any) -> Plan:
+        found.append(options)
         return PLAN
 
-    async def act(*arguments: Any, **options: Any) -> Restored:
-        found.append(options)
+    async def act(where: Any, plan: Plan, **options: Any) -> Recovered:
+        found.append({"plan": plan})
         return DONE
+
+    async def wait(*arguments: Any, **options: Any) -> str:
+        found.append(options)
+        return "before-restore-1"
 
     monkeypatch.setattr(ops, "plan_restore", plan)
     monkeypatch.setattr(ops, "restore", act)
+    monkeypatch.setattr(ops, "await_workers", wait)
     return found
 
 
 def test_a_dry_run_prints_offsets_records_and_outputs_and_does_nothing(asked: list[dict[str, Any]]) -> None:
     result = CliRunner().invoke(app, [*ARGUMENTS, "--dry-run"])
     assert result.exit_code == 0
-    for text in ("900", "behind its end", "77", "55", "4,711", "overwrites, does not merge", "3: 100-119"):
+    for text in ("900", "behind its end", "77", "55", "4,711", "overwrites, does not merge", "3: 100-119",
+        "55 events that ran since the snapshot run again", "nothing ran since", "the snapshot was taken",
+    ):  # fmt: skip
         assert text in result.stdout, text
-    assert asked == []
+    assert not any("plan" in it for it in asked)
 
 
 def test_a_refusal_is_printed_with_its_code_and_is_status_1(
@@ -93,17 +90,19 @@ def test_without_a_terminal_it_takes_yes_to_act(asked: list[dict[str, Any]]) -> 
     result = CliRunner().invoke(app, [*ARGUMENTS])
     assert result.exit_code == 2
     assert "nothing was changed" in result.stderr
-    assert asked == []
+    assert not any("plan" in it for it in asked)
+    asked.clear()
     result = CliRunner().invoke(app, [*ARGUMENTS, "--yes", "--wait", "90", "--no-safety", "--force"])
     assert result.exit_code == 0, result.stderr
-    (options,) = asked
-    assert (options["wait_s"], options["safety"], options["force"]) == (90, False, True)
+    waiting, planning, doing = asked
+    assert (waiting["wait_s"], waiting["safety"], planning["force"]) == (90, False, True)
+    assert doing["plan"] is PLAN, "the plan that was printed is the one that is done"
     assert "undo: snapkafka assemble before-restore-1; snapkafka restore before-restore-1" in result.stdout
     assert "cannot be taken back: outputs in invoices" in result.stdout
 
 
 def test_an_error_has_its_own_status(asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(*arguments: Any, **options: Any) -> Restored:
+    async def refuse(*arguments: Any, **options: Any) -> Recovered:
         raise RestoreRefusedError("nothing was changed: no")
 
     monkeypatch.setattr(ops, "restore", refuse)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import platform
 import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import metadata
-from typing import Any, Final
+from typing import Final
 
 from snapkafka import __version__
 from snapkafka.manifest import CheckEntry
@@ -43,22 +42,9 @@ def new_id(now: datetime) -> str:
     return f"drill-{now:%Y%m%d-%H%M%S}-{random.getrandbits(32):08x}"
 
 
-def digest_of(value: Any) -> str:
-    """Return the SHA-256 of a value as JSON with sorted keys and without spaces, in hex."""
-    text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def digest_of(text: str) -> str:
+    """Return the SHA-256 of a text, in hex."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return sorted((_plain(item) for item in value), key=repr)
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
 
 
 def with_rows_read(

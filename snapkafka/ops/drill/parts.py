@@ -8,25 +8,26 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, cast
 
 from snapkafka.checks.invariants import load, parameters_of, parse_parameters
-from snapkafka.errors import LedgerUnusableError
+from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import opened
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
-from snapkafka.ops.finding import manifest_places
-from snapkafka.ops.fork import Forked, create_fork, drop_fork, plan_fork
+from snapkafka.ops.forking import create_fork, plan_fork
 from snapkafka.ops.querying import query
-from snapkafka.ops.restore.looking import Groups
-from snapkafka.ops.restore.planning import apps_of
 from snapkafka.ops.triggering import trigger
 from snapkafka.ops.watching import watch
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.locate import manifest_places
+from snapkafka.recovery.facts import Groups
+from snapkafka.recovery.forks import drop_forks, plan_drop
+from snapkafka.recovery.plan import Plan, Recovered
+from snapkafka.recovery.positions import apps_of
 from snapkafka.store import open_manifest, read_manifest
 
-from .evidence import digest_of
 from .report import Judged
 
 __all__ = ["KafkaParts", "Parts", "Source", "judged", "of_the_fork", "unassigned"]
@@ -69,11 +70,11 @@ class Parts(Protocol):
     async def sql(self) -> Mapping[str, str]:
         """The invariants by their names, as they are asked of the snapshot."""
 
-    async def plan(self, source: Source) -> str:
-        """Plan the fork, and return the digest of the plan."""
+    async def plan(self, source: Source, *, expires_s: float) -> str:
+        """Plan a fork of it, and return the digest of the plan."""
 
-    async def create(self, source: Source, *, expires_s: float) -> Forked:
-        """Make a fork of it."""
+    async def create(self) -> Recovered:
+        """Make the fork that was planned."""
 
     async def missing(self) -> str:
         """State which app of the fork has not all its inputs yet; empty: none."""
@@ -117,6 +118,7 @@ class KafkaParts:
     say: Callable[[str], None]
     goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     taken: str = ""
+    planned: Plan | None = None
 
     @property
     def forked_namespace(self) -> str:
@@ -142,28 +144,26 @@ class KafkaParts:
             source_of(manifest, place, int(found.rows[0]["n"])), manifest_sha256=store.sha256(file)
         )
 
-    async def plan(self, source: Source) -> str:
-        return digest_of(
-            await plan_fork(self.where, self.namespace, self.fork, snapshot=source.id, storage=self.storage)
-        )
-
     async def sql(self) -> Mapping[str, str]:
         if not self.invariants:
             return {}
         parameters = parse_parameters(self._parameters(self.invariants, of_fork=False))
         return {it.name: it.sql for it in load(self.invariants, parameters)}
 
-    async def create(self, source: Source, *, expires_s: float) -> Forked:
-        forked = await create_fork(
+    async def plan(self, source: Source, *, expires_s: float) -> str:
+        self.planned = await plan_fork(
             self.where,
             self.namespace,
             self.fork,
             snapshot=source.id,
             storage=self.storage,
             expires_s=expires_s,
-            who=self.who,
-            say=self.say,
         )
+        return self.planned.fingerprint
+
+    async def create(self) -> Recovered:
+        assert self.planned is not None, "plan() comes first"
+        forked = await create_fork(self.where, self.planned, who=self.who, say=self.say)
         await self._set_goals(forked.apps)
         return forked
 
@@ -249,7 +249,11 @@ class KafkaParts:
         finally:
             await admin.close()
         if there:
-            await drop_fork(self.where, self.namespace, self.fork, say=self.say)
+            (dropped,) = await drop_forks(
+                self.where, await plan_drop(self.where, self.namespace, self.fork), say=self.say
+            )
+            if dropped.kept:
+                raise ForkRefusedError(f"fork {self.fork} stays: {dropped.kept}")
 
     def _parameters(self, invariants: Sequence[str], *, of_fork: bool) -> list[str]:
         given = parse_parameters(self.parameters)

@@ -71,7 +71,6 @@ class Run:
     sql: Mapping[str, str] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     forking_since: float = 0.0
-    created_in_s: float = 0.0
     created: bool = False
     removed: bool = True
 
@@ -120,10 +119,11 @@ class Run:
 
     async def _create(self) -> str:
         assert self.found is not None
-        self.digests["plan of the fork"] = await self.parts.plan(self.found)
-        self.created, self.removed, self.forking_since = True, False, time.monotonic()
-        forked = await self.parts.create(self.found, expires_s=2 * self.timeout_s + EXPIRES_AFTER_S)
-        self.created_in_s = round(time.monotonic() - self.forking_since, 3)
+        self.forking_since = time.monotonic()
+        plan = await self.parts.plan(self.found, expires_s=2 * self.timeout_s + EXPIRES_AFTER_S)
+        self.digests["plan of the fork"] = plan
+        self.created, self.removed = True, False
+        forked = await self.parts.create()
         self.compared.append(
             Compared(
                 what="messages in flight",
@@ -163,11 +163,10 @@ class Run:
         return "worked off"
 
     def _recovered(self) -> None:
-        """Note the RTO, in whole and by phase; this one is not over yet, and creating began before the fork did."""
+        """Note the RTO, in whole and by phase; this one is not over yet."""
         self.rto_s = round(time.monotonic() - self.forking_since, 3)
         names = PHASES[RECOVERING]
         took = {phase.name: phase.seconds for phase in self.phases if phase.name in names}
-        took[names[0]] = self.created_in_s
         took[names[-1]] = round(max(0.0, self.rto_s - sum(took.values())), 3)
         self.rto_phases = took
 

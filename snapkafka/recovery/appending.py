@@ -7,7 +7,7 @@ them again; with the old stamps V1 would name every one of them as a copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
@@ -112,14 +112,22 @@ def _size(item: bytes | None) -> int:
     return -1 if item is None else len(item)
 
 
-def read_back(bulk: Bulk, author: Author, ranges: Sequence[ReadRange]) -> None:
+def read_back(
+    bulk: Bulk,
+    author: Author,
+    ranges: Sequence[ReadRange],
+    allowed: Callable[[LogRecord], bool] = lambda record: False,
+    named: Callable[[int], str] = lambda process: f"process {process}",
+) -> None:
     """Compare what lies in the log with what was appended, byte by byte, by checksums.
 
     Args:
         ranges: from the base of each partition to its end.
+        allowed: may somebody else have appended this record meanwhile?
+        named: names the sender of a stamp.
 
     Raises:
-        RestoreFailedError: they differ; the attempt is void.
+        RestoreFailedError: they differ, or somebody else has written there; the attempt is void.
     """
     found = _ByPlace()
     for record in bulk.read([item for item in ranges if item.end > item.start]):
@@ -128,6 +136,12 @@ def read_back(bulk: Bulk, author: Author, ranges: Sequence[ReadRange]) -> None:
         stamp = None if header is None else wire.read(header, author.ledger_id, so_far.check)
         if header is not None and stamp is not None and stamp.process == author.process:
             so_far.add(record.key, record.value, tuple(wire.without_header(record.headers)), header)
+        elif not allowed(record):
+            sender = "somebody without snapkafka" if stamp is None else named(stamp.process)
+            raise RestoreFailedError(
+                f"{sender} has written to {record.tp} at offset {record.offset} during the restore",
+                hint="stop it; the attempt is void and nothing of it counts; run the same command again",
+            )
     for tp, written in sorted(author.written.items()):
         if found[tp] != written:
             raise RestoreFailedError(

@@ -1,4 +1,4 @@
-"""Run one SELECT in this process: `python -m snapkafka.ops.query_process`, for `query` with bounds.
+"""Run one SELECT in this process: `python -m snapkafka.query.sandbox_process`, for `query` with bounds.
 
 The engine counts its tables, and not the values that pass through it: one of a gigabyte is a single SELECT. So the
 system bounds what this process may take; whoever started it ends it, also by being killed. It reads one JSON object
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.query.engine import engine
+from snapkafka.query.sql import named_in, select
 from snapkafka.runtime.child import ending_with
 from snapkafka.store import read_manifest
 
-from .query_apart import ANSWER_BYTES_MAX, OPENED, Bounds
-from .querying import engine, named_in, select
+from .sandbox import ANSWER_BYTES_MAX, OPENED, Bounds
 
 MB: Final = 1024 * 1024
 STATUS: Final = Path("/proc/self/status")

@@ -22,8 +22,8 @@ from snapkafka.protocol.captured import Captured, ChangelogCut
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import RESTORE, Hello, TopicPartition
 
-from .planning import apps_of, lowest_positions
-from .refusing import Refusal
+from .positions import apps_of, lowest_positions
+from .refusals import Refusal
 
 __all__ = ["ALL", "Keys", "Selection", "refused_parts", "select", "sent_by"]
 

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
-from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError
+from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError, PlanChangedError
 from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.groups import positions_group
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import Opened, opened
-from snapkafka.ops.restore.topics import Topics, admin_of
-from snapkafka.ports import Cluster
+from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.forking import LEDGER, fork_of, of_fork, prefixed
 
-from .creating import await_gone
+from .session import admin_of
+from .topics import Topics
 
 __all__ = [
     "Dropped",
+    "Dropping",
     "Fork",
     "GroupRemoval",
-    "drop_expired",
-    "drop_fork",
+    "drop_forks",
     "fork_in",
     "list_forks",
+    "plan_drop",
     "removed",
 ]
+
+
+#: A topic that was deleted is unknown to every broker within this time.
+GONE_WITHIN_S: Final = 20.0
+LOOK_AGAIN_S: Final = 0.1
 
 
 class GroupRemoval(Protocol):
@@ -66,12 +73,24 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """Hold what was removed. `left`: topics of the fork that its creation did not create, and that expiry leaves.
+    """What was removed. `left`: topics of the fork that its creation did not create, and that expiry leaves.
     `kept`: why nothing was removed; empty: it was."""
 
     fork: str
     topics: tuple[str, ...]
     groups: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropping:
+    """What the removal of a fork would remove. `topics`: with their ids. `left`, `kept`: see `Dropped`."""
+
+    fork: str
+    namespace: str
+    topics: tuple[tuple[str, str], ...]
+    apps: tuple[str, ...]
     left: tuple[str, ...] = ()
     kept: str = ""
 
@@ -121,27 +140,62 @@ async def list_forks(where: Connection | Cluster, namespace: str = "") -> tuple[
     return tuple(sorted(found, key=lambda it: (it.fork, it.source)))
 
 
-async def drop_fork(
+async def plan_drop(
     where: Connection | Cluster,
     namespace: str,
-    fork: str,
+    fork: str = "",
     *,
-    groups: GroupRemoval | None = None,
-    say: Callable[[str], None] = lambda text: None,
-) -> Dropped:
-    """Remove a fork: every topic with its prefix, its consumer groups, and its ledger last.
+    expired: bool = False,
+    now_ms: int | None = None,
+) -> tuple[Dropping, ...]:
+    """Find out what the removal of a fork would remove, or that of all whose time is over. Changes nothing.
+
+    By name every topic with its prefix goes, its consumer groups, and its ledger last; by expiry only topics that its
+    creation created, while they have the same ids.
 
     Args:
-        namespace: of the system that it is a fork of.
-        groups: for tests; None: by librdkafka, where it is installed.
+        namespace: of the systems that they are forks of.
+        expired: all whose time is over, instead of `fork`.
 
     Raises:
-        ForkRefusedError: no such fork exists, it is of another namespace, or workers of it run.
-        ForkFailedError: topics are still there; run again it continues.
+        ForkRefusedError: no such fork exists, or it is of another namespace.
     """
+    if not expired:
+        return (await _plan_one(where, namespace, fork),)
     admin = admin_of(where)
     try:
-        names = sorted(name for name in await admin.describe_topics() if of_fork(fork, name))
+        there = await admin.describe_topics()
+        found = []
+        for one in await list_forks(where, namespace):
+            if not one.expired(wall_ms() if now_ms is None else now_ms):
+                continue
+            made = tuple(
+                (name, topic_id)
+                for name, topic_id in one.topics
+                if name in there and there[name].topic_id == topic_id
+            )
+            names = {name for name, _ in made}
+            left = sorted(name for name in there if of_fork(one.fork, name) and name not in names)
+            found.append(
+                Dropping(
+                    fork=one.fork,
+                    namespace=one.namespace,
+                    topics=made,
+                    apps=one.apps,
+                    left=tuple(left),
+                    kept=await _running(admin, one.apps),
+                )
+            )
+        return tuple(found)
+    finally:
+        await admin.close()
+
+
+async def _plan_one(where: Connection | Cluster, namespace: str, fork: str) -> Dropping:
+    admin = admin_of(where)
+    try:
+        described = await admin.describe_topics()
+        names = sorted(name for name in described if of_fork(fork, name))
         own = LEDGER + prefixed(fork, namespace)
         if not names:
             raise ForkRefusedError(
@@ -154,43 +208,54 @@ async def drop_fork(
                 hint=f"add --namespace {others[0].removeprefix(LEDGER + prefixed(fork, ''))}",
             )
         apps = await _apps(where, own, fork, names)
-        if reason := await _running(admin, apps):
-            raise ForkRefusedError(
-                f"fork {fork} stays: {reason}", hint="stop its workers, and run this again"
-            )
-        return await removed(admin, where, fork, names, own, apps, groups=groups, say=say)
+        return Dropping(
+            fork=fork,
+            namespace=own.removeprefix(LEDGER),
+            topics=tuple((name, described[name].topic_id) for name in names),
+            apps=apps,
+            kept=await _running(admin, apps),
+        )
     finally:
         await admin.close()
 
 
-async def drop_expired(
+async def drop_forks(
     where: Connection | Cluster,
-    namespace: str = "",
+    planned: Iterable[Dropping],
     *,
-    now_ms: int | None = None,
     groups: GroupRemoval | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> tuple[Dropped, ...]:
-    """Remove the forks whose time is over: only topics that their creation created, while they have the same ids."""
-    found = []
-    for fork in await list_forks(where, namespace):
-        if not fork.expired(wall_ms() if now_ms is None else now_ms):
-            continue
-        admin = admin_of(where)
-        try:
-            there = await admin.describe_topics()
-            made = [
-                name for name, topic_id in fork.topics if name in there and there[name].topic_id == topic_id
-            ]
-            left = sorted(name for name in there if of_fork(fork.fork, name) and name not in made)
-            if reason := await _running(admin, fork.apps):
-                found.append(Dropped(fork=fork.fork, topics=(), groups=(), left=tuple(left), kept=reason))
+    """Remove what was planned, and nothing else.
+
+    Args:
+        groups: for tests; None: by librdkafka, where it is installed.
+
+    Raises:
+        PlanChangedError: a topic is another one by now, or topics of the fork were added; nothing of it was removed.
+        ForkFailedError: topics are still there; run again it continues.
+    """
+    admin, found = admin_of(where), []
+    try:
+        for it in planned:
+            if kept := it.kept or await _running(admin, it.apps):
+                found.append(Dropped(fork=it.fork, topics=(), groups=(), left=it.left, kept=kept))
                 continue
-            own = LEDGER + fork.namespace
-            done = await removed(admin, where, fork.fork, made, own, fork.apps, groups=groups, say=say)
-            found.append(Dropped(fork=fork.fork, topics=done.topics, groups=done.groups, left=tuple(left)))
-        finally:
-            await admin.close()
+            there = {
+                name: of.topic_id
+                for name, of in (await admin.describe_topics()).items()
+                if of_fork(it.fork, name)
+            }
+            expected = dict(it.topics)
+            if any(there.get(name) != topic_id for name, topic_id in expected.items()) or (
+                there.keys() - expected.keys() - {*it.left}
+            ):
+                raise PlanChangedError(f"fork {it.fork} has other topics by now: nothing of it was removed")
+            ledger = LEDGER + it.namespace
+            done = await removed(admin, where, it.fork, expected, ledger, it.apps, groups=groups, say=say)
+            found.append(dataclasses.replace(done, left=it.left))
+    finally:
+        await admin.close()
     return tuple(found)
 
 
@@ -256,6 +321,23 @@ async def _apps(where: Connection | Cluster, ledger: str, fork: str, names: Iter
 async def _running(admin: Topics, apps: Iterable[str]) -> str:
     """Name an app that has workers; empty: none."""
     for app in apps:
-        if members := await admin.members(app):
+        if members := len(await admin.group_members(app)):
             return f"consumer group {app} has {members} member{'s' if members > 1 else ''}"
     return ""
+
+
+async def await_gone(admin: TopicAdmin, topics: Iterable[str]) -> None:
+    """Wait until no broker knows topics that were deleted.
+
+    Raises:
+        ForkFailedError: one is still there.
+    """
+    wanted = list(topics)
+    deadline = asyncio.get_running_loop().time() + GONE_WITHIN_S
+    while there := sorted((await admin.describe_topics(wanted)).keys() & set(wanted)):
+        if asyncio.get_running_loop().time() > deadline:
+            raise ForkFailedError(
+                f"topic {there[0]} was deleted and is still there after {GONE_WITHIN_S:g} s",
+                hint="see whether delete.topic.enable is on, and run the command again",
+            )
+        await asyncio.sleep(LOOK_AGAIN_S)

@@ -1,4 +1,4 @@
-"""Channels: which records of an input are appended once more, and where.
+"""Which records of an input are appended once more, and where.
 
 A partition in which no record of the apps lies between the lowest position and the end is external: nothing is written
 there, and the position goes back. Otherwise what was in flight (the table `messages`) and the external records of that
@@ -16,7 +16,7 @@ from snapkafka.wire import headers as wire
 
 from .appending import Author, Bulk, LogRecord, NewRecord
 from .editing import Editing
-from .planning import Appended
+from .positions import Appended
 
 __all__ = ["Channel", "append_channels", "channels", "holds_own", "is_external"]
 
@@ -25,7 +25,7 @@ MARKER_KEY: Final = wire.HEADER.encode() + b":"
 
 
 class Channel(NamedTuple):
-    """Hold what is appended to a partition: its records in their old order."""
+    """What is appended to a partition: its records in their old order."""
 
     tp: TopicPartition
     records: tuple[LogRecord, ...]
@@ -108,7 +108,9 @@ def channels(
 
 
 def append_channels(
-    bulk: Bulk, author: Author, found: Iterable[Channel]
+    append: Callable[[Iterable[NewRecord]], Mapping[TopicPartition, Sequence[int]]],
+    author: Author,
+    found: Iterable[Channel],
 ) -> dict[TopicPartition, tuple[Appended, ...]]:
     """Append channels; returns where each record has come to lie, of every partition that was given."""
     olds: dict[TopicPartition, list[int]] = {}
@@ -121,7 +123,7 @@ def append_channels(
                 at_ms = timestamp_ms if timestamp_ms >= 0 else None
                 yield author.stamped(NewRecord(topic, partition, key, value, headers, at_ms))
 
-    news = bulk.append(stamped())
+    news = append(stamped())
     return {
         tp: tuple(Appended(*pair) for pair in zip(old, sorted(news.get(tp, ())), strict=True))
         for tp, old in olds.items()

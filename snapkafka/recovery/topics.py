@@ -1,4 +1,4 @@
-"""Describe the topics that are created for what a snapshot holds: for a fork, or in a cluster that has none of them.
+"""The topics that are created for what a snapshot holds: for a fork, or in a cluster that has none of them.
 
 They have the partition counts and the settings of those of the snapshot, except where such a setting would lose or
 refuse what they begin with: records in flight bear their old timestamps, and a header.
@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import Protocol
 
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
-from snapkafka.ports import Cluster
 
-from .looking import Groups
-from .refusing import AFTER, BEFORE, HEADER_BYTES, OVERHEAD_BYTES, UNBOUNDED, Carried, parts_of
+from .facts import Groups
+from .positions import parts_of
+from .refusals import AFTER, BEFORE, HEADER_BYTES, OVERHEAD_BYTES, UNBOUNDED, Carried
 
-__all__ = ["NewTopic", "Source", "Topics", "admin_of", "new_topics", "topics_of"]
+__all__ = ["NewTopic", "Source", "Topics", "new_topics", "topics_of"]
 
 
 class Topics(Groups, Protocol):
-    """Hold what is done with topics, besides what is asked of them."""
+    """What a recovery does with topics, besides what it asks of them."""
 
     async def create_topic(
         self,
@@ -37,11 +35,6 @@ class Topics(Groups, Protocol):
 
     async def delete_topics(self, *topics: str) -> None:
         """Delete topics; those that are not there are skipped."""
-
-
-def admin_of(where: Connection | Cluster) -> Topics:
-    """Open what creates topics in a cluster; `close()` it."""
-    return cast(Topics, KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

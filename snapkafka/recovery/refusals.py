@@ -5,16 +5,22 @@ The checks are pure: `Facts` is what the cluster, the ledger and the files state
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from snapkafka.errors import RestoreRefusedError
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.records import FOREIGN_STATE, Hello, TopicPartition
+from snapkafka.protocol.restoring import RestoreView
+from snapkafka.wire import headers as wire
 
-from .code import changed_parts, missing_parts
+from .code_changes import changed_parts, missing_parts
+from .positions import parts_of
+
+if TYPE_CHECKING:
+    from .channels import Channel
+    from .plan import Request
 
 __all__ = [
     "Carried",
@@ -25,10 +31,10 @@ __all__ = [
     "copy_refusals",
     "external_refusals",
     "member_refusals",
-    "parts_of",
-    "raise_refused",
     "record_refusals",
     "refusals",
+    "replacing_refusals",
+    "unstamped_refusals",
 ]
 
 #: Our header on a record that is appended again, with its name and lengths.
@@ -78,10 +84,10 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Hold what is known of the world, now.
+    """What is known of the cluster a snapshot goes to.
 
     `ledger_topic_id`: of the ledger that is there. `files`: what is wrong with the files; empty: they are as they were
-    written. `topics`: by name, those that exist. `starts`: log starts. `members`: of each app's consumer group.
+    written. `topics`: by name, those that exist. `starts`, `ends`: of the logs. `members`: workers of each app.
     `carried`: by input topic, what the table `messages` would append. `state_largest`: by changelog, the largest row.
     `hellos`: the latest of each app. `other_plan`: another restore that is open, as a phrase; empty: none.
     """
@@ -92,15 +98,11 @@ class Facts:
     starts: Mapping[TopicPartition, int]
     members: Mapping[str, int]
     hellos: Mapping[str, Hello]
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     files: str = ""
     carried: Mapping[str, Carried] = field(default_factory=dict)
     state_largest: Mapping[str, int] = field(default_factory=dict)
     other_plan: str = ""
-
-
-def parts_of(captured: Captured) -> list[InputCut | ChangelogCut]:
-    """List what a restore is about: the inputs and the changelogs."""
-    return [*captured.inputs, *captured.changelogs]
 
 
 def refusals(
@@ -108,39 +110,23 @@ def refusals(
     facts: Facts,
     lowest: Mapping[TopicPartition, int],
     *,
-    force: bool,
     part: bool = False,
-) -> tuple[Refusal, ...]:
-    """Find every reason to refuse, the most informative first.
+) -> Iterator[Refusal]:
+    """Find every reason to refuse a restore in place, the most informative first.
 
     Args:
         lowest: the lowest position of each input partition.
-        force: leave out what it overrides.
         part: only some apps are restored: what others have sent is to be read again, like external records.
     """
     captured = manifest.captured
-    found = [
-        *_snapshot(manifest, facts),
-        *_read_changelogs(captured, "restored"),
-        *_topics(parts_of(captured), facts.topics),
-        *_logs(manifest, facts.starts, lowest, part=part),
-        *record_refusals(facts),
-        *_foreign(captured),
-        *_code(captured, facts),
-        *member_refusals(facts.members),
-    ]
-    return tuple(item for item in found if not (force and item.forceable))
-
-
-def raise_refused(found: tuple[Refusal, ...]) -> None:
-    """Refuse, naming every reason.
-
-    Raises:
-        RestoreRefusedError: there is one.
-    """
-    if found:
-        reasons = "; ".join(f"{item.what} ({item.code})" for item in found)
-        raise RestoreRefusedError(f"nothing was changed: {reasons}", hint=found[0].hint)
+    yield from _snapshot(manifest, facts)
+    yield from _read_changelogs(captured, "restored")
+    yield from _topics(parts_of(captured), facts.topics)
+    yield from _logs(manifest, facts.starts, lowest, part=part)
+    yield from record_refusals(facts)
+    yield from _foreign(captured)
+    yield from _code(captured, facts)
+    yield from member_refusals(facts.members)
 
 
 def copy_refusals(manifest: Manifest, files: str, *, done: str) -> Iterator[Refusal]:
@@ -186,12 +172,6 @@ def _snapshot(manifest: Manifest, facts: Facts) -> Iterator[Refusal]:
             code="ledger-recreated",
             what=f"ledger {manifest.ledger.topic} was deleted and recreated since the snapshot",
             hint="offsets of one ledger mean nothing in another: choose a snapshot of this one",
-        )
-    if facts.other_plan:
-        yield Refusal(
-            code="plan-open",
-            what=f"another restore is open: {facts.other_plan}",
-            hint="finish it: run `snapkafka restore` again for that snapshot",
         )
 
 
@@ -382,4 +362,72 @@ def member_refusals(of_apps: Mapping[str, int]) -> Iterator[Refusal]:
                 code="group-has-members",
                 what=f"consumer group {app} has {members} member{'s' if members > 1 else ''}",
                 hint="stop all workers; after kill -9 they leave by session time-out: add --wait",
+            )
+
+
+def replacing_refusals(
+    captured: Captured, open_plan: RestoreView | None, request: Request
+) -> tuple[str, list[Refusal]]:
+    """Find whether this restore takes the place of another one that is open, or why it cannot.
+
+    It can before the commit point, where it covers all that the other may have appended to: its bases lie above that.
+
+    Args:
+        open_plan: another restore; None: none is open, or it is this one.
+
+    Returns:
+        the plan that is replaced (empty: none), and the reason to refuse.
+    """
+    if open_plan is None:
+        return "", []
+    mine = {TopicPartition(part.topic, part.partition) for part in parts_of(captured)}
+    apps = {part.app for part in parts_of(captured)}
+    covers = open_plan.leaves <= mine and {*open_plan.apps} <= apps
+    if covers and not (open_plan.committed or request.selection or open_plan.begun.origin):
+        return open_plan.plan, []
+    finish = f"run `snapkafka restore {open_plan.begun.snapshot}`"
+    return "", [
+        Refusal(
+            code="plan-open",
+            what=f"another restore is open: {open_plan}",
+            hint=f"finish it: {finish}"
+            + ("" if open_plan.committed else "; or replace it by a restore of all its apps"),
+        )
+    ]
+
+
+def unstamped_refusals(
+    found: Iterable[Channel],
+    takes_external: Callable[[str], bool],
+    known: Mapping[TopicPartition, Collection[int]],
+    since: Mapping[TopicPartition, int],
+) -> Iterator[Refusal]:
+    """Find records without a stamp where the snapshot knows of no external ones: a worker has run without snapkafka.
+
+    Its events are to run again, and what they sent would be received twice.
+
+    Args:
+        found: what would be appended to inputs, external records among it.
+        takes_external: may somebody else write to this topic?
+        known: offsets of records that the snapshot holds.
+        since: where an earlier attempt began to append: nothing of the apps may lie there.
+    """
+    for channel in found:
+        if takes_external(channel.tp.topic):
+            continue
+        bare = [
+            record.offset
+            for record in channel.records
+            if record.offset not in known.get(channel.tp, ()) and wire.find(record.headers) is None
+        ]
+        if bare:
+            during = channel.tp in since and bare[-1] >= since[channel.tp]
+            yield Refusal(
+                code="unstamped",
+                what=f"{channel.tp} holds {len(bare):,} records without a stamp since the snapshot (offset {bare[0]}"
+                f" first), and the snapshot has no external ones there",
+                hint=("a worker has run without snapkafka during the restore; " if during else "")
+                + "what it sent would be received twice; choose a later snapshot, or add --force if a producer"
+                " wrote it",
+                forceable=True,
             )

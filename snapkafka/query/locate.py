@@ -14,7 +14,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.completion import SnapshotView
 from snapkafka.store import Store, open_store
 
-from .heads import heads, oldest_first
+from .manifest_heads import heads, oldest_first
 
 __all__ = ["find_manifest", "manifest_places"]
 

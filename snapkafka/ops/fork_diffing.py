@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 from snapkafka.errors import ForkRefusedError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import opened
-from snapkafka.ops.diffing import Difference, compare_views, compared
-from snapkafka.ops.finding import manifest_places
-from snapkafka.ops.querying import Placed, engine, in_thread, trusted
-from snapkafka.ops.restore.topics import admin_of
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
+from snapkafka.query.engine import Placed, engine, in_thread
+from snapkafka.query.integrity import trusted
+from snapkafka.query.locate import manifest_places
+from snapkafka.recovery.forks import Fork, fork_in
+from snapkafka.recovery.session import admin_of
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 
-from .listing import Fork, fork_in
+from .diffing import Difference, compare_views, compared
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -5,6 +5,7 @@ Anything not compared is named beside the result; anything that is not as it was
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,7 +17,9 @@ from snapkafka.manifest import Manifest, TableEntry
 from snapkafka.ports import Cluster
 from snapkafka.store import Store, require_unaltered
 
-__all__ = ["Trust", "compared_with_ledger", "compared_with_manifest"]
+from .engine import Placed
+
+__all__ = ["Trust", "compared_with_ledger", "compared_with_manifest", "trusted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +71,22 @@ async def compared_with_ledger(
                 readings[manifest.namespace] = error.message
         told += not_compared(store, manifest, readings[manifest.namespace])
     return tuple(told)
+
+
+async def trusted(
+    where: Connection | Cluster | None, snapshots: Iterable[Placed], *, unchecked: bool
+) -> Trust:
+    """Compare the files of snapshots with their manifests, and these with the ledger where a broker is given.
+
+    Raises:
+        StorageError: something is not as it was written.
+    """
+    snapshots = tuple(snapshots)
+    of_manifests = [(item.store, part) for item in snapshots for part in (item.manifest, *item.parents)]
+    not_compared = await compared_with_ledger(where, of_manifests)
+    files, told = 0, dict.fromkeys(not_compared)
+    for item in snapshots:
+        found = await asyncio.to_thread(compared_with_manifest, item.store, item.tables, unchecked=unchecked)
+        files += found.files
+        told |= dict.fromkeys(found.not_compared)
+    return Trust(files=files, not_compared=tuple(told))

@@ -1,5 +1,4 @@
-"""Describe what a restore has to know before it decides: the cluster, the ledger, the files. Nothing is changed
-here."""
+"""What a recovery has to know before it decides: tables, groups, sizes. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -10,39 +9,58 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from snapkafka.checks import ReadRange
-from snapkafka.errors import LedgerUnusableError, SnapkafkaError
-from snapkafka.kafka.reading import Opened, latest_of_apps
-from snapkafka.ops.querying import Placed, engine, trusted
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.groups import Member
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.engine import Placed, engine
+from snapkafka.query.integrity import trusted
 
 from .appending import LogRecord
-from .planning import apps_of, changelogs_of, inputs_of
-from .refusing import Carried, Facts, TopicFacts, parts_of
+from .positions import parts_of
+from .refusals import Carried
 from .state import Row
 
-__all__ = ["Groups", "Tables", "carried_by", "load", "look", "ranges_from", "rows_of_state", "topics_of"]
+__all__ = ["Groups", "Hold", "Tables", "carried_by", "load", "ranges_from", "rows_of_state", "topics_of"]
 
 #: Rows taken from DuckDB at once.
 BATCH_ROWS: Final = 10_000
 
 
-class Groups(TopicAdmin, Protocol):
-    """Hold what a restore does with consumer groups, besides what it asks of topics."""
+class Hold(Protocol):
+    """A consumer group that nobody else may join: `kafka.group_hold`."""
 
-    async def members(self, group: str) -> int:
-        """Count the members of a group."""
+    group: str
+
+    async def acquire(self) -> None:
+        """Join the group as its only member; raises GroupTakenError."""
+
+    def require(self) -> None:
+        """Check that it is still held; raises OvertakenError."""
+
+    async def commit(self, positions: Mapping[TopicPartition, int], note: str) -> None:
+        """Set offsets as its member; raises OvertakenError."""
+
+    async def release(self) -> None:
+        """Leave it."""
+
+
+class Groups(TopicAdmin, Protocol):
+    """What a recovery does with consumer groups, besides what it asks of topics."""
+
+    async def group_members(self, group: str) -> Sequence[Member]:
+        """List the members of a group."""
 
     async def committed(self, group: str) -> Mapping[TopicPartition, tuple[int, str]]:
         """Read what a group has committed: position and note, of each partition."""
 
-    async def commit_positions(self, group: str, positions: Mapping[TopicPartition, int], note: str) -> None:
-        """Commit positions for a group without members."""
+    def hold(self, group: str) -> Hold:
+        """Make a hold of a group, which is still to be acquired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """Hold what the tables of a snapshot hold, in short. `in_flight`: the table `messages`, each record once. `state`:
+    """The tables of a snapshot, in short. `in_flight`: the table `messages`, each record once. `state`:
     by changelog topic, how many rows, their bytes, and the largest (bytes). `damage`: what is wrong with the files.
     `external`: the table `inputs`."""
 
@@ -163,57 +181,6 @@ def carried_by(records: Iterable[LogRecord]) -> dict[str, Carried]:
             largest=max(so_far.largest, size),
         )
     return found
-
-
-async def look(
-    work: Opened,
-    admin: Groups,
-    placed: Placed,
-    tables: Tables,
-    *,
-    ledger_topic_id: str,
-    now_ms: int,
-    carried: Mapping[str, Carried],
-    other_plan: str,
-) -> Facts:
-    """Gather the facts of a refusal.
-
-    Args:
-        carried: what would be appended to inputs.
-        other_plan: another restore that is open, as a phrase.
-    """
-    captured = placed.manifest.captured
-    described = await admin.describe_topics(topics_of(placed))
-    settings = dict(
-        zip(described, await asyncio.gather(*(_settings(admin, name) for name in described)), strict=True)
-    )
-    there = [
-        tp
-        for tp in (*inputs_of(captured), *changelogs_of(captured))
-        if tp.topic in described and tp.partition < described[tp.topic].partitions
-    ]
-    return Facts(
-        ledger_topic_id=ledger_topic_id,
-        now_ms=now_ms,
-        topics={
-            name: TopicFacts(topic_id=it.topic_id, partitions=it.partitions, settings=settings[name])
-            for name, it in described.items()
-        },
-        starts=await admin.log_starts(there),
-        members={app: await admin.members(app) for app in apps_of(captured)},
-        hellos={view.hello.app: view.hello for view in latest_of_apps(work.reading.state)},
-        files=tables.damage,
-        carried=carried,
-        state_largest={topic: largest for topic, (_, _, largest) in tables.state.items()},
-        other_plan=other_plan,
-    )
-
-
-async def _settings(admin: Groups, topic: str) -> Mapping[str, str]:
-    try:
-        return (await admin.topic_settings(topic))[0]
-    except LedgerUnusableError:
-        return {}
 
 
 def ranges_from(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[ReadRange]:

@@ -1,6 +1,6 @@
-"""Describe what a restore does to each partition, computed without I/O.
+"""Where agents start after a recovery, computed without I/O.
 
-A restore appends; it deletes nothing. Where an input holds only external records, the position of its readers goes
+A recovery appends; it deletes nothing. Where an input holds only external records, the position of its readers goes
 back and nothing is written. Where a record of the apps lies between the lowest position and the end, what was in
 flight and the external records of that range are appended once more, in their old order, behind the end that the
 partition has now: the *base*. All below a base is of the time before. New positions are offsets behind the base.
@@ -10,36 +10,28 @@ Source of the design: a trial with real workers; docs/guide/restore.md lists wha
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut
-from snapkafka.protocol.records import NOBODY, AgentPosition, LogEnd, Position, Restore, TopicPartition
-
-from .refusing import Refusal, parts_of
+from snapkafka.protocol.records import AgentPosition, LogEnd, Position, Restore, TopicPartition
 
 __all__ = [
     "Appended",
-    "Irrevocable",
-    "PartitionMove",
-    "Plan",
-    "TopicWork",
     "apps_of",
     "changelogs_of",
     "group_offsets",
     "inputs_of",
-    "irrevocable",
     "lowest_positions",
     "moved",
     "new_positions",
-    "open_readers",
-    "ready_records",
+    "parts_of",
+    "spread",
 ]
 
-#: Rows of positions and ends in a `ready` record: each takes at most 300 bytes, and a record at most 256 KB.
+#: Rows of positions and ends in a record: each takes at most 300 bytes, and a record at most 256 KB.
 ROWS_PER_RECORD: Final = 500
 
 
@@ -50,71 +42,12 @@ class Appended(NamedTuple):
     new: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionMove:
-    """How the readers of an input move. `before`: what the group has committed (-1: nothing). `after`: the position
-    that it is set to; None: behind the base, known when that is. `appends`: so many records are appended again."""
-
-    app: str
-    topic: str
-    partition: int
-    before: int
-    after: int | None
-    appends: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicWork:
-    """Hold what is appended to a topic. `kind`: "input" or "changelog". `records`: at most so many, `bytes` of keys and
-    values. `tombstones`: keys at most that are deleted again."""
-
-    topic: str
-    kind: str
-    records: int
-    bytes: int
-    tombstones: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Irrevocable:
-    """Outputs that a restore cannot take back: they lie in a topic that none of its apps reads, after the cut."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Hold what a restore would do, and why it would not.
-
-    `open`: names the readers that leave the snapshot open. `resumes`: the restore that this one continues; empty: it
-    is a new one. `notes`: what to know besides, a sentence each. `consistent`: the result is the whole cut; False: only
-    a part of it was selected.
-    """
-
-    snapshot: str
-    epoch: int
-    namespace: str
-    verdict: str
-    apps: tuple[str, ...]
-    moves: tuple[PartitionMove, ...]
-    work: tuple[TopicWork, ...]
-    irrevocable: tuple[Irrevocable, ...]
-    refusals: tuple[Refusal, ...]
-    resumes: str = ""
-    stage: str = ""
-    open: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default_factory=tuple)
-    consistent: bool = True
-
-    @property
-    def refused(self) -> bool:
-        return bool(self.refusals)
-
-
 # --- What belongs to it ---------------------------------------------------------------------------------------------
+
+
+def parts_of(captured: Captured) -> list[InputCut | ChangelogCut]:
+    """List what a recovery is about: the inputs and the changelogs."""
+    return [*captured.inputs, *captured.changelogs]
 
 
 def apps_of(captured: Captured) -> tuple[str, ...]:
@@ -212,10 +145,10 @@ def group_offsets(positions: Iterable[AgentPosition]) -> dict[str, dict[TopicPar
     return dict(found)
 
 
-def ready_records(
-    template: Restore, ends: Mapping[TopicPartition, int], positions: Sequence[AgentPosition]
+def spread(
+    template: Restore, ends: Mapping[TopicPartition, int], positions: Sequence[AgentPosition] = ()
 ) -> Iterator[Restore]:
-    """Spread a `ready` over as many records as the ledger takes.
+    """Spread the ends and positions of a record over as many records as the ledger takes.
 
     Args:
         template: it with everything but ends, positions, parts and numbers.
@@ -226,47 +159,11 @@ def ready_records(
     ]
     chunks = [rows[at : at + ROWS_PER_RECORD] for at in range(0, len(rows), ROWS_PER_RECORD)] or [[]]
     for number, chunk in enumerate(chunks):
-        yield Restore(
-            process=NOBODY,
+        yield dataclasses.replace(
+            template,
             n=template.n + number,
-            plan=template.plan,
-            stage="ready",
-            snapshot=template.snapshot,
-            attempt=template.attempt,
-            epoch=template.epoch,
-            apps=template.apps,
-            author=template.author,
-            who=template.who,
             ends=tuple(row for row in chunk if isinstance(row, LogEnd)),
             positions=tuple(row for row in chunk if isinstance(row, AgentPosition)),
             part=number,
             parts=len(chunks),
         )
-
-
-# --- Outputs --------------------------------------------------------------------------------------------------------
-
-
-def irrevocable(captured: Captured, ends: Mapping[TopicPartition, int]) -> tuple[Irrevocable, ...]:
-    """List the outputs after the cut, by partition; each range begins where the first sender's white records end.
-
-    Args:
-        ends: the log ends by now; partitions that are missing are left out.
-    """
-    restored = {part.topic for part in parts_of(captured)}
-    starts: dict[TopicPartition, int] = {}
-    for sender in captured.senders:
-        if sender.topic not in restored:
-            tp = TopicPartition(sender.topic, sender.partition)
-            starts[tp] = min(sender.white_end, starts.get(tp, sender.white_end))
-    return tuple(
-        Irrevocable(topic=tp.topic, partition=tp.partition, start=start, end=ends[tp])
-        for tp, start in sorted(starts.items())
-        if ends.get(tp, start) > start
-    )
-
-
-def open_readers(manifest: Manifest) -> tuple[str, ...]:
-    """Name the groups and topics that leave a snapshot open."""
-    groups = [entry.group or "groups that cannot be seen" for entry in manifest.open]
-    return tuple(groups + [entry.topic for entry in manifest.external if not entry.declared and entry.mixed])

@@ -1,4 +1,4 @@
-"""Ask a process of its own to run a SELECT (`query_process`), within bounds that hold whatever its SQL is."""
+"""Ask a process of its own to run a SELECT (`sandbox_process`), within bounds that hold whatever its SQL is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ANSWER_BYTES_MAX", "OPENED", "Bounds", "select_apart", "too_long"]
 
 #: What runs a query in a process of its own. It has so many seconds to start; its line before the SQL runs; and an
 #: answer that is no larger.
-APART: Final = (sys.executable, "-m", "snapkafka.ops.query_process")
+APART: Final = (sys.executable, "-m", "snapkafka.query.sandbox_process")
 APART_START_S: Final = 60.0
 OPENED: Final = b"opened\n"
 ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -38,7 +38,7 @@ class Bounds:
 async def select_apart(
     place: str, sql: str, rows_max: int | None, bounds: Bounds
 ) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
-    """Run one SELECT as `querying.select` does, in a process of its own; its time begins when it has opened the tables.
+    """Run one SELECT as `sql.select` does, in a process of its own; its time begins when it has opened the tables.
 
     Raises:
         BadInputError, TimedOutError: it is wrong, or takes more than the bounds.

@@ -1,0 +1,171 @@
+"""The plan and the result of a recovery, printed: restore, restore --into, fork create."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from rich.markup import escape
+
+from snapkafka import ops
+from snapkafka.kafka.lasting import said_bytes
+
+from .running import console
+from .tables import duration, table
+
+__all__ = ["print_plan", "print_recovered"]
+
+
+def print_plan(plan: ops.RecoveryPlan) -> None:
+    """Print what would be done, what is not there, and every reason to refuse it."""
+    console.print(_head(plan), soft_wrap=True)
+    for line in _facts(plan):
+        console.print(f"  {line}", soft_wrap=True)
+    _print_moves(plan)
+    _print_work(plan)
+    _print_topics(plan)
+    _print_missing(plan.absent, plan.notes)
+    _print_irrevocable(plan.irrevocable)
+    for refusal in plan.refusals:
+        console.print(f"[red]refused[/] ({refusal.code}): {escape(refusal.what)}", soft_wrap=True)
+        console.print(f"        {escape(refusal.hint)}", soft_wrap=True)
+
+
+def print_recovered(done: ops.Recovered, into: str = "") -> None:
+    """Print what was done.
+
+    Args:
+        into: the address of another cluster.
+    """
+    apps, snapshot = escape(", ".join(done.apps)), escape(done.snapshot)
+    took = f"in {done.seconds:.1f} s"
+    if done.kind == "fork":
+        head = f"created fork [bold]{escape(done.fork)}[/] of snapshot {snapshot} {took}"
+    else:
+        where = f" in {escape(into)}" if into else ""
+        head = f"restored {apps} to [bold]{snapshot}[/]{where} {took} (plan {done.plan}): start the workers"
+    console.print(head, soft_wrap=True)
+    if done.topics:
+        console.print(f"created: {len(done.topics)} topics")
+    if done.messages >= 0:
+        external = f", {done.inputs:,} external records" if done.inputs else ""
+        console.print(f"appended: {done.messages:,} messages{external}, {done.state:,} records of state")
+    if done.suppressed or done.masked:
+        console.print(f"suppressed: {done.suppressed:,} records and rows; masked: {done.masked:,} values")
+    for line in done.compared:
+        console.print(escape(line), soft_wrap=True)
+    _print_missing(done.absent, done.notes)
+    if done.undo and done.kind != "fork":
+        console.print(f"undo: {escape(done.undo)}", soft_wrap=True)
+    _print_irrevocable(done.irrevocable)
+
+
+def _head(plan: ops.RecoveryPlan) -> str:
+    verdict = f"  epoch {plan.epoch}  {plan.verdict}".rstrip()
+    snapshot = f"snapshot [bold]{escape(plan.snapshot)}[/]{verdict}"
+    if plan.kind == "fork":
+        return f"fork [bold]{escape(plan.request.fork)}[/] of {snapshot}: production is only read"
+    apps = f"[bold]{escape(', '.join(plan.apps))}[/]"
+    if plan.kind == "cluster":
+        return f"restore of {apps} from {snapshot} into another cluster, namespace {escape(plan.namespace)}"
+    return f"restore of {apps} to {snapshot}: overwrites, does not merge"
+
+
+def _facts(plan: ops.RecoveryPlan) -> Iterable[str]:
+    now_ms = time.time() * 1_000
+    if plan.taken_ms:
+        yield f"the snapshot was taken {duration(now_ms - plan.taken_ms)} ago"
+    if plan.restored_ms:
+        since = "nothing ran since" if plan.idle else "workers ran since"
+        yield f"restored already {duration(now_ms - plan.restored_ms)} ago, {since}"
+    if plan.resumes:
+        yield f"continues plan {plan.resumes}, which is {plan.stage}"
+    if plan.again:
+        yield f"{plan.again:,} events that ran since the snapshot run again"
+    if plan.work:
+        stored = f", {plan.stored:,} stored external records" if plan.stored else ""
+        yield f"appends {plan.messages:,} messages in flight{stored}, at most {plan.state:,} rows of state"
+    if plan.open:
+        yield f"unproven paths lead through {escape(', '.join(plan.open))}"
+    if plan.removes:
+        yield f"removes first: {len(plan.removes)} topics that an earlier attempt has left"
+    if plan.existing:
+        yield f"exist there: {escape(', '.join(plan.existing))}"
+
+
+def _print_moves(plan: ops.RecoveryPlan) -> None:
+    if not plan.moves:
+        return
+    rows = table(
+        "app",
+        "input",
+        "partition",
+        "committed",
+        "new",
+        "appended",
+        "run again",
+        right=("partition", "committed"),
+    )
+    for move in plan.moves:
+        rows.add_row(
+            escape(move.app),
+            escape(move.topic),
+            str(move.partition),
+            "-" if move.before < 0 else str(move.before),
+            "behind its end" if move.after is None else str(move.after),
+            f"{move.appends:,}" if move.appends else "",
+            f"{move.again:,}" if move.again else "",
+        )
+    console.print(rows)
+
+
+def _print_work(plan: ops.RecoveryPlan) -> None:
+    if plan.kind != "in-place" or not plan.work:
+        return
+    rows = table("topic", "kind", "records, at most", "bytes", right=("records, at most", "bytes"))
+    for item in plan.work:
+        rows.add_row(escape(item.topic), item.kind, f"{item.records:,}", said_bytes(item.bytes))
+    console.print(rows)
+
+
+def _print_topics(plan: ops.RecoveryPlan) -> None:
+    if not plan.topics:
+        return
+    rows = table("new topic", "partitions", "settings", "changed for this", right=("partitions",))
+    for it in plan.topics:
+        kept = {name: value for name, value in it.settings.items() if name not in it.changed}
+        rows.add_row(escape(it.topic), str(it.partitions), _settings(kept), _settings(it.changed))
+    console.print(rows)
+
+
+def _settings(settings: Mapping[str, str]) -> str:
+    return escape(", ".join(f"{name}={value}" for name, value in settings.items()))
+
+
+def _print_missing(absent: Iterable[ops.AbsentInput], notes: Iterable[str]) -> None:
+    for it in absent:
+        apart = (
+            f"; of those below {it.apart_until} some agents have processed a record and others have not"
+            if it.apart_until > it.start
+            else ""
+        )
+        mixed = "; what the apps had sent there is restored" if it.mixed else ""
+        console.print(
+            f"[yellow]not there[/]: external records of {escape(it.topic)}[{it.partition}] from offset {it.start} of"
+            f" the old log on ({it.unread:,} offsets up to the cut, and all after it){apart}{mixed}",
+            soft_wrap=True,
+        )
+    for note in notes:
+        console.print(f"[yellow]note[/]: {escape(note)}", soft_wrap=True)
+
+
+def _print_irrevocable(found: Iterable[ops.Irrevocable]) -> None:
+    by_topic: dict[str, list[ops.Irrevocable]] = defaultdict(list)
+    for item in found:
+        by_topic[item.topic].append(item)
+    for topic, items in by_topic.items():
+        ranges = ", ".join(f"{item.partition}: {item.start}-{item.end - 1}" for item in items)
+        console.print(
+            f"cannot be taken back: outputs in {escape(topic)}, partition: offsets {ranges}", soft_wrap=True
+        )

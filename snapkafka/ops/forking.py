@@ -1,0 +1,93 @@
+"""`fork create`: a snapshot becomes a second system, under a prefix, beside production, which is only read.
+
+The same code runs in it with `SNAPKAFKA_FORK=NAME`. See docs/guide/fork.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import LATEST
+from snapkafka.ports import Cluster
+from snapkafka.recovery.editing import Mask, Suppression
+from snapkafka.recovery.plan import Plan, Recovered, Request
+from snapkafka.recovery.recovery import Watcher, plan_recovery, recover
+from snapkafka.recovery.session import RestoreBulk
+
+__all__ = ["create_fork", "plan_fork"]
+
+
+async def plan_fork(
+    where: Connection | Cluster,
+    namespace: str,
+    fork: str,
+    *,
+    snapshot: str = LATEST,
+    storage: str = "",
+    expires_s: float | None = None,
+    with_inputs: bool = False,
+    mask: Sequence[Mask] = (),
+    suppress: Suppression | None = None,
+    force: bool = False,
+    bulk: RestoreBulk | None = None,
+) -> Plan:
+    """Find out what the creation of a fork would do, and every reason to refuse it. Changes nothing.
+
+    Args:
+        fork: its name.
+        snapshot: id, epoch or `latest`, the last one that is good.
+        storage: where its manifest lies; empty: its place in the ledger.
+        expires_s: from then on `drop_expired` removes it; None: never.
+        with_inputs: the fork is to have the external records from each position to now, as production has read them
+            since; those that production's log has lost come from the table `inputs`.
+        mask: replaces values, of tables and topics.
+        suppress: names erased keys, which are left out.
+        force: leave out the reasons that `--force` overrides.
+        bulk: for tests; None: by librdkafka.
+
+    Raises:
+        UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
+        BadInputError: a mask is wrong, or the name.
+        DependencyMissingError: the extra `restore` is not installed.
+    """
+    request = Request(
+        namespace=namespace,
+        name=snapshot,
+        storage=storage,
+        force=force,
+        suppress=suppress,
+        masks=tuple(mask),
+        fork=fork,
+        with_inputs=with_inputs,
+        expires_s=expires_s,
+    )
+    return await plan_recovery(where, request, bulk=bulk)
+
+
+async def create_fork(
+    where: Connection | Cluster,
+    plan: Plan,
+    *,
+    who: str = "",
+    say: Callable[[str], None] = lambda text: None,
+    crash: Callable[[str], None] = lambda step: None,
+    bulk: RestoreBulk | None = None,
+) -> Recovered:
+    """Create a fork as planned. Workers of production may run, and nothing of theirs is changed.
+
+    What an earlier attempt has left is removed first.
+
+    Args:
+        plan: what was confirmed; it is done as it is, or not at all.
+        who: asks for it.
+        say: prints each phase.
+        crash: for tests: is called before each phase.
+        bulk: for tests; None: by librdkafka.
+
+    Raises:
+        ForkRefusedError, PlanChangedError: nothing was changed.
+        BadInputError: a mask cannot be applied to a value: the fork is unfinished then, and never runs.
+        OvertakenError, ForkFailedError, RestoreFailedError: it ended half-way; run again it starts over.
+    """
+    return await recover(where, plan, watcher=Watcher(who=who, say=say, crash=crash), bulk=bulk)

@@ -1,0 +1,206 @@
+"""`restore`: plan it, do the plan that was confirmed, give it up; in place or into another cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Final
+
+from snapkafka.errors import BadInputError, RestoreRefusedError, SnapkafkaError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.group_hold import HOLDER
+from snapkafka.kafka.reading import LATEST, opened
+from snapkafka.ports import Cluster
+from snapkafka.protocol.records import Restore
+from snapkafka.query.locate import manifest_places
+from snapkafka.recovery.editing import Suppression
+from snapkafka.recovery.plan import Plan, Recovered, Request
+from snapkafka.recovery.positions import apps_of
+from snapkafka.recovery.recovery import Watcher, plan_recovery, recover
+from snapkafka.recovery.selection import ALL, Selection
+from snapkafka.recovery.session import RestoreBulk, admin_of
+from snapkafka.store import read_manifest
+
+from .triggering import trigger
+
+__all__ = ["abort_restore", "await_workers", "plan_restore", "restore"]
+
+#: How often the members of groups are counted.
+WAIT_POLL_S: Final = 0.5
+
+
+async def plan_restore(
+    where: Connection | Cluster,
+    namespace: str,
+    name: str = LATEST,
+    *,
+    storage: str = "",
+    into: bool = False,
+    force: bool = False,
+    drop_missing: bool = False,
+    selection: Selection = ALL,
+    suppress: Suppression | None = None,
+    bulk: RestoreBulk | None = None,
+) -> Plan:
+    """Find out what a restore would do, and every reason to refuse it. Changes nothing.
+
+    Args:
+        where: the cluster that is restored.
+        namespace: its own; empty: that of the snapshot.
+        name: id, epoch or `latest`, the last one that is good.
+        storage: where its manifest lies; empty: its place in the ledger.
+        into: the cluster is another one than the snapshot's, and empty.
+        force: leave out the reasons that `--force` overrides.
+        drop_missing: leave out tables, agents and inputs that the code lacks by now.
+        selection: restore this part alone; the result is not a consistent cut.
+        suppress: names erased keys: they stay deleted in tables, and their messages are left out.
+        bulk: for tests; None: by librdkafka.
+
+    Raises:
+        BadInputError: the snapshot has not what is selected; no storage for another cluster.
+        UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
+        DependencyMissingError: the extra `restore` is not installed.
+    """
+    request = Request(
+        namespace=namespace,
+        name=name,
+        storage=storage,
+        into=into,
+        force=force,
+        drop_missing=drop_missing,
+        selection=selection,
+        suppress=suppress,
+    )
+    return await plan_recovery(where, request, bulk=bulk)
+
+
+async def restore(
+    where: Connection | Cluster,
+    plan: Plan,
+    *,
+    who: str = "",
+    say: Callable[[str], None] = lambda text: None,
+    crash: Callable[[str], None] = lambda step: None,
+    bulk: RestoreBulk | None = None,
+) -> Recovered:
+    """Restore the apps of a snapshot as planned, or finish a restore that was interrupted.
+
+    Args:
+        plan: what was confirmed; it is done as it is, or not at all.
+        who: asks for it.
+        say: prints each phase.
+        crash: for tests: is called before each phase.
+        bulk: for tests; None: by librdkafka.
+
+    Raises:
+        RestoreRefusedError, PlanChangedError: nothing was changed.
+        OvertakenError: another run goes on with it.
+        RestoreFailedError: it ended half-way; run again it continues.
+    """
+    return await recover(where, plan, watcher=Watcher(who=who, say=say, crash=crash), bulk=bulk)
+
+
+async def await_workers(
+    where: Connection | Cluster,
+    namespace: str,
+    name: str = LATEST,
+    *,
+    wait_s: float,
+    storage: str = "",
+    selection: Selection = ALL,
+    safety: bool = True,
+    who: str = "",
+    say: Callable[[str], None] = lambda text: None,
+) -> str:
+    """Wait until the workers that a restore concerns have left their consumer groups, or for `wait_s`.
+
+    Args:
+        safety: where workers still run, take a snapshot before: the way back.
+
+    Returns:
+        the id of that snapshot; empty: none was taken.
+    """
+    (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
+    store, manifest = read_manifest(place)
+    apps = selection.apps or apps_of(manifest.captured)
+    admin = admin_of(where)
+
+    async def running() -> bool:
+        for app in apps:
+            if any(it.client != HOLDER for it in await admin.group_members(app)):
+                return True
+        return False
+
+    try:
+        if not await running():
+            return ""
+        async with opened(where, namespace or manifest.namespace) as work:
+            unfinished = work.reading.state.restores.open is not None
+        undo = ""
+        if safety and not unfinished:
+            undo = await _safety_snapshot(where, namespace or manifest.namespace, apps, store.uri, who, say)
+        say("waiting for the consumer groups to have no member")
+        deadline = asyncio.get_running_loop().time() + wait_s
+        while await running():
+            if asyncio.get_running_loop().time() > deadline:
+                break  # what is left then is a reason to refuse the plan
+            await asyncio.sleep(WAIT_POLL_S)
+    finally:
+        await admin.close()
+    return undo
+
+
+async def _safety_snapshot(
+    where: Connection | Cluster,
+    namespace: str,
+    apps: tuple[str, ...],
+    storage: str,
+    who: str,
+    say: Callable[[str], None],
+) -> str:
+    snapshot_id = f"before-restore-{random.getrandbits(32):08x}"
+    say(f"taking snapshot {snapshot_id}, the way back")
+    try:
+        await trigger(
+            where, namespace, snapshot_id=snapshot_id, storage=storage, who=who, apps=apps, wait=True
+        )
+    except SnapkafkaError as error:
+        say(
+            f"no snapshot was taken ({error.message}): the way back is the moment at which Faust would have continued"
+        )
+        return ""
+    say(f"undo: snapkafka assemble {snapshot_id}; snapkafka restore {snapshot_id}")
+    return snapshot_id
+
+
+async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: str) -> str:
+    """Give up the restore that is open, as long as it has appended nothing; returns its plan.
+
+    What it has appended lies above the positions of now: a worker that started would take it in, also one without
+    snapkafka. So from there on it is finished, or replaced by the restore of another snapshot.
+
+    Raises:
+        BadInputError: none is open.
+        RestoreRefusedError: it has appended records, or has passed its commit point.
+    """
+    async with opened(where, namespace) as work:
+        view = work.reading.state.restores.open
+        if view is None:
+            raise BadInputError("no restore is open", hint="`snapkafka list` lists snapshots")
+        finish = f"finish it: snapkafka restore {view.begun.snapshot}" + " --into ..." * bool(
+            view.begun.origin
+        )
+        if view.committed:
+            raise RestoreRefusedError(f"{view} has passed its commit point", hint=finish)
+        if view.leaves:
+            topics = sorted({tp.topic for tp in view.leaves})
+            raise RestoreRefusedError(
+                f"{view} has appended records to {', '.join(topics)}, which workers would take in",
+                hint=f"{finish}; or restore another snapshot of all its apps, which takes its place",
+            )
+        record = Restore(n=random.getrandbits(62), plan=view.plan, stage="aborted", reason=reason)
+        await work.catch_up(to=await work.ledger.append(record) + 1)
+        if work.reading.state.restores.open is not None:
+            raise RestoreRefusedError(f"{view} went on meanwhile: it is not aborted", hint=finish)
+        return view.plan

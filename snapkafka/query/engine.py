@@ -1,0 +1,166 @@
+"""DuckDB with the tables of assembled snapshots as views.
+
+The engine sees the files that manifests name and nothing else of this machine or any other, and only reads them. Its
+settings are locked before it meets SQL of a user's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from snapkafka.errors import BadInputError, StorageError
+from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
+from snapkafka.runtime.extras import extra_missing
+from snapkafka.store import Store, state_parents, state_sql
+
+from .sandbox import Bounds
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+__all__ = ["Placed", "engine", "in_thread", "one_line", "refused"]
+
+#: How often a query is told to end, until it has.
+INTERRUPT_EVERY_S: Final = 0.1
+
+T = TypeVar("T")
+
+
+class Placed(NamedTuple):
+    """A snapshot, and the storage that it lies in."""
+
+    store: Store
+    manifest: Manifest
+
+    @property
+    def tables(self) -> list[TableEntry]:
+        """Its own, and those with rows of its state."""
+        return [*self.manifest.tables, *map(state_table, self.parents)]
+
+    @property
+    def parents(self) -> tuple[Manifest, ...]:
+        """The snapshots that an incremental one builds on, oldest first."""
+        return state_parents(self.store, self.manifest)
+
+
+@contextmanager
+def engine(snapshots: Mapping[str, Placed], bounds: Bounds | None = None) -> Iterator[DuckDBPyConnection]:
+    """DuckDB with the tables of snapshots as views.
+
+    Args:
+        snapshots: schema -> the snapshot whose tables it has.
+
+    Raises:
+        DependencyMissingError: DuckDB is not installed.
+        StorageError: files are missing, or cannot be read.
+    """
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise extra_missing("query", "a query", "duckdb") from error
+    with tempfile.TemporaryDirectory(prefix="snapkafka-") as spill:
+        settings: dict[str, str | bool | int] = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+            "temp_directory": spill,
+        }
+        if bounds is not None:
+            settings |= {
+                "memory_limit": f"{bounds.memory_mb}MB",
+                "max_temp_directory_size": f"{bounds.memory_mb}MB",
+                "threads": bounds.threads,
+            }
+        with duckdb.connect(config=settings) as database:
+            for filesystem in {s.store.scheme: s.store.filesystem for s in snapshots.values()}.values():
+                if filesystem is not None:
+                    database.register_filesystem(filesystem)
+            for schema, snapshot in snapshots.items():
+                _make_views(database, schema, snapshot)
+            paths = [
+                _text(place)
+                for snapshot in snapshots.values()
+                for table in snapshot.tables
+                for file in table.files
+                for place in _places(snapshot.store, file.path)
+            ]
+            database.execute("SET TimeZone = 'UTC'")
+            database.execute(f"SET allowed_paths = [{', '.join(paths)}]")
+            database.execute("SET enable_external_access = false")
+            database.execute("SET lock_configuration = true")
+            yield database
+
+
+def _places(store: Store, path: str) -> set[str]:
+    """The names under which DuckDB may come for a file: the file system that it asks has one of its own."""
+    place, files = store.place(path), store.filesystem
+    return {place} if files is None else {place, files.unstrip_protocol(files._strip_protocol(place))}
+
+
+def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> None:
+    import duckdb
+
+    store, manifest = snapshot.store, snapshot.manifest
+    for table in snapshot.tables:
+        there = store.sizes(table)
+        gone = next((file.path for file in table.files if file.path not in there), None)
+        if gone is not None:
+            raise StorageError(f"snapshot {manifest.id} lacks a file: {store.place(gone)} is not there")
+    if schema != "main":
+        try:
+            database.execute(f"CREATE SCHEMA {_name(schema)}")
+        except duckdb.Error as error:  # DuckDB's own, or the same but for its case
+            raise refused(error) from error
+    for table in manifest.tables:
+        files = ", ".join(_text(store.place(file.path)) for file in table.files)
+        try:
+            database.execute(
+                f"CREATE VIEW {_name(schema)}.{_name(table.name)} AS"
+                f" SELECT * FROM read_parquet([{files}], hive_partitioning = false)"
+            )
+        except duckdb.Error as error:
+            raise StorageError(
+                f"table {table.name} of snapshot {manifest.id} cannot be read: {one_line(error)}"
+            ) from error
+    if parents := snapshot.parents:
+        whole = state_sql(store, (*parents, manifest))
+        database.execute(f"CREATE VIEW {_name(schema)}.{STATE} AS {whole}")
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def refused(error: Exception) -> BadInputError:
+    """Build the error of a query that DuckDB refuses."""
+    return BadInputError(
+        f"the query failed: {one_line(error)}", hint="SHOW TABLES and DESCRIBE state list what exists"
+    )
+
+
+def one_line(error: Exception) -> str:
+    """Return what DuckDB reports, without the piece of SQL that it draws below."""
+    return " ".join(re.split(r"\n\s*LINE \d+:", str(error))[0].split())
+
+
+async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:
+    """Do it where Ctrl-C does not wait for it: who gives up ends the query."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():  # one that comes before the query has started is not heard
+            database.interrupt()
+            await asyncio.wait([task], timeout=INTERRUPT_EVERY_S)
+        if not task.cancelled():
+            task.exception()  # that it was interrupted: asked for, so that nobody is told of it
+        raise

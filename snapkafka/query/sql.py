@@ -1,0 +1,82 @@
+"""SQL of a user: one SELECT, its names of snapshots, and its rows in values that JSON has."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.errors import BadInputError, StorageError
+from snapkafka.manifest import Manifest
+from snapkafka.store import Store
+
+from .engine import Placed, one_line, refused
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+__all__ = ["named_in", "select"]
+
+#: What a name of a schema looks like in SQL: it stands before a dot, in quotes or without. No id is longer, and without
+#: a bound the search takes as long as the square of the SQL's length.
+SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|""){1,200})"|(?<!\w)(\w{1,200}))\s*\.')
+
+
+def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
+    """Return the snapshots of a storage whose ids stand in a query as schemas, and as `main` its own. All others are
+    left alone: there may be thousands."""
+    names = {quoted.replace('""', '"') or plain for quoted, plain in SCHEMA_NAME.findall(sql)}
+    named = {name: Placed(store, store.read(name)) for name in sorted(names) if store.has(name)}
+    return named | {"main": Placed(store, found)}
+
+
+def select(
+    database: DuckDBPyConnection, sql: str, rows_max: int | None
+) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
+    """Return the columns and rows of a SELECT; one row more than `rows_max`, where there is one."""
+    import duckdb
+
+    try:
+        statements = database.extract_statements(sql)
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            raise BadInputError(
+                "that is not one SELECT", hint="nothing is ever changed here; ask one thing at a time"
+            )
+        done = database.execute(statements[0])
+        columns = _unique(column[0] for column in done.description)
+        rows = done.fetchall() if rows_max is None else done.fetchmany(rows_max + 1)
+    except duckdb.IOException as error:
+        raise StorageError(f"the tables cannot be read: {one_line(error)}") from error
+    except duckdb.Error as error:
+        raise refused(error) from error
+    return columns, [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    """A join may give the same name to several columns: `key`, `key_1`."""
+    found: list[str] = []
+    for name in names:
+        more = (f"{name}_{number}" for number in itertools.count(1))
+        found.append(next(unique for unique in itertools.chain([name], more) if unique not in found))
+    return tuple(found)
+
+
+def _plain(value: Any) -> Any:
+    """A value of DuckDB's as JSON has it."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case bytes():
+            return value.hex()
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case dict():
+            return {str(_plain(key)): _plain(item) for key, item in value.items()}
+        case _ if hasattr(value, "isoformat"):
+            return value.isoformat()
+        case _:
+            return str(value)

@@ -1,0 +1,332 @@
+"""The plan of a recovery: one value that is shown, confirmed, and then done as it is, or not at all.
+
+It pins the snapshot by id, attempt, epoch and digest, and names all that will be done: positions, topics, counts of
+records, what cannot be taken back. Before anything is changed it is computed once more; where that is another plan the
+run is refused, and the differences are named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from snapkafka.errors import PlanChangedError, RestoreRefusedError, SnapkafkaError
+from snapkafka.kafka.reading import LATEST
+from snapkafka.manifest import Manifest
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.records import TopicPartition
+
+from .editing import Mask, Suppression
+from .positions import parts_of
+from .refusals import Refusal
+from .selection import ALL, Selection
+from .topics import NewTopic
+
+__all__ = [
+    "AbsentInput",
+    "Irrevocable",
+    "PartitionMove",
+    "Plan",
+    "PlanKind",
+    "Recovered",
+    "Request",
+    "TopicWork",
+    "irrevocable",
+    "open_readers",
+    "raise_changed",
+    "raise_refused",
+]
+
+PlanKind = Literal["in-place", "cluster", "fork"]
+#: Differences between two plans that an error names.
+NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for.
+
+    `name`: id, epoch or `latest`, the last good one; in a plan always the id. `storage`: where its manifest lies;
+    empty: its place in the ledger. `force`: leave out the reasons to refuse that it overrides. `drop_missing`: leave
+    out tables, agents and inputs that the code lacks by now. `selection`: a part of the snapshot. `suppress`, `masks`:
+    erased keys, and values to replace. `into`: the cluster is another one than the snapshot's. `fork`: the name of a
+    fork that is created beside the system. `with_inputs`: the fork gets the external records since the snapshot, too.
+    `expires_s`: how long it is kept; None: for ever.
+    """
+
+    namespace: str = ""
+    name: str = LATEST
+    storage: str = ""
+    force: bool = False
+    drop_missing: bool = False
+    selection: Selection = ALL
+    suppress: Suppression | None = None
+    masks: tuple[Mask, ...] = ()
+    into: bool = False
+    fork: str = ""
+    with_inputs: bool = False
+    expires_s: float | None = None
+
+    @property
+    def kind(self) -> PlanKind:
+        return "fork" if self.fork else "cluster" if self.into else "in-place"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMove:
+    """How the readers of an input move. `before`: what the group has committed (-1: nothing). `after`: the position
+    that it is set to; None: behind the base, known when that is. `appends`: so many records are appended again, and
+    what producers send until then. `again`: so many events that have run since the snapshot run once more."""
+
+    app: str
+    topic: str
+    partition: int
+    before: int
+    after: int | None
+    appends: int = 0
+    again: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicWork:
+    """What is appended to a topic. `kind`: "input" or "changelog". `records`: at most so many, `bytes` of keys and
+    values; of an input those of the snapshot, to which external records are added."""
+
+    topic: str
+    kind: str
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Irrevocable:
+    """Outputs that a recovery cannot take back: they lie in a topic that none of its apps reads, after the cut."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbsentInput:
+    """External records that the apps had still to read, and that no table holds: of the old cluster's log from `start`,
+    the lowest position of an agent or the end of what is stored, on. `apart_until`: the highest position; between both
+    some agents have processed a record and others have not. `cut_end`: where that log ended at the cut; what was
+    written after it is not there either. `mixed`: the apps write there, too: what they had sent between both is in
+    flight, and is restored."""
+
+    topic: str
+    partition: int
+    start: int
+    apart_until: int
+    cut_end: int
+    mixed: bool
+
+    @property
+    def unread(self) -> int:
+        """How many offsets lay between the position and the end at the cut."""
+        return self.cut_end - self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a recovery would do, and why it would not.
+
+    `plan`: its name. `request`: what was asked for, with the id of the snapshot. `place`: of the manifest, `digest`:
+    its content. `taken_ms`: when the snapshot was triggered, by the ledger's time, ms since 1970 (0: unknown).
+    `namespace`, `apps`: by their names where they are restored. `topics`: are created; `existing`: are there already,
+    and empty; `removes`: are left of an earlier attempt, and removed first. `stored`: external records that come from
+    the snapshot. `absent`: external records that are not there. `open`: readers that leave the snapshot open.
+    `resumes`, `stage`: the open plan that this one continues; empty: it is a new one. `replaces`: the open plan that
+    this one takes the place of. `notes`: what to know besides, a sentence each. `restored_ms`: when the same snapshot
+    was restored already (0: it was not, or something else since); `idle`: nothing has run from then on. `consistent`:
+    the result is the whole cut; False: a part of it.
+    """
+
+    kind: PlanKind
+    plan: str
+    request: Request
+    snapshot: str
+    attempt: int
+    epoch: int
+    verdict: str
+    digest: str
+    place: str
+    namespace: str
+    apps: tuple[str, ...]
+    taken_ms: int = 0
+    moves: tuple[PartitionMove, ...] = ()
+    work: tuple[TopicWork, ...] = ()
+    topics: tuple[NewTopic, ...] = ()
+    existing: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
+    stored: int = 0
+    irrevocable: tuple[Irrevocable, ...] = ()
+    absent: tuple[AbsentInput, ...] = ()
+    open: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    resumes: str = ""
+    stage: str = ""
+    replaces: str = ""
+    restored_ms: int = 0
+    idle: bool = False
+    consistent: bool = True
+
+    @property
+    def refused(self) -> bool:
+        return bool(self.refusals)
+
+    @property
+    def committed(self) -> bool:
+        """Is the open plan past its commit point, so that only groups are left to be set?"""
+        return self.stage == "ready"
+
+    @property
+    def messages(self) -> int:
+        """How many messages in flight are appended."""
+        return sum(it.records for it in self.work if it.kind == "input")
+
+    @property
+    def state(self) -> int:
+        """How many rows of state are appended at most."""
+        return sum(it.records for it in self.work if it.kind == "changelog")
+
+    @property
+    def again(self) -> int:
+        """How many events run once more."""
+        return sum(move.again for move in self.moves)
+
+    def facts(self) -> Mapping[str, str]:
+        """All that a person confirms, each fact by a name; what external producers add meanwhile is not of it."""
+        return dict(self._facts())
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "snapshot", f"{self.snapshot}, attempt {self.attempt}, epoch {self.epoch}, {self.verdict}"
+        yield "content of the manifest", self.digest
+        yield "request", json.dumps(dataclasses.asdict(self.request), sort_keys=True, default=str)
+        yield "namespace", self.namespace
+        yield "apps", ", ".join(self.apps)
+        yield "open plan", f"{self.resumes or 'none'} {self.stage}".strip()
+        yield "plan that is replaced", self.replaces or "none"
+        for move in self.moves:
+            after = "behind its end" if move.after is None else str(move.after)
+            place = TopicPartition(move.topic, move.partition)
+            yield f"position of {move.app} in {place}", f"{move.before} to {after}"
+        for it in self.work:
+            yield f"records for {it.topic}", f"{it.records}"
+        for out in self.irrevocable:
+            yield f"outputs in {TopicPartition(out.topic, out.partition)}", f"{out.start} to {out.end}"
+        for new in self.topics:
+            settings = ", ".join(f"{name}={value}" for name, value in sorted(new.settings.items()))
+            yield f"new topic {new.topic}", f"{new.partitions} partitions; {settings}"
+        yield "topics that exist", ", ".join(self.existing)
+        yield "topics that are removed", ", ".join(self.removes)
+        yield "external records of the snapshot", str(self.stored)
+        yield "external records that are not there", "; ".join(map(str, self.absent))
+        yield "readers that leave it open", ", ".join(self.open)
+        yield "notes", "; ".join(self.notes)
+        yield "reasons to refuse it", "; ".join(it.what for it in self.refusals)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of all that a person confirms."""
+        return hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What was done.
+
+    `author`: the process that appended. `messages`, `inputs`, `state`: so many messages in flight, external records and
+    records of state were appended; -1: by an earlier run of the same plan. `suppressed`, `masked`: so many of all were
+    left out, or have another value. `topics`: were created. `compared`: what was compared with the log in the end, a
+    sentence each. `undo`: what takes it back. `expires_ms`: of a fork, since 1970; 0: never. The rest: see `Plan`.
+    """
+
+    kind: PlanKind
+    plan: str
+    snapshot: str
+    epoch: int
+    namespace: str
+    apps: tuple[str, ...]
+    author: int
+    resumed: bool
+    messages: int
+    inputs: int
+    state: int
+    seconds: float
+    suppressed: int = 0
+    masked: int = 0
+    topics: tuple[str, ...] = ()
+    irrevocable: tuple[Irrevocable, ...] = ()
+    absent: tuple[AbsentInput, ...] = ()
+    notes: tuple[str, ...] = ()
+    compared: tuple[str, ...] = ()
+    consistent: bool = True
+    undo: str = ""
+    fork: str = ""
+    source: str = ""
+    expires_ms: int = 0
+
+
+def raise_refused(plan: Plan, error: type[SnapkafkaError] = RestoreRefusedError) -> None:
+    """Refuse a plan, naming every reason.
+
+    Raises:
+        RestoreRefusedError, or `error`: there is one.
+    """
+    if plan.refusals:
+        reasons = "; ".join(f"{item.what} ({item.code})" for item in plan.refusals)
+        raise error(f"nothing was changed: {reasons}", hint=plan.refusals[0].hint)
+
+
+def raise_changed(confirmed: Plan, now: Plan) -> None:
+    """Refuse to do another plan than the one that was confirmed.
+
+    Raises:
+        PlanChangedError: they differ.
+    """
+    before, after = confirmed.facts(), now.facts()
+    found = [
+        f"{name}: {before.get(name, 'none') or 'none'} -> {after.get(name, 'none') or 'none'}"
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name)
+    ]
+    if found:
+        more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        raise PlanChangedError(
+            f"nothing was changed: the plan is no longer the one that was confirmed: {'; '.join(found[:NAMED])}{more}"
+        )
+
+
+def irrevocable(captured: Captured, ends: Mapping[TopicPartition, int]) -> tuple[Irrevocable, ...]:
+    """List the outputs after the cut, by partition; each range begins where the first sender's white records end.
+
+    Args:
+        ends: the log ends by now; partitions that are missing are left out.
+    """
+    restored = {part.topic for part in parts_of(captured)}
+    starts: dict[TopicPartition, int] = {}
+    for sender in captured.senders:
+        if sender.topic not in restored:
+            tp = TopicPartition(sender.topic, sender.partition)
+            starts[tp] = min(sender.white_end, starts.get(tp, sender.white_end))
+    return tuple(
+        Irrevocable(topic=tp.topic, partition=tp.partition, start=start, end=ends[tp])
+        for tp, start in sorted(starts.items())
+        if ends.get(tp, start) > start
+    )
+
+
+def open_readers(manifest: Manifest) -> tuple[str, ...]:
+    """Name the groups and topics that leave a snapshot open."""
+    if manifest.verdict != "VERIFIED_OPEN":
+        return ()
+    groups = [entry.group or "groups that cannot be seen" for entry in manifest.open]
+    return tuple(groups + [entry.topic for entry in manifest.external if not entry.declared and entry.mixed])

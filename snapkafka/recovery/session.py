@@ -1,0 +1,284 @@
+"""A snapshot, its tables and the cluster it goes to, while a recovery is planned and done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, cast
+
+from snapkafka.errors import (
+    BadInputError,
+    LedgerUnusableError,
+    PlanChangedError,
+    RestoreRefusedError,
+    SnapkafkaError,
+)
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.bulk import KafkaBulk
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.group_hold import HOLDER, GroupTakenError
+from snapkafka.kafka.reading import Opened, latest_of_apps, opened
+from snapkafka.manifest import Manifest
+from snapkafka.ports import Cluster
+from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.forking import LEDGER
+from snapkafka.protocol.records import Hello, TopicPartition
+from snapkafka.query.engine import Placed
+from snapkafka.query.locate import manifest_places
+from snapkafka.runtime.extras import require_extra
+from snapkafka.store import read_manifest
+
+from .appending import Bulk
+from .code_changes import Missing, missing_parts, without
+from .facts import Hold, Tables, load
+from .plan import Plan, Request
+from .positions import apps_of
+from .selection import select
+from .topics import Topics
+
+__all__ = [
+    "RestoreBulk",
+    "Session",
+    "admin_of",
+    "held",
+    "opened_session",
+    "opened_state",
+    "topic_id_of",
+    "usable",
+]
+
+#: A run that was killed keeps its groups until its sessions are over, and a little longer.
+LEFT_BEHIND_S: Final = 40.0
+POLL_S: Final = 0.5
+
+
+class RestoreBulk(Bulk, Protocol):
+    """Bulk reading and appending, and the last stable offsets."""
+
+    def stable_ends(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Read the offsets below which no transaction is open."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """What a recovery works with.
+
+    `placed`: the snapshot, of which `captured` is what is selected of it and not dropped; `whole`: all of it. `state`:
+    the fold of the ledger of the cluster it goes to, of namespace `namespace`; `topic_id`: of that ledger (empty: there
+    is none yet).
+    """
+
+    where: Connection | Cluster
+    request: Request
+    admin: Topics
+    bulk: RestoreBulk
+    place: str
+    placed: Placed
+    whole: Captured
+    tables: Tables
+    namespace: str
+    state: LedgerState
+    topic_id: str
+    times_ms: Mapping[int, int]
+    dropped: tuple[Missing, ...] = ()
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.placed.manifest
+
+    @property
+    def captured(self) -> Captured:
+        return self.placed.manifest.captured
+
+    @property
+    def ledger(self) -> str:
+        """The topic of the ledger of the cluster it goes to."""
+        return LEDGER + self.namespace
+
+    @property
+    def hellos(self) -> dict[str, Hello]:
+        """The latest of each app."""
+        return {view.hello.app: view.hello for view in latest_of_apps(self.state)}
+
+    def drop_missing(self) -> None:
+        """Leave out what the code that ran last lacks; the plan names it."""
+        self.dropped = missing_parts(self.captured, self.hellos)
+        left = replace(self.manifest, captured=without(self.captured, self.dropped))
+        self.placed = self.placed._replace(manifest=left)
+
+    async def settings(self, topic: str) -> Mapping[str, str]:
+        """Read all settings that hold for a topic; empty: they may not be read."""
+        try:
+            return (await self.admin.topic_settings(topic))[0]
+        except LedgerUnusableError:
+            return {}
+
+
+@asynccontextmanager
+async def opened_session(
+    where: Connection | Cluster,
+    request: Request,
+    namespace: Callable[[Manifest], str],
+    *,
+    pinned: Plan | None = None,
+    bulk: RestoreBulk | None = None,
+) -> AsyncIterator[Session]:
+    """Open a snapshot and the cluster that it goes to.
+
+    Args:
+        namespace: finds that of the ledger there.
+        pinned: a plan that was confirmed: its snapshot is opened, whatever the request names by now.
+        bulk: for tests; None: by librdkafka.
+
+    Raises:
+        PlanChangedError: the snapshot is not the one of the plan any more.
+        UnknownSnapshotError, StorageError: it does not exist, or cannot be read.
+        DependencyMissingError: the extra `restore` is not installed.
+    """
+    bulk = usable(where, bulk)
+    if pinned is not None:
+        place = pinned.place
+    else:
+        source = None if request.into else where
+        (place,) = await manifest_places(
+            source, request.namespace, [request.name], storage=request.storage, good=True
+        )
+    store, manifest = read_manifest(place)
+    if pinned is not None and (manifest.content, manifest.id, manifest.attempt, manifest.epoch) != (
+        pinned.digest,
+        pinned.snapshot,
+        pinned.attempt,
+        pinned.epoch,
+    ):
+        raise PlanChangedError(
+            f"nothing was changed: {place} is no longer the manifest that was confirmed: it is of snapshot"
+            f" {manifest.id}, attempt {manifest.attempt}, content {manifest.content[:16]}"
+        )
+    part = select(manifest.captured, request.selection)
+    tables = await load(Placed(store, manifest), apps_of(part) if request.selection else ())
+    into = namespace(manifest)
+    admin = admin_of(where)
+    try:
+        state, topic_id, times_ms = await opened_state(where, admin, into)
+        yield Session(
+            where=where,
+            request=replace(request, name=manifest.id),
+            admin=admin,
+            bulk=bulk,
+            place=place,
+            placed=Placed(store, replace(manifest, captured=part)),
+            whole=manifest.captured,
+            tables=tables,
+            namespace=into,
+            state=state,
+            topic_id=topic_id,
+            times_ms=times_ms,
+        )
+    finally:
+        if (stop := getattr(bulk, "stop", None)) is not None:
+            stop.set()
+        await asyncio.shield(admin.close())
+
+
+def usable(where: Connection | Cluster, bulk: RestoreBulk | None) -> RestoreBulk:
+    """Make what reads and appends many records, where none is given.
+
+    Raises:
+        DependencyMissingError: the extra `restore` is not installed.
+        BadInputError: there is no connection to Kafka.
+    """
+    if bulk is not None:
+        return bulk
+    require_extra("restore", "a recovery")
+    if not isinstance(where, Connection):
+        raise BadInputError("a recovery needs a connection to Kafka", hint="give --bootstrap")
+    return cast(RestoreBulk, KafkaBulk(where))
+
+
+def admin_of(where: Connection | Cluster) -> Topics:
+    """Open what asks and changes a cluster; `close()` it."""
+    return cast(Topics, KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin())
+
+
+async def opened_state(
+    where: Connection | Cluster, admin: Topics, namespace: str
+) -> tuple[LedgerState, str, Mapping[int, int]]:
+    """Read the ledger of a cluster: its fold, topic id and times; it need not be there."""
+    topic = LEDGER + namespace
+    described = await admin.describe_topics([topic])
+    if isinstance(where, Connection) and topic not in described:
+        return LedgerState(), "", {}
+    try:
+        async with opened(where, namespace) as work:
+            return work.reading.state, topic_id_of(work, described), work.reading.times_ms
+    except LedgerUnusableError:
+        if topic in described or isinstance(where, Connection):
+            raise
+        return LedgerState(), "", {}
+
+
+def topic_id_of(work: Opened, described: Mapping[str, object]) -> str:
+    """Find the topic id of an open ledger."""
+    found = described.get(work.ledger.topic)
+    return str(getattr(work.ledger, "topic_id", "") or getattr(found, "topic_id", ""))
+
+
+@asynccontextmanager
+async def held(
+    admin: Topics,
+    groups: Iterable[str],
+    say: Callable[[str], None],
+    refused: type[SnapkafkaError] = RestoreRefusedError,
+) -> AsyncIterator[dict[str, Hold]]:
+    """Hold consumer groups: no worker joins them, no other run sets their offsets, until this ends.
+
+    A run that was killed keeps them until its sessions are over: that is waited for.
+
+    Raises:
+        RestoreRefusedError, or `refused`: one has members; nothing was changed.
+    """
+    holds = {group: admin.hold(group) for group in sorted(groups)}
+    acquired: list[Hold] = []
+    try:
+        for hold in holds.values():
+            await _acquire(admin, hold, say, refused)
+            acquired.append(hold)
+        yield holds
+    finally:
+        for hold in acquired:
+            await asyncio.shield(hold.release())
+
+
+async def _acquire(
+    admin: Topics, hold: Hold, say: Callable[[str], None], refused: type[SnapkafkaError]
+) -> None:
+    deadline = asyncio.get_running_loop().time() + LEFT_BEHIND_S
+    waited = False
+    while True:
+        try:
+            return await hold.acquire()
+        except GroupTakenError:
+            members = await admin.group_members(hold.group)
+        workers = [member for member in members if member.client != HOLDER]
+        if workers or asyncio.get_running_loop().time() > deadline:
+            raise _taken(hold.group, [it.host for it in workers or members], bool(workers), refused)
+        if not waited:
+            say(f"waiting for another run to end: it holds consumer group {hold.group}")
+            waited = True
+        await asyncio.sleep(POLL_S)
+
+
+def _taken(group: str, hosts: list[str], workers: bool, refused: type[SnapkafkaError]) -> SnapkafkaError:
+    where = f" ({', '.join(sorted({host.lstrip('/') for host in hosts}))})" if hosts else ""
+    if workers:
+        return refused(
+            f"nothing was changed: consumer group {group} has members{where} (group-has-members)",
+            hint="stop all workers; after kill -9 they leave by session time-out: add --wait",
+        )
+    return refused(
+        f"nothing was changed: another run holds consumer group {group}{where} (run-at-work)",
+        hint="let it finish, or end it: its hold is over 30 s later",
+    )

@@ -1,0 +1,317 @@
+"""A restore into another cluster: what a storage holds of a snapshot goes on there; the old cluster is not needed.
+
+Of the old cluster there is nothing but what assembly has stored: the manifest and the tables. They hold the state, the
+messages in flight, the positions, and the topics with their settings; external records that were still to be read,
+where it was asked to store them. They do not hold outputs, or what the apps wrote after the cut.
+
+Nothing is deleted. A crash before the commit point leaves records that the next run does not count: they lie below its
+bases. External records that producers have sent meanwhile are appended once more behind what was in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from snapkafka.checks import ReadRange
+from snapkafka.errors import RestoreFailedError
+from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.lasting import wall_ms
+from snapkafka.manifest import Manifest
+from snapkafka.protocol.captured import InputCut
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.restoring import Restores, RestoreView
+
+from .channels import Channel, channels
+from .facts import carried_by, ranges_from
+from .plan import AbsentInput, Plan
+from .positions import Appended, changelogs_of, inputs_of, lowest_positions
+from .refusals import (
+    Facts,
+    Refusal,
+    code_refusals,
+    copy_refusals,
+    member_refusals,
+    record_refusals,
+)
+from .target import Target, unforced
+from .topics import NewTopic, new_topics, topics_of
+
+if TYPE_CHECKING:
+    from .steps import Run
+
+__all__ = ["OtherCluster", "absent_inputs", "notes", "refusals"]
+
+#: What the manifest does not have.
+UNRECORDED: Final = (
+    "not recorded, and as the new cluster has them: replication factors, access rights, quotas, and the offsets of"
+    " consumer groups outside of the snapshot"
+)
+#: Names in a sentence, at most.
+NAMED: Final = 5
+#: Added to offsets of the new log: they come after every one of the old.
+NEW_LOG: Final = 1 << 62
+
+
+@dataclass(slots=True, kw_only=True)
+class OtherCluster(Target):
+    """An empty cluster, which is not the snapshot's."""
+
+    @property
+    def origin(self) -> str:
+        return self.session.manifest.ledger.topic_id
+
+    @property
+    def undo(self) -> str:
+        """The old cluster was not touched, and in the new one there was nothing."""
+        topics = sorted(topics_of(self.session.manifest))
+        return f"stop the workers, and delete these topics: {', '.join([*topics, self.session.ledger])}"
+
+    # -- the plan ---------------------------------------------------------------------------------------------
+
+    async def plan(self) -> Plan:
+        session, manifest = self.session, self.session.manifest
+        lasting = session.state.restores.open
+        same = lasting is not None and _is_of(lasting, manifest)
+        begins = self._begins()
+        carried = carried_by(record for records in begins.values() for record in records)
+        facts = await self.facts(
+            topics_of(manifest), carried, "" if lasting is None or same else str(lasting)
+        )
+        there = [TopicPartition(name, n) for name, it in facts.topics.items() for n in range(it.partitions)]
+        plan = self.base_plan(lasting if same else None)
+        stored = sum(map(len, session.tables.external.values()))
+        unseen = [app for app in plan.apps if app not in facts.hellos]
+        return replace(
+            plan,
+            work=self.work(carried_by(record for of in session.tables.in_flight.values() for record in of)),
+            topics=missing_topics(self._wanted(), facts.topics),
+            existing=tuple(sorted(facts.topics)),
+            stored=stored,
+            absent=absent_inputs(manifest),
+            notes=(*notes(manifest, unseen), *plan.notes),
+            refusals=unforced(
+                refusals(
+                    manifest,
+                    facts,
+                    await self._held(there),
+                    session.state.restores,
+                    resumes=lasting if same else None,
+                ),
+                force=session.request.force,
+            ),
+        )
+
+    async def _held(self, there: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Count the records of each partition."""
+        if not there:
+            return {}
+        ends, starts = await self.session.admin.log_ends(there), await self.session.admin.log_starts(there)
+        return {tp: end - starts.get(tp, 0) for tp, end in ends.items()}
+
+    def _begins(self) -> dict[TopicPartition, list[LogRecord]]:
+        """Collect what each input begins with."""
+        return self.session.tables.unread(lowest_positions(self.session.captured))
+
+    def _wanted(self) -> tuple[NewTopic, ...]:
+        """Compute every topic of the snapshot with what it is created with."""
+        tables = self.session.tables
+        carried = carried_by(record for records in self._begins().values() for record in records)
+        largest = {topic: size for topic, (_, _, size) in tables.state.items()}
+        return new_topics(self.session.manifest, {}, carried, largest, wall_ms())
+
+    # -- what the steps ask -----------------------------------------------------------------------------------
+
+    async def create(self, run: Run) -> None:
+        """Create the topics that are not there.
+
+        Raises:
+            RestoreFailedError: one has another number of partitions by now.
+        """
+        admin, wanted = self.session.admin, self._wanted()
+        names = [it.topic for it in wanted]
+        there = await admin.describe_topics(names)
+        for it in wanted:
+            if it.topic not in there and await admin.create_topic(
+                it.topic, partitions=it.partitions, replicas=it.replicas, settings=it.settings
+            ):
+                run.created.append(it.topic)
+        now = await admin.describe_topics(names)
+        for it in wanted:
+            if now[it.topic].partitions != it.partitions:
+                raise RestoreFailedError(
+                    f"topic {it.topic} was created by somebody else meanwhile, with {now[it.topic].partitions}"
+                    f" partitions instead of {it.partitions}",
+                    hint="delete it, and run the same command again; see auto.create.topics.enable of the brokers",
+                )
+
+    async def channels(self, run: Run, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Channel]]:
+        lowest = lowest_positions(self.captured)
+        starts = await run.admin.log_starts(lowest)
+        ranges = ranges_from({tp: starts[tp] for tp in lowest}, ends)
+        return lambda: self._in_order(ranges, run.ledger_id)
+
+    def _in_order(self, ranges: Sequence[ReadRange], own_id: int) -> Iterator[Channel]:
+        """Yield every input: what was still to be read, then external records that are in the new log by now."""
+        every = frozenset(TopicPartition(it.topic, it.partition) for it in ranges)
+        begins = self._begins()
+        for found in channels(self.session.bulk, ranges, {}, every, own_id, editing=self.editing):
+            flying = sorted(begins.get(found.tp, ()), key=lambda record: record.offset)
+            since = (record._replace(offset=record.offset + NEW_LOG) for record in found.records)
+            yield Channel(found.tp, (*self.editing.edit(flying), *since))
+
+    def count(self, appended: Mapping[TopicPartition, Iterable[Appended]]) -> tuple[int, int]:
+        external = {(tp, it.offset) for tp, records in self.session.tables.external.items() for it in records}
+        places = [(tp, it.old) for tp, items in appended.items() for it in items]
+        messages = sum(old < NEW_LOG and (tp, old) not in external for tp, old in places)
+        return messages, len(places) - messages
+
+
+def _is_of(view: RestoreView, manifest: Manifest) -> bool:
+    """Is an open restore that of this snapshot, from its own cluster?"""
+    begun = view.begun
+    return (begun.snapshot, begun.epoch, begun.only, begun.origin) == (
+        manifest.id,
+        manifest.epoch,
+        "",
+        manifest.ledger.topic_id,
+    )
+
+
+# --- What is not there -----------------------------------------------------------------------------------------------
+
+
+def absent_inputs(manifest: Manifest) -> tuple[AbsentInput, ...]:
+    """List the inputs with external records, or whose writers are unknown, from the offset on that no table has."""
+    written = {end.topic for end in manifest.captured.senders}
+    external = {entry.topic for entry in manifest.external}
+    lowest = lowest_positions(manifest.captured)
+    stored = {(it.topic, it.partition): it for it in manifest.inputs}
+    begin = {
+        tp: stored[tp].end if tp in stored and stored[tp].start <= position else position
+        for tp, position in lowest.items()
+    }
+    return tuple(
+        AbsentInput(
+            topic=tp.topic,
+            partition=tp.partition,
+            start=begin[tp],
+            apart_until=max(begin[tp], *(_passed(cut) for cut in cuts)),
+            cut_end=max(begin[tp], *(cut.log_end for cut in cuts)),
+            mixed=tp.topic in written,
+        )
+        for tp, cuts in inputs_of(manifest.captured).items()
+        if tp.topic in external or tp.topic not in written
+    )
+
+
+def _passed(cut: InputCut) -> int:
+    """Find the offset from which on no agent has started a record."""
+    return max(
+        (it + 1 for at in cut.agents for it in (at.offset - 1, *at.started_above)), default=cut.position
+    )
+
+
+def notes(manifest: Manifest, unseen: Sequence[str]) -> tuple[str, ...]:
+    """Describe what else is not there: a sentence each.
+
+    Args:
+        unseen: apps of which no process has joined in the new cluster.
+    """
+    captured = manifest.captured
+    read = {*(tp.topic for tp in (*inputs_of(captured), *changelogs_of(captured)))}
+    outputs = [name for name in topics_of(manifest) if name not in read]
+    recorded = {it.name: it for it in manifest.topics}
+    bare = [name for name in topics_of(manifest) if name not in recorded or not recorded[name].settings]
+    found = [UNRECORDED]
+    if outputs:
+        found.append(f"outputs begin empty: {_named(outputs)}; what was in them before the cut is not stored")
+    if bare:
+        found.append(f"no settings are recorded for {_named(bare)}: the defaults of the new cluster hold")
+    if unseen:
+        found.append(
+            f"the code of {_named(unseen)} has not run here: it is not compared with that of the snapshot"
+        )
+    found += [f"{item.app}: {item.what}, and no snapshot holds that" for item in captured.uncaptured]
+    return tuple(found)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def missing_topics(new: tuple[NewTopic, ...], there: Collection[str]) -> tuple[NewTopic, ...]:
+    """Find what has to be created."""
+    return tuple(it for it in new if it.topic not in there)
+
+
+# --- Why not ---------------------------------------------------------------------------------------------------------
+
+
+def refusals(
+    manifest: Manifest,
+    facts: Facts,
+    ends: Mapping[TopicPartition, int],
+    restores: Restores,
+    *,
+    resumes: RestoreView | None,
+) -> Iterator[Refusal]:
+    """Find every reason not to restore into this cluster.
+
+    Args:
+        facts: of the new cluster; `topics` are those of the snapshot that exist there.
+        ends: how many records each of their partitions holds.
+        restores: what its ledger states.
+        resumes: the open restore that is continued: what its first run has created is no reason.
+    """
+    yield from copy_refusals(manifest, facts.files, done="restored")
+    yield from _cluster(manifest, facts, restores)
+    if resumes is None:
+        yield from _topics(manifest, facts, ends)
+        yield from record_refusals(facts)
+    yield from code_refusals(manifest.captured, facts.hellos)
+    yield from member_refusals(facts.members)
+
+
+def _cluster(manifest: Manifest, facts: Facts, restores: Restores) -> Iterator[Refusal]:
+    if facts.ledger_topic_id == manifest.ledger.topic_id:
+        yield Refusal(
+            code="same-cluster",
+            what=f"this cluster has the ledger that the snapshot is of ({manifest.ledger.topic})",
+            hint="leave out --into: a restore in place keeps the topics and all that lies in them",
+        )
+    if facts.other_plan:
+        yield Refusal(
+            code="plan-open",
+            what=f"another restore is open: {facts.other_plan}",
+            hint="finish it, or give it up: snapkafka restore --abort",
+        )
+    for view in restores.views.values():
+        if view.stage == "done" and view.begun.origin:
+            yield Refusal(
+                code="restored-already",
+                what=f"{view} was restored into this cluster already",
+                hint="start the workers; to go back to a later snapshot, restore it in place",
+            )
+
+
+def _topics(manifest: Manifest, facts: Facts, ends: Mapping[TopicPartition, int]) -> Iterator[Refusal]:
+    for topic, partitions in topics_of(manifest).items():
+        now = facts.topics.get(topic)
+        if now is None:
+            continue
+        if now.partitions != partitions:
+            yield Refusal(
+                code="partitions-changed",
+                what=f"topic {topic} has {now.partitions} partitions here, and had {partitions} in the snapshot",
+                hint="delete it, as long as it is empty: it is created as it was",
+            )
+        held = sum(records for tp, records in ends.items() if tp.topic == topic)
+        if held:
+            yield Refusal(
+                code="topic-not-empty",
+                what=f"topic {topic} exists here and holds {held:,} records",
+                hint="a restore into a cluster takes topics that are empty or not there: use another, or delete it",
+            )

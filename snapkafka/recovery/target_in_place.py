@@ -1,0 +1,192 @@
+"""A restore in place: the logs of a system get appended what makes it go on from a snapshot.
+
+It overwrites, it does not merge: what the apps did since the cut is of no effect any more, but nothing is deleted, and
+outputs that others have read cannot be taken back. See docs/guide/restore.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from snapkafka.kafka.lasting import wall_ms
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.restoring import RestoreView
+from snapkafka.wire.headers import ledger_id
+
+from .appending import LogRecord
+from .channels import Channel, channels, holds_own
+from .facts import carried_by, ranges_from, topics_of
+from .plan import Irrevocable, PartitionMove, Plan, irrevocable
+from .positions import apps_of, changelogs_of, group_offsets, inputs_of, lowest_positions
+from .refusals import Facts, Refusal, refusals, replacing_refusals, unstamped_refusals
+from .selection import refused_parts, sent_by
+from .state import may_have_lost
+from .target import Target, unforced
+
+if TYPE_CHECKING:
+    from .steps import Run
+
+__all__ = ["InPlace"]
+
+
+@dataclass(slots=True, kw_only=True)
+class InPlace(Target):
+    """The system that the snapshot is of."""
+
+    _sender: Callable[[int], bool] | None = None
+    _facts: Facts | None = None
+    _groups: dict[str, Mapping[TopicPartition, tuple[int, str]]] = field(default_factory=dict)
+
+    @property
+    def sender(self) -> Callable[[int], bool] | None:
+        return self._sender
+
+    # -- the plan ---------------------------------------------------------------------------------------------
+
+    async def plan(self) -> Plan:
+        session = self.session
+        captured, lasting = session.captured, session.state.restores.open
+        self._sender = sent_by(session.request.selection, session.whole, captured, session.state)
+        same = lasting is not None and self._is_of(lasting)
+        self._groups = {app: await session.admin.committed(app) for app in apps_of(captured)}
+        found = await self._found()
+        appends = {channel.tp: channel.records for channel in found}
+        carried = carried_by(record for channel in found for record in channel.records)
+        replaced, blocked = replacing_refusals(captured, None if same else lasting, session.request)
+        self._facts = facts = await self.facts(topics_of(session.placed), carried)
+        plan = self.base_plan(lasting if same else None)
+        selection = session.request.selection
+        replaces = (f"takes the place of {lasting}, which was not finished",) if replaced else ()
+        restored_ms, idle = self._restored_already()
+        return replace(
+            plan,
+            moves=tuple(self._moves(appends)),
+            work=self.work(carried_by(record for found in self._in_flight().values() for record in found)),
+            irrevocable=await self._irrevocable(),
+            notes=(*([selection.note] if selection else ()), *replaces, *plan.notes),
+            refusals=(*blocked, *self._refusals(facts, found, appends, lasting if same else None)),
+            replaces=replaced,
+            restored_ms=restored_ms,
+            idle=idle,
+            consistent=not selection,
+        )
+
+    def _is_of(self, view: RestoreView) -> bool:
+        """Is an open restore that of this part of this snapshot?"""
+        manifest, begun = self.session.manifest, view.begun
+        wanted = (manifest.id, manifest.epoch, self.session.request.selection.text)
+        return wanted == (begun.snapshot, begun.epoch, begun.only) and not begun.origin
+
+    def _in_flight(self) -> Mapping[TopicPartition, Sequence[LogRecord]]:
+        inputs = inputs_of(self.session.captured)
+        return {tp: found for tp, found in self.session.tables.in_flight.items() if tp in inputs}
+
+    async def _found(self) -> list[Channel]:
+        """Collect what would be appended to inputs now."""
+        session = self.session
+        lowest = lowest_positions(session.captured)
+        described = await session.admin.describe_topics({tp.topic for tp in lowest})
+        there = [
+            tp for tp in lowest if tp.topic in described and tp.partition < described[tp.topic].partitions
+        ]
+        ends = await session.admin.log_ends(there) if there else {}
+        starts = await session.admin.log_starts(there) if there else {}
+        known = {tp: lowest[tp] for tp in there}
+        return await asyncio.to_thread(lambda: list(self._channels(known, starts, ends)))
+
+    def _channels(
+        self,
+        lowest: Mapping[TopicPartition, int],
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> Iterator[Channel]:
+        session, bulk = self.session, self.session.bulk
+        own_id = ledger_id(bytes.fromhex(session.topic_id or session.manifest.ledger.topic_id))
+        ranges = ranges_from({tp: max(at, starts[tp]) for tp, at in lowest.items()}, ends)
+        in_flight = {tp: of for tp, of in session.tables.unread(lowest, starts).items() if tp in ends}
+        own = holds_own(bulk, ranges, in_flight, own_id, self.sender, self.editing)
+        return channels(bulk, ranges, in_flight, own, own_id, self.sender, self.editing)
+
+    def _moves(self, appends: Mapping[TopicPartition, Sequence[LogRecord]]) -> Iterator[PartitionMove]:
+        for tp, cuts in inputs_of(self.session.captured).items():
+            for cut in cuts:
+                before = self._groups[cut.app].get(tp, (-1, ""))[0]
+                lowest = min([p.offset for p in cut.agents] or [cut.position])
+                records = appends.get(tp)
+                again = (
+                    max(0, before - lowest)
+                    if records is None
+                    else sum(lowest <= record.offset < before for record in records)
+                )
+                yield PartitionMove(
+                    app=cut.app,
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    before=before,
+                    after=lowest if records is None else None,
+                    appends=len(records or ()),
+                    again=again,
+                )
+
+    def _refusals(
+        self,
+        facts: Facts,
+        found: Iterable[Channel],
+        appends: Mapping[TopicPartition, Sequence[LogRecord]],
+        resumes: RestoreView | None,
+    ) -> tuple[Refusal, ...]:
+        session, request = self.session, self.session.request
+        lowest = lowest_positions(session.captured)
+        counts = {tp: len(records) for tp, records in appends.items()}
+        in_flight = session.tables.unread(lowest)
+        known = {tp: {record.offset for record in records} for tp, records in in_flight.items()}
+        reasons = [
+            *refusals(session.manifest, facts, lowest, part=bool(request.selection)),
+            *refused_parts(
+                request.selection, session.whole, session.captured, session.state, facts.hellos, counts
+            ),
+            *unstamped_refusals(
+                found, self.takes_external, known, {} if resumes is None else resumes.appended
+            ),
+        ]
+        return unforced(reasons, force=request.force)
+
+    async def _irrevocable(self) -> tuple[Irrevocable, ...]:
+        captured, admin = self.session.captured, self.session.admin
+        known = {*inputs_of(captured), *changelogs_of(captured)}
+        outputs = {TopicPartition(it.topic, it.partition) for it in captured.senders} - known
+        described = await admin.describe_topics({tp.topic for tp in outputs}) if outputs else {}
+        there = [tp for tp in outputs if tp.topic in described]
+        return irrevocable(captured, await admin.log_ends(there) if there else {})
+
+    def _restored_already(self) -> tuple[int, bool]:
+        """Find when the same was restored already (ms since 1970), and whether nothing has run since."""
+        done = [view for view in self.session.state.restores.views.values() if view.stage == "done"]
+        if not done or not self._is_of(last := max(done, key=lambda view: view.begun_at)):
+            return 0, False
+        wanted = group_offsets(last.positions())
+        idle = all(
+            self._groups.get(app, {}).get(tp, (-1, ""))[0] == offset
+            for app, offsets in wanted.items()
+            for tp, offset in offsets.items()
+        )
+        return self.session.times_ms.get(last.closed_at or -1, 0), idle
+
+    # -- what the steps ask -----------------------------------------------------------------------------------
+
+    async def channels(self, run: Run, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Channel]]:
+        lowest = lowest_positions(self.session.captured)
+        starts = await run.admin.log_starts(lowest)
+        return lambda: self._channels(lowest, starts, ends)
+
+    def settled(self) -> Mapping[TopicPartition, int]:
+        return {TopicPartition(it.topic, it.partition): it.offset for it in self.session.manifest.settled}
+
+    def is_whole(self, topic: str) -> bool:
+        assert self._facts is not None, "plan() comes first"
+        now = self._facts.topics.get(topic)
+        age_ms = wall_ms() - self.session.manifest.ledger.triggered_ms
+        return may_have_lost({} if now is None else now.settings, age_ms)

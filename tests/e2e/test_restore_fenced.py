@@ -1,0 +1,234 @@
+"""Restores by the command that are suspended by SIGSTOP, with a second operator, and a worker without snapkafka."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import wait_until
+from snapkafka.errors import OvertakenError
+from snapkafka.kafka.connection import Connection
+from snapkafka.testing import Broker
+
+from .cycles import AT_CUT, END_S, ITEMS, Cycle, outputs_kept
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+
+#: So many come out after the restore before its workers are stopped and the first operator's command wakes up.
+AFTER = 30
+#: A second run waits until the sessions of the first are over.
+RESTORE_S = 180.0
+
+
+class Operator:
+    """`snapkafka restore cut --yes` in a process of its own."""
+
+    def __init__(self, bootstrap: str, namespace: str) -> None:
+        where = ("--bootstrap", bootstrap, "--namespace", namespace)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "snapkafka", "restore", "cut", "--yes", "--wait", "90", *where],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def suspend_at(self, phase: str) -> None:
+        """Stop it by a signal when it prints this phase."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if line.strip() == f"restore: {phase}":
+                self.process.send_signal(signal.SIGSTOP)
+                return
+        raise AssertionError(f"it never came to {phase}: status {self.process.wait(10)}")
+
+    def resume(self) -> tuple[int, str]:
+        """Let it go on to its end: status and what it printed as errors."""
+        self.process.send_signal(signal.SIGCONT)
+        _, err = self.process.communicate(timeout=60)
+        return self.process.returncode, err
+
+    def finish(self) -> str:
+        """Wait until it has succeeded; what it printed."""
+        out, err = self.process.communicate(timeout=RESTORE_S)
+        assert self.process.returncode == 0, err
+        return out
+
+    def end(self) -> None:
+        """Kill it, if it still runs."""
+        self.process.kill()
+        self.process.communicate(timeout=10)
+
+
+@contextmanager
+def killed_cycle(kafka: Broker, folder: Path) -> Iterator[tuple[Cycle, Observer, Connection, str]]:
+    """A system of two services, with a snapshot that is assembled, killed some time later."""
+    connection, namespace = Connection(bootstrap=kafka.bootstrap), f"e{uuid.uuid4().hex[:8]}"
+    storage = folder / "storage"
+    storage.mkdir()
+    with observing(kafka.bootstrap, namespace) as observer:
+        cycle = Cycle(kafka.bootstrap, folder, observer, 1985)
+        try:
+            cycle.start({"CYCLE_SUM_S": "0.03"})
+            observer.wait_for_workers(cycle.system)
+            cycle.feed(0, ITEMS // 2)
+            wait_until("outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system)
+            asyncio.run(
+                ops.trigger(
+                    connection, namespace, snapshot_id="cut", storage=str(storage), ttl_ms=30_000, wait=True
+                )
+            )
+            at_cut = cycle.sent()
+            cycle.feed(ITEMS // 2)
+            wait_until(
+                "more outputs", lambda: cycle.sent() > at_cut + 50, timeout_s=END_S, system=cycle.system
+            )
+            cycle.kill()
+            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
+            assert assembled.verdict == "VERIFIED", assembled.checks
+            yield cycle, observer, connection, namespace
+        except BaseException:
+            for worker in cycle.system.workers:
+                print(f"--- {worker.name}\n{worker.last_lines(30)}")
+            raise
+        finally:
+            cycle.system.stop()
+
+
+def committed(observer: Observer, cycle: Cycle) -> dict[str, object]:
+    return {app: observer.call(observer.admin.committed(f"{cycle.prefix}{app}")) for app in ("left", "right")}
+
+
+@pytest.mark.parametrize("phase", ["state", "groups"])
+def test_a_suspended_restore_is_overtaken_and_changes_nothing_more(
+    kafka: Broker, tmp_path: Path, phase: str
+) -> None:
+    """The first operator's command sleeps at a step; the second finishes; workers run and stop; then it wakes up."""
+    with killed_cycle(kafka, tmp_path) as (cycle, observer, connection, namespace):
+        first = Operator(kafka.bootstrap, namespace)
+        try:
+            first.suspend_at(phase)
+            planned = asyncio.run(ops.plan_restore(connection, namespace, "cut"))
+            before = cycle.sent()
+            Operator(kafka.bootstrap, namespace).finish()
+            outputs = [it for it in planned.irrevocable if it.topic == f"{cycle.prefix}out"]
+            cycle.start()
+            wait_until(
+                "outputs of the restored system",
+                lambda: cycle.sent() > before + AFTER,
+                timeout_s=END_S,
+                system=cycle.system,
+            )
+            for worker in list(cycle.system.workers):
+                cycle.system.interrupt(worker)
+            wait_until(
+                "the groups to be empty",
+                lambda: (
+                    not any(
+                        observer.call(observer.admin.members(f"{cycle.prefix}{app}"))
+                        for app in ("left", "right")
+                    )
+                ),
+                timeout_s=90,
+            )
+            at_stop, logs = committed(observer, cycle), {t: len(r) for t, r in cycle.records().items()}
+            status, err = first.resume()
+            assert status == OvertakenError.exit_status, err
+            assert "Traceback" not in err
+            assert committed(observer, cycle) == at_stop, "no offset was set back"
+            assert {t: len(r) for t, r in cycle.records().items()} == logs, "no record was appended"
+            cycle.start()
+            wait_until(
+                "the end result",
+                lambda: cycle.tables() == cycle.expected(),
+                timeout_s=END_S,
+                period_s=2.0,
+                system=cycle.system,
+            )
+            cycle.system.stop()
+            if phase == "groups":
+                kept = outputs_kept(cycle.records()["out"], outputs)
+                assert {item: n for item, n in kept.items() if n != 1} == {}
+                assert kept.keys() == Counter(range(ITEMS)).keys()
+        finally:
+            first.end()
+
+
+def test_a_worker_without_snapkafka_is_not_let_in_during_a_restore(kafka: Broker, tmp_path: Path) -> None:
+    with killed_cycle(kafka, tmp_path) as (cycle, observer, _, namespace):
+        operator = Operator(kafka.bootstrap, namespace)
+        try:
+            operator.suspend_at("state")
+            before, logs = committed(observer, cycle), {t: len(r) for t, r in cycle.records().items()}
+            cycle.start({"SNAPKAFKA": "off"})
+            workers = list(cycle.system.workers)
+            wait_until(
+                "both workers to be refused by their groups",
+                lambda: all("InconsistentGroupProtocol" in it.log.read_text() for it in workers),
+                timeout_s=25,  # the operator's session lasts 30 s while it is suspended
+            )
+            cycle.kill()
+            assert committed(observer, cycle) == before
+            assert {t: len(r) for t, r in cycle.records().items()} == logs, "they have processed nothing"
+            status, err = operator.resume()
+            if status:  # it was suspended for longer than its session
+                assert status == OvertakenError.exit_status, err
+                Operator(kafka.bootstrap, namespace).finish()
+            cycle.start()
+            wait_until(
+                "the end result",
+                lambda: cycle.tables() == cycle.expected(),
+                timeout_s=END_S,
+                period_s=2.0,
+                system=cycle.system,
+            )
+        finally:
+            operator.end()
+
+
+def test_an_interrupted_restore_that_has_appended_is_not_given_up_and_is_replaced(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """Killed at `ready`: `--abort` refuses and names the topics; finished, tables and outputs are right."""
+    with killed_cycle(kafka, tmp_path) as (cycle, _, connection, namespace):
+        operator = Operator(kafka.bootstrap, namespace)
+        operator.suspend_at("ready")
+        operator.end()
+        abort = subprocess.run(
+            [sys.executable, "-m", "snapkafka", "restore", "--abort", "--json", "--bootstrap", kafka.bootstrap,
+             "--namespace", namespace],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert abort.returncode == 14, abort.stderr
+        error = json.loads(abort.stdout)["error"]
+        assert f"{cycle.prefix}left-counts-changelog" in error["message"]
+        assert "finish it: snapkafka restore cut" in error["hint"]
+        planned = asyncio.run(ops.plan_restore(connection, namespace, "cut"))
+        outputs = [it for it in planned.irrevocable if it.topic == f"{cycle.prefix}out"]
+        Operator(kafka.bootstrap, namespace).finish()
+        cycle.start()
+        wait_until(
+            "the end result",
+            lambda: cycle.tables() == cycle.expected(),
+            timeout_s=END_S,
+            period_s=2.0,
+            system=cycle.system,
+        )
+        wait_until(
+            "all outputs to have come out once",
+            lambda: outputs_kept(cycle.records()["out"], outputs) == Counter(range(ITEMS)),
+            timeout_s=60,
+            period_s=1.0,
+        )
