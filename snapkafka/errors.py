@@ -220,7 +220,7 @@ class CertificateError(BrokerUnavailableError):
 
 class PlanChangedError(SnapkafkaError):
     meaning = (
-        "What was confirmed is no longer what would be done; the differences are named, nothing was changed."
+        "The plan is no longer the one that was confirmed; the differences are named, nothing was changed."
     )
     code = "plan-changed"
     exit_status = 22
@@ -233,7 +233,7 @@ class OvertakenError(SnapkafkaError):
     )
     code = "overtaken"
     exit_status = 23
-    hint = "run the same command again: it finishes what is left, or says who did"
+    hint = "run the same command again: it finishes the rest, or reports that another run did"
 
 
 def all_errors() -> list[type[SnapkafkaError]]:

@@ -25,7 +25,7 @@ MARKER_KEY: Final = wire.HEADER.encode() + b":"
 
 
 class Channel(NamedTuple):
-    """What is appended to a partition: its records in their old order."""
+    """The records that are appended to a partition, in their old order."""
 
     tp: TopicPartition
     records: tuple[LogRecord, ...]

@@ -1,4 +1,4 @@
-"""What a recovery has to know before it decides: tables, groups, sizes. Nothing is changed here."""
+"""Facts that a recovery goes by: tables, groups, sizes. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Hold(Protocol):
 
 
 class Groups(TopicAdmin, Protocol):
-    """What a recovery does with consumer groups, besides what it asks of topics."""
+    """Consumer groups as a recovery uses them, and topics as it asks for them."""
 
     async def group_members(self, group: str) -> Sequence[Member]:
         """List the members of a group."""

@@ -73,7 +73,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """What was removed. `left`: topics of the fork that its creation did not create, and that expiry leaves.
+    """A fork that was removed. `left`: topics of the fork that its creation did not create, and that expiry leaves.
     `kept`: why nothing was removed; empty: it was."""
 
     fork: str
@@ -85,7 +85,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropping:
-    """What the removal of a fork would remove. `topics`: with their ids. `left`, `kept`: see `Dropped`."""
+    """The plan of a removal. `topics`: with their ids. `left`, `kept`: see `Dropped`."""
 
     fork: str
     namespace: str

@@ -48,7 +48,7 @@ NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked for.
+    """The request for a recovery.
 
     `name`: id, epoch or `latest`, the last good one; in a plan always the id. `storage`: where its manifest lies;
     empty: its place in the ledger. `force`: leave out the reasons to refuse that it overrides. `drop_missing`: leave
@@ -93,7 +93,7 @@ class PartitionMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicWork:
-    """What is appended to a topic. `kind`: "input" or "changelog". `records`: at most so many, `bytes` of keys and
+    """The records that are appended to a topic. `kind`: "input" or "changelog". `records`: at most so many, `bytes` of keys and
     values; of an input those of the snapshot, to which external records are added."""
 
     topic: str
@@ -135,7 +135,7 @@ class AbsentInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a recovery would do, and why it would not.
+    """The plan of a recovery.
 
     `plan`: its name. `request`: what was asked for, with the id of the snapshot. `place`: of the manifest, `digest`:
     its content. `taken_ms`: when the snapshot was triggered, by the ledger's time, ms since 1970 (0: unknown).
@@ -241,7 +241,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What was done.
+    """The result of a recovery.
 
     `author`: the process that appended. `messages`, `inputs`, `state`: so many messages in flight, external records and
     records of state were appended; -1: by an earlier run of the same plan. `suppressed`, `masked`: so many of all were

@@ -40,7 +40,7 @@ TARGETS: Final[dict[str, type[Target]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """Who follows a recovery. `who`: asks for it. `say`: prints each phase. `crash`: for tests: is called with the name
+    """A follower of a recovery. `who`: asks for it. `say`: prints each phase. `crash`: for tests: is called with the name
     of each phase before it begins."""
 
     who: str = ""

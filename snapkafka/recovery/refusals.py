@@ -84,7 +84,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of the cluster a snapshot goes to.
+    """Facts about the cluster that a snapshot goes to.
 
     `ledger_topic_id`: of the ledger that is there. `files`: what is wrong with the files; empty: they are as they were
     written. `topics`: by name, those that exist. `starts`, `ends`: of the logs. `members`: workers of each app.

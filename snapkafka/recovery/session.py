@@ -64,11 +64,11 @@ class RestoreBulk(Bulk, Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """What a recovery works with.
+    """A snapshot and the cluster that it goes to.
 
     `placed`: the snapshot, of which `captured` is what is selected of it and not dropped; `whole`: all of it. `state`:
-    the fold of the ledger of the cluster it goes to, of namespace `namespace`; `topic_id`: of that ledger (empty: there
-    is none yet).
+    the fold of the ledger of the cluster it goes to, of namespace `namespace`; `topic_id`: of that ledger (empty: it
+    does not exist yet).
     """
 
     where: Connection | Cluster

@@ -16,8 +16,8 @@
 Run again before `ready` it starts at `silence` with a new author: what the earlier one appended lies below the new ends
 and is never read. Run again after it, only groups and done are left, which the ledger alone suffices for.
 
-Before each step the ledger is read to its end: a run that was overtaken changes nothing more. What the ledger cannot
-fence, the hold does: offsets are set as a member of the group, and records are appended only while the hold lasts.
+Before each step the ledger is read to its end: a run that was overtaken changes nothing more. The hold fences the
+rest: offsets are set as a member of the group, and records are appended only while the hold lasts.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """What is left to do of a plan that is past its commit point: the ledger alone suffices for it.
+    """The rest of a plan that is past its commit point: the ledger alone suffices for it.
 
     Args:
         work: the ledger of the cluster it goes to.
@@ -152,7 +152,7 @@ class Commit:
     # -- the ledger -------------------------------------------------------------------------------------------
 
     def view(self) -> RestoreView:
-        """What the ledger states of the plan."""
+        """Find the plan in the ledger."""
         view = self.work.reading.state.restores.views.get(self.plan.plan)
         if view is None:
             raise OvertakenError(
@@ -258,7 +258,7 @@ class Run(Commit):
         if (now := await self._topic_ids()) != topics:
             changed = sorted(name for name in topics if now.get(name) != topics[name])
             raise RestoreFailedError(
-                f"topic {changed[0]} was deleted and created anew meanwhile",
+                f"topic {changed[0]} was recreated meanwhile",
                 hint="nothing is committed; run it again",
             )
         await self.phase("ready")

@@ -63,7 +63,7 @@ class Target(ABC):
 
     @property
     def undo(self) -> str:
-        """What takes it back; empty: nothing does but a restore of what was before."""
+        """The way to take it back; empty: only a restore of an earlier snapshot does."""
         return ""
 
     # -- the plan ---------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Target(ABC):
 
     @asynccontextmanager
     async def ledger(self) -> AsyncIterator[Opened]:
-        """Open the ledger of the cluster it goes to; create it where there is none."""
+        """Open the ledger of the cluster it goes to; create it where it does not exist."""
         async with opened(self.session.where, self.session.namespace, create=True) as work:
             yield work
 

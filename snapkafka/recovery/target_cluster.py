@@ -264,7 +264,7 @@ def refusals(
         facts: of the new cluster; `topics` are those of the snapshot that exist there.
         ends: how many records each of their partitions holds.
         restores: what its ledger states.
-        resumes: the open restore that is continued: what its first run has created is no reason.
+        resumes: the open restore that is continued: its own topics and records are not a reason.
     """
     yield from copy_refusals(manifest, facts.files, done="restored")
     yield from _cluster(manifest, facts, restores)

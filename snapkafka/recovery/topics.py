@@ -21,7 +21,7 @@ __all__ = ["NewTopic", "Source", "Topics", "new_topics", "topics_of"]
 
 
 class Topics(Groups, Protocol):
-    """What a recovery does with topics, besides what it asks of them."""
+    """Topics as a recovery creates and deletes them."""
 
     async def create_topic(
         self,

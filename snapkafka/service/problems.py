@@ -33,6 +33,8 @@ HTTP_STATUS: Final[Mapping[str, int]] = {
     "restore-refused": 409,
     "restore-failed": 500,
     "fork-refused": 409,
+    "plan-changed": 409,
+    "overtaken": 409,
     "fork-failed": 500,
     "fork-isolation": 500,
     "authentication-failed": 503,
