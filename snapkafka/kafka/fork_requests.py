@@ -37,7 +37,7 @@ def require_of_fork(fork: str, request: Any) -> None:
         request: as it is encoded: an aiokafka `RequestStruct`.
 
     Raises:
-        ForkIsolationError: it bears one, changes the cluster, or is of an unknown kind.
+        ForkIsolationError: it bears one, changes the cluster, or is of an unknown kind or form.
     """
     what = type(request).__name__.partition("_v")[0]
     names = NAMES.get(request.API_KEY)
@@ -45,7 +45,17 @@ def require_of_fork(fork: str, request: Any) -> None:
         raise ForkIsolationError(
             f"request {what} (API key {request.API_KEY}) is unknown here: refused to send it in fork {fork}"
         )
-    for kind, name in names(request):
+    try:
+        found = list(names(request))
+    except (
+        AttributeError,
+        LookupError,
+        TypeError,
+    ) as error:  # another release of the client has it elsewhere
+        raise ForkIsolationError(
+            f"request {what} is not as expected ({error}): refused to send it in fork {fork}"
+        ) from error
+    for kind, name in found:
         if not _is_of_fork(fork, kind, name):
             raise ForkIsolationError(f"{kind} {name} is not of fork {fork}: refused to send {what}")
 
@@ -64,14 +74,19 @@ def _none(request: Any) -> Iterator[Name]:
     return iter(())
 
 
-def _topics(field: str = "topics", *, position: int = 0) -> Names:
-    """Of a list of topics, each a name or a tuple that holds one; None stands for all, which is read only."""
+def _topics(field: str = "topics") -> Names:
+    """Of a list of topics, each a name or a tuple that begins with one; None stands for all, which is read only."""
 
     def names(request: Any) -> Iterator[Name]:
-        for item in getattr(request, field, None) or ():
-            yield TOPIC, item if isinstance(item, str) else item[position]
+        for item in getattr(request, field) or ():
+            yield TOPIC, item if isinstance(item, str) else item[0]
 
     return names
+
+
+def _since(version: int, names: Names) -> Names:
+    """Of a field that a version of the request brought."""
+    return lambda request: names(request) if version <= request.API_VERSION else ()
 
 
 def _metadata(request: Any) -> Iterator[Name]:
@@ -83,7 +98,7 @@ def _metadata(request: Any) -> Iterator[Name]:
 
 def _one(kind: str, field: str) -> Names:
     def names(request: Any) -> Iterator[Name]:
-        if (name := getattr(request, field, None)) is not None:
+        if (name := getattr(request, field)) is not None:
             yield kind, name
 
     return names
@@ -118,8 +133,8 @@ _TRANSACTION: Final = _one(TRANSACTION, "transactional_id")
 
 #: API key -> the names in a request of that kind.
 NAMES: Final[dict[int, Names]] = {
-    0: _all(_TRANSACTION, _topics()),  # Produce
-    1: _all(_topics(), _topics("forgotten_topics_data")),  # Fetch
+    0: _all(_since(3, _TRANSACTION), _topics()),  # Produce
+    1: _all(_topics(), _since(7, _topics("forgotten_topics_data"))),  # Fetch
     2: _topics(),  # ListOffsets
     3: _metadata,
     8: _all(_one(GROUP, "consumer_group"), _topics()),  # OffsetCommit

@@ -110,6 +110,18 @@ def test_a_request_of_an_unknown_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    "struct", [it for it in STRUCTS if name_of(it) not in FREE | NEVER], ids=lambda struct: struct.__name__
+)
+def test_a_request_whose_fields_are_elsewhere_is_refused(struct: type[RequestStruct]) -> None:
+    class Moved(struct):
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(ForkIsolationError, match="request Moved is not as expected"):
+        require_of_fork(FORK, Moved())
+
+
+@pytest.mark.parametrize(
     ("request_", "passes"),
     [
         (MetadataRequestV12(["orders"]), False),
