@@ -13,7 +13,7 @@ from snapkafka import ops
 from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
 
-from .options import AsJson, Bootstrap, Namespace
+from .options import AllowUnmatched, AsJson, Bootstrap, Namespace
 from .plans import print_plan, print_recovered
 from .propose import Proposal, propose
 from .querying import print_difference
@@ -67,6 +67,7 @@ def create(
         str,
         typer.Option("--suppress", metavar="FILE", help="TOML: keys of people who were erased stay erased."),
     ] = "",
+    allow_unmatched: AllowUnmatched = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="Fork a snapshot that is not VERIFIED; its values may be wrong."),
@@ -92,6 +93,7 @@ def create(
                 with_inputs=with_inputs,
                 mask=masks,
                 suppress=suppression,
+                allow_unmatched=allow_unmatched,
                 force=force,
             ),
             act=lambda plan: ops.create_fork(connect(bootstrap), plan, who=who(), say=say),

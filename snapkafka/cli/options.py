@@ -11,6 +11,7 @@ from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
 
 __all__ = [
+    "AllowUnmatched",
     "Around",
     "AsJson",
     "Avro",
@@ -51,6 +52,13 @@ Ttl = Annotated[
         "--ttl",
         metavar="TIME",
         help="A snapshot that is not captured by then fails: 5s, 1min; a number alone: milliseconds.",
+    ),
+]
+AllowUnmatched = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unmatched",
+        help="Accept rules of --suppress or --mask that match nothing; without it they are an error.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

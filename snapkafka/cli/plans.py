@@ -25,6 +25,7 @@ def print_plan(plan: ops.RecoveryPlan) -> None:
     _print_moves(plan)
     _print_work(plan)
     _print_topics(plan)
+    _print_rules(plan.rules)
     _print_missing(plan.absent, plan.notes)
     _print_irrevocable(plan.irrevocable)
     for refusal in plan.refusals:
@@ -59,6 +60,7 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
     if done.undo and done.kind != "fork":
         console.print(f"undo: {escape(done.undo)}", soft_wrap=True)
     _print_irrevocable(done.irrevocable)
+    _print_held(done.still_held)
 
 
 def _head(plan: ops.RecoveryPlan) -> str:
@@ -137,6 +139,30 @@ def _print_topics(plan: ops.RecoveryPlan) -> None:
         kept = {name: value for name, value in it.settings.items() if name not in it.changed}
         rows.add_row(escape(it.topic), str(it.partitions), _settings(kept), _settings(it.changed))
     console.print(rows)
+
+
+def _print_rules(rules: Iterable[ops.RuleCount]) -> None:
+    """Print how many records and rows each rule about erased keys and each mask matches."""
+    rows = table("rule", "", "of", "matches", right=("matches",))
+    for it in rules:
+        rows.add_row(it.kind, escape(it.rule), escape(it.place), f"{it.items:,}")
+    if rows.row_count:
+        console.print(rows)
+
+
+def _print_held(found: Iterable[ops.StillHeld] | None) -> None:
+    """Print the snapshots that hold an erased key, and those that could not be examined."""
+    for it in found or ():
+        if it.tables:
+            tables = ", ".join(it.tables)
+            console.print(
+                f"[yellow]still holds erased keys[/]: snapshot {escape(it.id)} ({tables}), until it is pruned",
+                soft_wrap=True,
+            )
+        for problem in it.problems:
+            console.print(
+                f"[yellow]not examined[/]: snapshot {escape(it.id)}: {escape(problem)}", soft_wrap=True
+            )
 
 
 def _settings(settings: Mapping[str, str]) -> str:

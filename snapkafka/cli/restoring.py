@@ -12,7 +12,7 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError
 from snapkafka.ops import RestoreSelection
 
-from .options import AsJson, Bootstrap, Namespace
+from .options import AllowUnmatched, AsJson, Bootstrap, Namespace
 from .plans import print_plan, print_recovered
 from .propose import Proposal, propose
 from .running import connect, console, notices, print_json, run, who
@@ -90,6 +90,7 @@ def restore(
         str,
         typer.Option("--suppress", metavar="FILE", help="TOML: keys of people who were erased stay erased."),
     ] = "",
+    allow_unmatched: AllowUnmatched = False,
     abort: Annotated[
         bool,
         typer.Option(
@@ -144,6 +145,7 @@ def restore(
                 drop_missing=drop_missing,
                 selection=selection,
                 suppress=suppression,
+                allow_unmatched=allow_unmatched,
             ),
             act=lambda plan: _restore(into or bootstrap, plan, undo, say),
             show=print_plan,

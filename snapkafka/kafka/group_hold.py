@@ -299,7 +299,7 @@ class GroupHold:
     def _lost_error(self, why: str) -> OvertakenError:
         return OvertakenError(
             f"this run no longer holds consumer group {self.group} ({why}): another run or a worker may have it",
-            hint="nothing more was changed; run the same command again: it finishes the rest, or reports that another run did",
+            hint="nothing more was changed; run the same command again: it finishes the rest, if any is left",
         )
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from snapkafka.advice import Advice
 from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
 from snapkafka.query.sandbox import Bounds
-from snapkafka.recovery.editing import Mask, Suppression, read_masks, read_suppression
+from snapkafka.recovery.editing import Mask, RuleCount, Suppression, read_masks, read_suppression
 from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
-from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered
+from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered, StillHeld
 from snapkafka.recovery.plan import Plan as RecoveryPlan
 from snapkafka.recovery.selection import Selection as RestoreSelection
+from snapkafka.recovery.still_held import still_held
 
 from .aborting import abort
 from .assembling import AROUND_RECORDS, Assembled, HowToRead, Launch, assemble, verify
@@ -98,10 +99,12 @@ __all__ = [
     "Right",
     "Rights",
     "Round",
+    "RuleCount",
     "Schedule",
     "Session",
     "Standing",
     "Step",
+    "StillHeld",
     "Stored",
     "Summary",
     "Suppression",
@@ -153,6 +156,7 @@ __all__ = [
     "retire",
     "rights",
     "show",
+    "still_held",
     "stored",
     "trace",
     "trace_stored",

@@ -14,6 +14,7 @@ from snapkafka.recovery.editing import Mask, Suppression
 from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.recovery import Watcher, plan_recovery, recover
 from snapkafka.recovery.session import RestoreBulk
+from snapkafka.recovery.still_held import with_held
 
 __all__ = ["create_fork", "plan_fork"]
 
@@ -29,6 +30,7 @@ async def plan_fork(
     with_inputs: bool = False,
     mask: Sequence[Mask] = (),
     suppress: Suppression | None = None,
+    allow_unmatched: bool = False,
     force: bool = False,
     bulk: RestoreBulk | None = None,
 ) -> Plan:
@@ -43,12 +45,14 @@ async def plan_fork(
             since; those that production's log has lost come from the table `inputs`.
         mask: replaces values, of tables and topics.
         suppress: names erased keys, which are left out.
+        allow_unmatched: accept a mask, and a rule of `suppress`, that matches nothing.
         force: leave out the reasons that `--force` overrides.
         bulk: for tests; None: by librdkafka.
 
     Raises:
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
-        BadInputError: a mask is wrong, or the name.
+        BadInputError: a mask, a rule or the name is wrong; a rule matches nothing, or something cannot be examined or
+            masked.
         DependencyMissingError: the extra `restore` is not installed.
     """
     request = Request(
@@ -57,6 +61,7 @@ async def plan_fork(
         storage=storage,
         force=force,
         suppress=suppress,
+        allow_unmatched=allow_unmatched,
         masks=tuple(mask),
         fork=fork,
         with_inputs=with_inputs,
@@ -87,7 +92,9 @@ async def create_fork(
 
     Raises:
         ForkRefusedError, PlanChangedError: nothing was changed.
-        BadInputError: a mask cannot be applied to a value: the fork is unfinished then, and never runs.
+        BadInputError: a record that production has received since the plan cannot be masked: nothing was changed, or
+            the fork is unfinished, and never runs.
         OvertakenError, ForkFailedError, RestoreFailedError: it ended half-way; run again it starts over.
     """
-    return await recover(where, plan, watcher=Watcher(who=who, say=say, crash=crash), bulk=bulk)
+    done = await recover(where, plan, watcher=Watcher(who=who, say=say, crash=crash), bulk=bulk)
+    return await with_held(done, plan, say)

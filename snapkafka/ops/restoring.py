@@ -20,6 +20,7 @@ from snapkafka.recovery.positions import apps_of
 from snapkafka.recovery.recovery import Watcher, plan_recovery, recover
 from snapkafka.recovery.selection import ALL, Selection
 from snapkafka.recovery.session import RestoreBulk, admin_of
+from snapkafka.recovery.still_held import with_held
 from snapkafka.store import read_manifest
 
 from .triggering import trigger
@@ -41,6 +42,7 @@ async def plan_restore(
     drop_missing: bool = False,
     selection: Selection = ALL,
     suppress: Suppression | None = None,
+    allow_unmatched: bool = False,
     bulk: RestoreBulk | None = None,
 ) -> Plan:
     """Find out what a restore would do, and every reason to refuse it. Changes nothing.
@@ -55,10 +57,12 @@ async def plan_restore(
         drop_missing: leave out tables, agents and inputs that the code lacks by now.
         selection: restore this part alone; the result is not a consistent cut.
         suppress: names erased keys: they stay deleted in tables, and their messages are left out.
+        allow_unmatched: accept a rule of `suppress` that matches nothing.
         bulk: for tests; None: by librdkafka.
 
     Raises:
-        BadInputError: the snapshot has not what is selected; no storage for another cluster.
+        BadInputError: the snapshot has not what is selected; no storage for another cluster; a rule matches nothing, or
+            something cannot be examined.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """
@@ -71,6 +75,7 @@ async def plan_restore(
         drop_missing=drop_missing,
         selection=selection,
         suppress=suppress,
+        allow_unmatched=allow_unmatched,
     )
     return await plan_recovery(where, request, bulk=bulk)
 
@@ -98,7 +103,8 @@ async def restore(
         OvertakenError: another run goes on with it.
         RestoreFailedError: it ended half-way; run again it continues.
     """
-    return await recover(where, plan, watcher=Watcher(who=who, say=say, crash=crash), bulk=bulk)
+    done = await recover(where, plan, watcher=Watcher(who=who, say=say, crash=crash), bulk=bulk)
+    return await with_held(done, plan, say)
 
 
 async def await_workers(

@@ -111,6 +111,10 @@ class RestoreView:
         """The ledger offset of the latest `begun`: who appended it may go on."""
         return self.begun_at if self.progress_at is None else self.progress_at
 
+    def is_author(self, process: int) -> bool:
+        """Does the latest `begun` name this process? One that names nobody, of a run that takes over, fences it."""
+        return process == self.author != NOBODY and self.owner == self.authored_at
+
     @property
     def leaves(self) -> frozenset[TopicPartition]:
         """The partitions in which records may lie that never count."""
@@ -173,6 +177,8 @@ class Restores:
             self._begin(offset, record, view)
             return True
         match record.stage:
+            case "begun" if NOBODY < record.author < view.author:
+                return False  # late: another run has taken over since
             case "begun":
                 view.progress, view.progress_at = record, offset
                 return self._named(view, offset, record)
@@ -204,7 +210,7 @@ class Restores:
 
     def _appending(self, view: RestoreView, offset: int, record: Restore) -> bool:
         """Its author is about to append behind these ends; those of an earlier author still count."""
-        if view.committed or record.author == NOBODY or record.author != view.author:
+        if view.committed or not view.is_author(record.author):
             return False
         view.stage = "appending"
         view.appending_at.add(offset)
@@ -221,7 +227,7 @@ class Restores:
         return True
 
     def _ready(self, view: RestoreView, offset: int, record: Restore) -> bool:
-        if view.committed or record.author == NOBODY or record.author != view.author:
+        if view.committed or not view.is_author(record.author):
             return False
         view.parts.setdefault(record.part, (offset, record))
         if len(view.parts) < record.parts or not view.leaves <= view.bases().keys():

@@ -11,6 +11,9 @@ One pipeline with three targets; see docs/guide/restore.md and docs/guide/fork.m
 | `recovery` | from a plan to its result |
 | `refusals`, `code_changes`, `selection` | every reason not to do it, by a stable code; pure |
 | `positions`, `channels`, `state`, `editing`, `topics` | where agents start, what is appended, and to what |
+| `suppression`, `masks` | the files of erased keys and of masks, which `editing` applies |
+| `expressions`, `masking` | what it does that with |
+| `still_held` | which snapshots of a storage hold an erased key |
 | `appending` | records of the run's own process, stamped, and compared with the log afterwards |
 | `forks` | which forks there are, and their removal |
 """

@@ -8,7 +8,7 @@ range are appended, by their old offsets. No marker, and nothing that was sent a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from snapkafka.checks import ReadRange
 from snapkafka.protocol.records import TopicPartition
@@ -19,9 +19,6 @@ from .editing import Editing
 from .positions import Appended
 
 __all__ = ["Channel", "append_channels", "channels", "holds_own", "is_external"]
-
-#: What the keys of markers begin with.
-MARKER_KEY: Final = wire.HEADER.encode() + b":"
 
 
 class Channel(NamedTuple):
@@ -42,10 +39,6 @@ def is_external(record: LogRecord, ledger_id: int, own: Callable[[int], bool] | 
     check = wire.tp_check(record.topic, record.partition)
     stamp = None if header is None else wire.read(header, ledger_id, check)
     return stamp is None or (own is not None and not own(stamp.process))
-
-
-def _is_marker(record: LogRecord) -> bool:
-    return (record.key or b"").startswith(MARKER_KEY) and wire.find(record.headers) is not None
 
 
 def holds_own(
@@ -101,7 +94,9 @@ def channels(
         records = {record.offset: record for record in in_flight.get(tp, ())}
         if item.start < item.end:
             for record in bulk.read([item]):
-                if is_external(record, ledger_id, sender) and not (sender and _is_marker(record)):
+                if is_external(record, ledger_id, sender) and not (
+                    sender and wire.is_marker(record.key, record.headers)
+                ):
                     records.setdefault(record.offset, record)
         ordered = (record for _, record in sorted(records.items()))
         yield Channel(tp, tuple(ordered if editing is None else editing.edit(ordered)))

@@ -2,138 +2,86 @@
 
 `--suppress FILE` names keys of people who were erased since: by exact key, by prefix, or by SQL. They are left out of
 every table, channel and window. `--mask FILE` replaces values by SQL expressions, per table or topic. Both fail closed:
-a mask that names no table, or that cannot be applied to a value, ends the run instead of copying what it was to hide.
+what cannot be examined or masked is refused by name, and so is a rule that matches nothing.
 
-Both files are TOML. The SQL is DuckDB's, runs over batches in an engine that sees nothing else of this machine, and
-knows the columns app, "table", topic, partition, key and value (texts; of a window or a set the key within).
+Both files are TOML. The SQL is DuckDB's, and knows the columns of `expressions.COLUMNS`: `key` is the key within a
+window or a set, and each member of a set is a row that has the member as its value.
+
+All of it is examined before anything is written: `examine` takes what is going to be written, `counts` states what each
+rule has matched, `raise_unmatched` refuses rules that have matched nothing.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.bulk import LogRecord
 from snapkafka.protocol.captured import Captured, ChangelogCut
-from snapkafka.runtime.extras import extra_missing
+from snapkafka.wire import headers as wire
 
+from .expressions import Expressions, Subject, header_texts
+from .masking import Masking, Place
+from .masks import Mask, read_masks
 from .state import Row
+from .suppression import (
+    Key,
+    Suppression,
+    has_text,
+    key_text,
+    members_of,
+    read_key,
+    read_suppression,
+    text_of,
+)
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+__all__ = ["Editing", "Mask", "RuleCount", "Suppression", "key_text", "read_masks", "read_suppression"]
 
-__all__ = ["Editing", "Mask", "Suppression", "key_text", "read_masks", "read_suppression"]
-
-#: Records that are looked at together.
+#: Records that are examined together.
 BATCH: Final = 5_000
-COLUMNS: Final = ("app", "table", "topic", "partition", "key", "value")
-MASK_HINT: Final = "see docs/guide/fork.md for the form of the file"
-
+#: Halves of surrogate pairs.
+HALVES: Final = re.compile("[\ud800-\udfff]")
 
 T = TypeVar("T", Row, LogRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suppression:
-    """Name erased keys: `keys` exactly, those that begin with one of `prefixes`, those for which one of `sql` holds."""
+class RuleCount:
+    """The number of records, rows and members of sets that a rule has matched. `kind`: "key", "prefix", "sql" or
+    "mask". `place`: the table or topic that a mask is of; empty: the rule is of all."""
 
-    keys: tuple[str, ...] = ()
-    prefixes: tuple[str, ...] = ()
-    sql: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mask:
-    """Replace values of a table or a topic. `value`: an expression for the whole of it; `fields`: one for each field of
-    a JSON object, whose name may have dots."""
-
-    app: str = ""
-    table: str = ""
-    topic: str = ""
-    value: str = ""
-    fields: Mapping[str, str] = field(default_factory=dict)
+    kind: str
+    rule: str
+    items: int
+    place: str = ""
 
     def __str__(self) -> str:
-        return (
-            f"topic {self.topic}"
-            if self.topic
-            else f"table {self.table}" + (f" of {self.app}" * bool(self.app))
-        )
+        of = f" of {self.place}" * bool(self.place)
+        return f"{self.kind} {self.rule}{of}: {self.items:,} record{'s' * (self.items != 1)}"
 
 
-# --- Files -----------------------------------------------------------------------------------------------------------
+class _Unit(NamedTuple):
+    """A record or row, or a member of a set, as it is compared. `number`: of its record in the batch."""
 
-
-def read_suppression(path: str) -> Suppression:
-    """Read a file of erased keys.
-
-    Raises:
-        BadInputError: it cannot be read, or names nothing.
-    """
-    found = _toml(path)
-    if unknown := sorted(found.keys() - {"keys", "prefixes", "sql"}):
-        raise BadInputError(
-            f"{path} has {unknown[0]}", hint="it may have keys, prefixes and sql, each a list"
-        )
-    for name, texts in found.items():
-        if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
-            raise BadInputError(f"{path}: {name} must be a list of texts, none empty", hint=MASK_HINT)
-    if not any(found.values()):
-        raise BadInputError(f"{path} names no key", hint="it may have keys, prefixes and sql, each a list")
-    return Suppression(**{name: tuple(texts) for name, texts in found.items()})
-
-
-def read_masks(path: str) -> tuple[Mask, ...]:
-    """Read a file of masks.
-
-    Raises:
-        BadInputError: it cannot be read, or a mask has no target or no value.
-    """
-    found = _toml(path)
-    masks = found.get("mask")
-    if found.keys() != {"mask"} or not isinstance(masks, list):
-        raise BadInputError(f"{path} must have one or more [[mask]], and nothing else", hint=MASK_HINT)
-    return tuple(_mask(path, number, it) for number, it in enumerate(masks, 1))
-
-
-def _mask(path: str, number: int, it: Mapping[str, Any]) -> Mask:
-    what = f"{path}: mask {number}"
-    if unknown := sorted(it.keys() - {"app", "table", "topic", "value", "fields"}):
-        raise BadInputError(f"{what} has {unknown[0]}", hint=MASK_HINT)
-    fields = it.get("fields", {})
-    texts = [it[name] for name in it if name != "fields"] + list(
-        fields.values() if isinstance(fields, dict) else [None]
-    )
-    if not all(isinstance(text, str) and text for text in texts):
-        raise BadInputError(f"{what} has an entry that is not a text", hint=MASK_HINT)
-    if bool(it.get("table")) == bool(it.get("topic")):
-        raise BadInputError(f"{what} must name a table or a topic", hint=MASK_HINT)
-    if bool(it.get("value")) == bool(fields):
-        raise BadInputError(f"{what} must have a value or fields", hint=MASK_HINT)
-    return Mask(**it)
-
-
-def _toml(path: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(Path(path).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadInputError(f"{path} cannot be read: {error}", hint=MASK_HINT) from error
-
-
-# --- Applied ---------------------------------------------------------------------------------------------------------
+    number: int
+    key: Key
+    value: bytes | None
+    member: Key | None = None
 
 
 class Editing:
-    """Apply both to what a snapshot holds, by the names of production.
+    """Both files applied to what a snapshot holds, by the names of production.
+
+    `suppressed`, `masked`: so many records and rows were left out and changed, apart from those that `examine` took.
 
     Args:
         captured: names the tables of its changelogs.
+        allow_unmatched: a rule that matches nothing is accepted.
 
     Raises:
         BadInputError: a mask names what the snapshot does not have, or its SQL is wrong.
@@ -141,24 +89,80 @@ class Editing:
     """
 
     def __init__(
-        self, captured: Captured, suppression: Suppression | None = None, masks: tuple[Mask, ...] = ()
+        self,
+        captured: Captured,
+        suppression: Suppression | None = None,
+        masks: tuple[Mask, ...] = (),
+        *,
+        allow_unmatched: bool = False,
     ) -> None:
         self.suppressed = self.masked = 0
+        self._allow_unmatched = allow_unmatched
         self._cuts = {cut.topic: cut for cut in captured.changelogs}
+        self._inputs = {cut.topic: cut for cut in captured.inputs}
         self._suppression = suppression or Suppression()
-        self._masks = masks
+        named = {*self._suppression.binary}
+        self._binary = named | {topic for topic, cut in self._cuts.items() if cut.table in named}
         self._exact = frozenset(self._suppression.keys)
-        inputs = {cut.topic for cut in captured.inputs}
-        for mask in masks:
-            if mask.topic not in inputs and not any(_is_of(mask, cut) for cut in captured.changelogs):
-                raise BadInputError(
-                    f"the snapshot has no {mask}: the mask would hide nothing",
-                    hint="correct its name; inputs go by topic, changelogs by table",
-                )
-        self._database: DuckDBPyConnection | None = None
-        if masks or self._suppression.sql:
-            self._database = _engine()
-            self._apply([])  # a wrong expression is found before anything is written
+        self._matched: Counter[tuple[str, str]] = Counter()
+        self._expressions = Expressions() if masks or self._suppression.sql else None
+        for sql in self._suppression.sql:  # a wrong expression is found before anything is written
+            self._hold(sql)
+        self._masking = (
+            None if self._expressions is None else Masking(self._expressions, captured, masks, self._subject)
+        )
+
+    # -- before anything is written ------------------------------------------------------------------------------
+
+    def examine(self, items: Iterable[T]) -> tuple[RuleCount, ...]:
+        """Examine what would be written, and count what each rule matches; changes nothing.
+
+        Returns:
+            what `counts` states by now.
+
+        Raises:
+            BadInputError: something cannot be examined, or not be masked.
+        """
+        written = self.suppressed, self.masked
+        remaining = iter(items)
+        while batch := list(itertools.islice(remaining, BATCH)):
+            self._apply(batch, examining=True)
+        self.suppressed, self.masked = written
+        return self.counts
+
+    @property
+    def counts(self) -> tuple[RuleCount, ...]:
+        """How many of the examined records and rows each rule has matched."""
+        named = [
+            *(("key", key) for key in self._suppression.keys),
+            *(("prefix", prefix) for prefix in self._suppression.prefixes),
+            *(("sql", sql) for sql in self._suppression.sql),
+        ]
+        found = [RuleCount(kind=kind, rule=rule, items=self._matched[kind, rule]) for kind, rule in named]
+        if self._masking is not None:
+            found += [
+                RuleCount(kind="mask", rule=part, items=count, place=place)
+                for place, part, count in self._masking.counts()
+            ]
+        return tuple(found)
+
+    def raise_unmatched(self) -> None:
+        """Refuse rules that have matched nothing that was examined.
+
+        Raises:
+            BadInputError: there is one, and such rules are not allowed.
+        """
+        if self._allow_unmatched:
+            return
+        unmatched = [f"{it.kind} {it.rule}" for it in self.counts if not it.items and it.kind != "mask"]
+        unmatched += self._masking.unmatched() if self._masking is not None else []
+        if unmatched:
+            raise BadInputError(
+                f"nothing was changed: the snapshot holds nothing for {'; '.join(unmatched)}",
+                hint="correct the name, or add --allow-unmatched",
+            )
+
+    # -- while it is written ---------------------------------------------------------------------------------------
 
     def edit(self, items: Iterable[T]) -> Iterator[T]:
         """Leave out what is erased, and mask the rest; the order stays."""
@@ -167,171 +171,160 @@ class Editing:
                 yield item
 
     def marked(self, items: Iterable[T]) -> Iterator[tuple[T, bool]]:
-        """Mask, and mark each item that is erased."""
+        """Mask, and mark each item that is erased. A set of which some members are erased comes twice: with those that
+        stay, and with those that are erased."""
         remaining = iter(items)
         while batch := list(itertools.islice(remaining, BATCH)):
-            yield from self._apply(batch)
+            yield from self._apply(batch, examining=False)
 
     def erases_any(self, items: Iterable[T]) -> bool:
         """Is one of them erased?"""
-        counted = self.suppressed, self.masked
+        written = self.suppressed, self.masked
         try:
             return any(erased for _, erased in self.marked(items))
         finally:
-            self.suppressed, self.masked = counted
+            self.suppressed, self.masked = written
 
     @property
     def idle(self) -> bool:
         """Is there nothing to do?"""
-        return not (self._exact or self._suppression.prefixes or self._suppression.sql or self._masks)
+        return not self._suppression and self._masking is None
 
-    def _apply(self, batch: list[T]) -> list[tuple[T, bool]]:
+    def _apply(self, batch: list[T], *, examining: bool) -> list[tuple[T, bool]]:
         if self.idle:
             return [(item, False) for item in batch]
-        texts = [key_text(item.key, self._cuts.get(item.tp.topic)) for item in batch]
-        erased = [
-            text is not None
-            and (text in self._exact or text.startswith(self._suppression.prefixes or ("\0",)))
-            for text in texts
-        ]
-        if self._database is not None:
-            self._fill(self._database, batch, texts)
+        matched: Counter[tuple[str, str]] = self._matched if examining else Counter()
+        found = self._erased(batch, matched) if self._suppression else [(item, False) for item in batch]
+        self.suppressed += sum(erased for _, erased in found)
+        if self._masking is not None:
+            stay = [number for number, (_, erased) in enumerate(found) if not erased]
+            masked = self._masking.apply([found[number][0] for number in stay], count=examining)
+            for number, item in zip(stay, masked, strict=True):
+                self.masked += item is not found[number][0]
+                found[number] = (item, False)
+        return found
+
+    # -- erased keys -----------------------------------------------------------------------------------------------
+
+    def _erased(self, batch: Sequence[T], matched: Counter[tuple[str, str]]) -> list[tuple[T, bool]]:
+        units = [unit for number, item in enumerate(batch) for unit in self._units(number, item)]
+        erased = [self._names(unit, matched) for unit in units]
+        if self._expressions is not None and self._suppression.sql:
+            self._expressions.fill(
+                [self._subject(batch[unit.number], unit.value, unit.key.text) for unit in units]
+            )
             for sql in self._suppression.sql:
-                for (number,) in self._ask(self._database, f"SELECT n FROM records WHERE ({sql})", sql):
-                    erased[number] = True
-            for mask in self._masks:
-                self._apply_mask(self._database, mask, batch, erased)
-        self.suppressed += sum(erased)
-        return list(zip(batch, erased, strict=True))
+                for at, holds in enumerate(self._hold(sql, [batch[unit.number] for unit in units])):
+                    erased[at] |= holds
+                    matched["sql", sql] += holds
+        if not any(erased):
+            return [(item, False) for item in batch]
+        of_items: list[list[tuple[_Unit, bool]]] = [[] for _ in batch]
+        for unit, is_erased in zip(units, erased, strict=True):
+            of_items[unit.number].append((unit, is_erased))
+        return [part for item, found in zip(batch, of_items, strict=True) for part in _divided(item, found)]
 
-    def _fill(self, database: DuckDBPyConnection, batch: list[T], texts: list[str | None]) -> None:
-        cuts = [self._cuts.get(item.tp.topic) for item in batch]
-        lists: list[list[Any]] = [
-            list(range(len(batch))),
-            [cut.app if cut is not None else None for cut in cuts],
-            [cut.table if cut is not None else None for cut in cuts],
-            [item.tp.topic for item in batch],
-            [item.tp.partition for item in batch],
-            list(texts),
-            [_text(item.value) for item in batch],
+    def _units(self, number: int, item: Row | LogRecord) -> Iterator[_Unit]:
+        """Take an item apart, and refuse what cannot be examined; a row of no table of the snapshot is not written."""
+        cut = self._cuts.get(item.tp.topic)
+        if cut is None and isinstance(item, Row):
+            return
+        key = read_key(item.key, cut)
+        if not self._is_binary(item):
+            self._require_examined(item, key)
+        members = members_of(item.value) if cut is not None and cut.sets else None
+        if not members:
+            yield _Unit(number, key, item.value)
+        for member in members or ():
+            read = read_key(member, None)
+            if read.problem and not self._is_binary(item):
+                raise self._refused(item, "member", read.problem, "value_codec")
+            yield _Unit(number, key, member, read)
+
+    def _require_examined(self, item: Row | LogRecord, key: Key) -> None:
+        if key.problem or not has_text(item.key):
+            raise self._refused(item, "key", key.problem or "is not text", "key_codec")
+        if not self._suppression.sql:
+            return
+        if key.text is not None and not _is_unicode(key.text):
+            raise self._refused(item, "key", "has half of a surrogate pair, which SQL has not", "key_codec")
+        if not has_text(item.value):
+            raise self._refused(item, "value", "is not text", "value_codec")
+        for name, value in () if isinstance(item, Row) else wire.without_header(item.headers):
+            if not has_text(value):
+                raise self._refused(item, f"header {name}", "is not text", "")
+
+    def _refused(self, item: Row | LogRecord, what: str, problem: str, codec: str) -> BadInputError:
+        cut = self._cuts.get(item.tp.topic) or self._inputs.get(item.tp.topic)
+        by = f" (codec {getattr(cut, codec) or 'unknown'})" if cut is not None and codec else ""
+        name = cut.table if isinstance(cut, ChangelogCut) else item.tp.topic
+        return BadInputError(
+            f"a {what} of {self._place(item)}{by} cannot be compared with what was erased: it {problem}",
+            hint=f'add binary = ["{name}"] to the file, and examine key_raw and value_raw by sql',
+        )
+
+    def _place(self, item: Row | LogRecord) -> str:
+        cut = self._cuts.get(item.tp.topic)
+        return str(Place.of(item.tp.topic, cut))
+
+    def _is_binary(self, item: Row | LogRecord) -> bool:
+        return item.tp.topic in self._binary
+
+    def _names(self, unit: _Unit, matched: Counter[tuple[str, str]]) -> bool:
+        """Is it one of the exact keys, or does it begin with a prefix?"""
+        keys = (unit.key,) if unit.member is None else (unit.key, unit.member)
+        exact = {name for key in keys for name in key.is_one_of(self._exact)}
+        begins = [
+            prefix for prefix in self._suppression.prefixes if any(key.begins_with(prefix) for key in keys)
         ]
-        database.execute("DELETE FROM records")
-        if batch:
-            columns = ", ".join("unnest(?)" for _ in lists)
-            database.execute(f"INSERT INTO records SELECT {columns}", lists)
+        if not exact and not begins:
+            return False
+        matched.update(("key", name) for name in exact)
+        matched.update(("prefix", prefix) for prefix in begins)
+        return True
 
-    def _apply_mask(
-        self, database: DuckDBPyConnection, mask: Mask, batch: list[T], erased: list[bool]
-    ) -> None:
-        of = "topic = $1" if mask.topic else """"table" = $1 AND ($2 = '' OR app = $2)"""
-        names = [mask.topic] if mask.topic else [mask.table, mask.app]
-        changed = mask.value or f"json_merge_patch(value, {_patch(mask.fields)})"
-        fits = "true" if mask.value else "coalesce(json_type(value) = 'OBJECT', false)"
-        sql = f"SELECT n, {fits}, CAST(({changed}) AS VARCHAR) FROM records WHERE {of}"
-        for number, fitting, value in self._ask(database, sql, str(mask), names):
-            item = batch[number]
-            if item.value is None or erased[number]:
-                continue
-            if _text(item.value) is None or not fitting or value is None:
+    def _hold(self, sql: str, items: Sequence[Row | LogRecord] = ()) -> list[bool]:
+        assert self._expressions is not None
+        found = []
+        for at, holds in enumerate(self._expressions.hold(sql)):
+            if holds is None:
                 raise BadInputError(
-                    f"the mask of {mask} cannot be applied to a value in {item.tp}: it is"
-                    f" {'masked by nothing' if fitting else 'no JSON object in UTF-8'}",
-                    hint="mask the whole value, or suppress the key: nothing is copied as it is",
+                    f"the SQL {sql} is NULL for a record of {self._place(items[at])}: that is neither yes nor no",
+                    hint="write coalesce(..., false) where nothing is to be found, or limit it by topic or table",
                 )
-            batch[number] = item._replace(value=value.encode())
-            self.masked += 1
+            found.append(holds)
+        return found
 
-    def _ask(
-        self, database: DuckDBPyConnection, sql: str, what: str, values: list[str] | None = None
-    ) -> list[Any]:
-        import duckdb
-
-        try:
-            found: list[Any] = database.execute(sql, values or []).fetchall()
-            return found
-        except duckdb.Error as error:
-            raise BadInputError(
-                f"the SQL of {what} fails: {' '.join(str(error).split())}",
-                hint=f"it is an expression over the columns {', '.join(COLUMNS)}",
-            ) from error
-
-
-def key_text(key: bytes | None, cut: ChangelogCut | None) -> str | None:
-    """Read a key as text: a JSON string as its content, of a window or a set the key within; None: it has no text.
-
-    Args:
-        cut: of the changelog that it is from; None: it is from an input.
-    """
-    text = _text(key)
-    if text is None:
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return text
-    if cut is not None and cut.sets and isinstance(found, list) and len(found) == 2:
-        found = found[1]
-    if cut is not None and cut.windowed and _is_window(found):
-        found = found[0]
-    return found if isinstance(found, str) else json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+    def _subject(
+        self, item: Row | LogRecord, value: bytes | None, key: str | None, header: bytes | None = None
+    ) -> Subject:
+        cut = self._cuts.get(item.tp.topic)
+        return Subject(
+            app="" if cut is None else cut.app,
+            table="" if cut is None else cut.table,
+            topic=item.tp.topic,
+            partition=item.tp.partition,
+            key=key if key is not None and _is_unicode(key) else None,
+            value=text_of(value),
+            headers="[]" if isinstance(item, Row) else header_texts(item.headers),
+            key_raw=item.key,
+            value_raw=value,
+            header=text_of(header),
+        )
 
 
-def _is_window(key: object) -> bool:
-    """Is it what Faust has for a key of a windowed table: the key, and the first and last second?"""
-    return (
-        isinstance(key, list)
-        and len(key) == 2
-        and isinstance(key[1], list)
-        and len(key[1]) == 2
-        and all(isinstance(at, int | float) for at in key[1])
-    )
+def _is_unicode(text: str) -> bool:
+    """Has it no half of a surrogate pair?"""
+    return HALVES.search(text) is None
 
 
-def _is_of(mask: Mask, cut: ChangelogCut) -> bool:
-    return bool(mask.table) and mask.table == cut.table and mask.app in ("", cut.app)
-
-
-def _text(raw: bytes | None) -> str | None:
-    try:
-        return None if raw is None else raw.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _patch(fields: Mapping[str, str]) -> str:
-    """SQL of a JSON object of these fields; one with dots is of an object within."""
-    nested: dict[str, dict[str, str]] = {}
-    parts = []
-    for name, sql in fields.items():
-        first, dot, rest = name.partition(".")
-        if dot:
-            nested.setdefault(first, {})[rest] = sql
-        else:
-            parts.append(f"{_quoted(first)}, ({sql})")
-    parts += [f"{_quoted(first)}, {_patch(within)}" for first, within in nested.items()]
-    return f"json_object({', '.join(parts)})"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _engine() -> DuckDBPyConnection:
-    try:
-        import duckdb
-    except ModuleNotFoundError as error:
-        raise extra_missing("query", "masks and suppression by SQL", "duckdb") from error
-    database = duckdb.connect(
-        config={
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "python_enable_replacements": False,
-        }
-    )
-    database.execute(
-        'CREATE TABLE records (n BIGINT, app VARCHAR, "table" VARCHAR, topic VARCHAR, partition BIGINT,'
-        " key VARCHAR, value VARCHAR)"
-    )
-    database.execute("SET enable_external_access = false")
-    database.execute("SET lock_configuration = true")
-    return database
+def _divided(item: T, found: Sequence[tuple[_Unit, bool]]) -> Iterator[tuple[T, bool]]:
+    """Divide a set into the members that stay and those that are erased."""
+    erased = [unit for unit, is_erased in found if is_erased]
+    if not erased or len(erased) == len(found):
+        yield item, bool(erased)
+        return
+    stay = [unit for unit, is_erased in found if not is_erased]
+    for units, is_erased in ((stay, False), (erased, True)):
+        members = b",".join(unit.value or b"" for unit in units)
+        yield item._replace(value=b"[[%s],[]]" % members), is_erased

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from snapkafka.checks import ReadRange
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.groups import Member
+from snapkafka.manifest import STATE
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed, engine
@@ -152,10 +153,11 @@ def _by_partition(rows: Iterable[tuple[Any, ...]]) -> dict[TopicPartition, list[
     return dict(found)
 
 
-def rows_of_state(placed: Placed) -> Iterable[Row]:
-    """Read the rows of the table `state`, of an incremental snapshot with those of its parents."""
+def rows_of_state(placed: Placed, table: str = STATE) -> Iterable[Row]:
+    """Read the rows of the table `state`, of an incremental snapshot with those of its parents; or of another one with
+    these columns."""
     with engine({"main": placed}) as database:
-        done = database.execute('SELECT changelog_topic, "partition", key_raw, value_raw FROM state')
+        done = database.execute(f'SELECT changelog_topic, "partition", key_raw, value_raw FROM {table}')
         while rows := done.fetchmany(BATCH_ROWS):
             for topic, partition, key, value in rows:
                 yield Row(TopicPartition(topic, partition), key, value)

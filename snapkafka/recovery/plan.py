@@ -20,7 +20,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.records import TopicPartition
 
-from .editing import Mask, Suppression
+from .editing import Mask, RuleCount, Suppression
 from .positions import parts_of
 from .refusals import Refusal
 from .selection import ALL, Selection
@@ -34,6 +34,7 @@ __all__ = [
     "PlanKind",
     "Recovered",
     "Request",
+    "StillHeld",
     "TopicWork",
     "irrevocable",
     "open_readers",
@@ -53,9 +54,9 @@ class Request:
     `name`: id, epoch or `latest`, the last good one; in a plan always the id. `storage`: where its manifest lies;
     empty: its place in the ledger. `force`: leave out the reasons to refuse that it overrides. `drop_missing`: leave
     out tables, agents and inputs that the code lacks by now. `selection`: a part of the snapshot. `suppress`, `masks`:
-    erased keys, and values to replace. `into`: the cluster is another one than the snapshot's. `fork`: the name of a
-    fork that is created beside the system. `with_inputs`: the fork gets the external records since the snapshot, too.
-    `expires_s`: how long it is kept; None: for ever.
+    erased keys, and values to replace. `allow_unmatched`: accept rules of both that match nothing. `into`: the cluster
+    is another one than the snapshot's. `fork`: the name of a fork that is created beside the system. `with_inputs`: the
+    fork gets the external records since the snapshot, too. `expires_s`: how long it is kept; None: for ever.
     """
 
     namespace: str = ""
@@ -66,6 +67,7 @@ class Request:
     selection: Selection = ALL
     suppress: Suppression | None = None
     masks: tuple[Mask, ...] = ()
+    allow_unmatched: bool = False
     into: bool = False
     fork: str = ""
     with_inputs: bool = False
@@ -93,8 +95,8 @@ class PartitionMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicWork:
-    """The records that are appended to a topic. `kind`: "input" or "changelog". `records`: at most so many, `bytes` of keys and
-    values; of an input those of the snapshot, to which external records are added."""
+    """The records that are appended to a topic. `kind`: "input" or "changelog". `records`: at most so many,
+    `bytes` of keys and values; of an input those of the snapshot, to which external records are added."""
 
     topic: str
     kind: str
@@ -145,7 +147,8 @@ class Plan:
     `resumes`, `stage`: the open plan that this one continues; empty: it is a new one. `replaces`: the open plan that
     this one takes the place of. `notes`: what to know besides, a sentence each. `restored_ms`: when the same snapshot
     was restored already (0: it was not, or something else since); `idle`: nothing has run from then on. `consistent`:
-    the result is the whole cut; False: a part of it.
+    the result is the whole cut; False: a part of it. `rules`: how much each rule about erased keys and each mask
+    matches by now.
     """
 
     kind: PlanKind
@@ -177,6 +180,7 @@ class Plan:
     restored_ms: int = 0
     idle: bool = False
     consistent: bool = True
+    rules: tuple[RuleCount, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -203,7 +207,8 @@ class Plan:
         return sum(move.again for move in self.moves)
 
     def facts(self) -> Mapping[str, str]:
-        """All that a person confirms, each fact by a name; what external producers add meanwhile is not of it."""
+        """All that a person confirms, each fact by a name; what external producers add meanwhile is not of it, nor is
+        what `rules` match of that."""
         return dict(self._facts())
 
     def _facts(self) -> Iterator[tuple[str, str]]:
@@ -240,13 +245,25 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StillHeld:
+    """A snapshot that holds an erased key, in these tables. `problems`: why others could not be examined."""
+
+    id: str
+    epoch: int
+    namespace: str
+    tables: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
     """The result of a recovery.
 
     `author`: the process that appended. `messages`, `inputs`, `state`: so many messages in flight, external records and
     records of state were appended; -1: by an earlier run of the same plan. `suppressed`, `masked`: so many of all were
     left out, or have another value. `topics`: were created. `compared`: what was compared with the log in the end, a
-    sentence each. `undo`: what takes it back. `expires_ms`: of a fork, since 1970; 0: never. The rest: see `Plan`.
+    sentence each. `undo`: what takes it back. `expires_ms`: of a fork, since 1970; 0: never. `still_held`: snapshots
+    that hold an erased key, or could not be examined; None: that is not known. The rest: see `Plan`.
     """
 
     kind: PlanKind
@@ -273,6 +290,8 @@ class Recovered:
     fork: str = ""
     source: str = ""
     expires_ms: int = 0
+    rules: tuple[RuleCount, ...] = ()
+    still_held: tuple[StillHeld, ...] | None = ()
 
 
 def raise_refused(plan: Plan, error: type[SnapkafkaError] = RestoreRefusedError) -> None:

@@ -18,6 +18,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import fork_problem, prefixed
 from snapkafka.protocol.restoring import RestoreView
 
+from .editing import RuleCount
 from .plan import PartitionMove, Plan, Recovered, Request, raise_changed, raise_refused
 from .positions import group_offsets
 from .refusals import member_refusals
@@ -40,8 +41,8 @@ TARGETS: Final[dict[str, type[Target]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """A follower of a recovery. `who`: asks for it. `say`: prints each phase. `crash`: for tests: is called with the name
-    of each phase before it begins."""
+    """A follower of a recovery. `who`: asks for it. `say`: prints each phase. `crash`: for tests: is called with the
+    name of each phase before it begins."""
 
     who: str = ""
     say: Callable[[str], None] = lambda text: None
@@ -56,7 +57,8 @@ async def plan_recovery(
     A plan that is past its commit point is finished from the ledger alone, whatever has become of its snapshot.
 
     Raises:
-        BadInputError: the snapshot has not what is selected; an invalid name or storage.
+        BadInputError: the snapshot has not what is selected; an invalid name or storage; something cannot be examined
+            or masked, or a rule about erased keys or a mask matches nothing.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """
@@ -65,7 +67,7 @@ async def plan_recovery(
         return finish
     async with _opened_target(where, request, None, bulk) as target:
         named = replace(request, namespace=request.namespace or target.session.namespace)
-        return await _plan_to_finish(where, named) or await target.plan()
+        return await _plan_to_finish(where, named) or await target.planned()
 
 
 async def recover(
@@ -93,7 +95,7 @@ async def recover(
     async with _opened_target(where, plan.request, plan, bulk) as target:
         session = target.session
         async with held(session.admin, plan.apps, watcher.say, refused) as holds:
-            now = await target.plan()
+            now = await target.planned()
             raise_changed(plan, now)
             await target.clear(plan, watcher.say)
             async with target.ledger() as work:
@@ -118,6 +120,7 @@ async def recover(
         state=run.appended["state"],
         suppressed=target.editing.suppressed,
         masked=target.editing.masked,
+        rules=now.rules,
         topics=tuple(run.created),
         undo=target.undo,
         source=target.source if isinstance(target, ForkTarget) else "",
@@ -139,6 +142,7 @@ def _recovered(
     undo: str = "",
     source: str = "",
     expires_ms: int = 0,
+    rules: tuple[RuleCount, ...] = (),
 ) -> Recovered:
     return Recovered(
         kind=plan.kind,
@@ -164,6 +168,7 @@ def _recovered(
         fork=plan.request.fork,
         source=source,
         expires_ms=expires_ms,
+        rules=rules,
     )
 
 

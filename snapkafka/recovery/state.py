@@ -55,7 +55,7 @@ def touch(records: Iterable[LogRecord], cuts: Mapping[TopicPartition, ChangelogC
     """Collect what records of changelogs name; markers and records without a key name nothing."""
     found = Touched()
     for record in records:
-        if record.key is None or record.key.startswith(wire.HEADER.encode() + b":"):
+        if record.key is None or wire.is_marker(record.key, record.headers):
             continue
         tp = record.tp
         if not cuts[tp].sets:

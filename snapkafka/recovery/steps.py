@@ -238,7 +238,11 @@ class Run(Commit):
 
     async def _begin(self) -> None:
         self.owned = await self.append(self._record("begun", replaces=self.plan.replaces))
-        self.view()
+        if self.view().committed:
+            raise OvertakenError(
+                f"plan {self.plan.plan} was committed by another run meanwhile: this one changed nothing",
+                hint="run the same command again: it finishes the rest",
+            )
 
     async def _append_all(
         self, author: Author, ends: Mapping[TopicPartition, int], topics: Mapping[str, str]

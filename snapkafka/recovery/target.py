@@ -6,11 +6,12 @@ A target names the logs that are written to, plans what is done, and yields what
 
 from __future__ import annotations
 
+import asyncio
 import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from snapkafka.kafka.group_hold import HOLDER
@@ -21,12 +22,14 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restoring import RestoreView
 from snapkafka.wire.headers import ledger_id
 
+from .appending import LogRecord
 from .channels import Channel
-from .editing import Editing
+from .editing import Editing, RuleCount
 from .facts import rows_of_state
 from .plan import Plan, TopicWork, open_readers
 from .positions import Appended, apps_of, changelogs_of, inputs_of
 from .refusals import Carried, Facts, Refusal, TopicFacts
+from .selection import Keys
 from .session import Session
 from .state import Row
 
@@ -49,7 +52,12 @@ class Target(ABC):
 
     def __post_init__(self) -> None:
         request = self.session.request
-        self.editing = Editing(self.session.captured, request.suppress, request.masks)
+        self.editing = Editing(
+            self.session.captured,
+            request.suppress,
+            request.masks,
+            allow_unmatched=request.allow_unmatched,
+        )
 
     @property
     def captured(self) -> Captured:
@@ -71,6 +79,37 @@ class Target(ABC):
     @abstractmethod
     async def plan(self) -> Plan:
         """Find out what would be done, and every reason to refuse it. Changes nothing."""
+
+    async def planned(self) -> Plan:
+        """Plan, and examine all that would be written or left out, unless it is refused.
+
+        Raises:
+            BadInputError: something cannot be examined or masked, or a rule matches nothing.
+        """
+        plan = await self.plan()
+        if plan.refused or self.editing.idle:
+            return plan
+        records = await self.examined()
+        return replace(plan, rules=await asyncio.to_thread(lambda: self._examine(records())))
+
+    def _examine(self, records: Iterable[LogRecord]) -> tuple[RuleCount, ...]:
+        captured, selected = self.session.captured, self.session.request.selection.keys
+        cuts = changelogs_of(captured)
+        keys = Keys(selected) if selected else None
+        self.editing.examine(
+            row
+            for row in rows_of_state(self.session.placed)
+            if row.tp in cuts and (keys is None or keys.takes(cuts[row.tp], row.key))
+        )
+        self.editing.examine(records)
+        self.editing.raise_unmatched()
+        self.editing.suppressed = self.editing.masked = 0  # of what is written
+        return self.editing.counts
+
+    @abstractmethod
+    async def examined(self) -> Callable[[], Iterator[LogRecord]]:
+        """Prepare the records of inputs that are examined: messages in flight, and external records that are written
+        or stay unread by their position; by the names of the snapshot. The result blocks."""
 
     def base_plan(self, lasting: RestoreView | None) -> Plan:
         """Fill in what is the same for every target.

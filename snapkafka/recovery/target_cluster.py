@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.checks import ReadRange
@@ -22,6 +23,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restoring import Restores, RestoreView
+from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel, channels
 from .facts import carried_by, ranges_from
@@ -35,6 +37,7 @@ from .refusals import (
     member_refusals,
     record_refusals,
 )
+from .state import Row, keep_all
 from .target import Target, unforced
 from .topics import NewTopic, new_topics, topics_of
 
@@ -52,6 +55,8 @@ UNRECORDED: Final = (
 NAMED: Final = 5
 #: Added to offsets of the new log: they come after every one of the old.
 NEW_LOG: Final = 1 << 62
+#: No stamp is of this ledger.
+NO_LEDGER: Final = -1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +107,30 @@ class OtherCluster(Target):
                 force=session.request.force,
             ),
         )
+
+    async def examined(self) -> Callable[[], Iterator[LogRecord]]:
+        session = self.session
+        described = await session.admin.describe_topics({tp.topic for tp in lowest_positions(self.captured)})
+        there = [
+            tp
+            for tp in lowest_positions(self.captured)
+            if tp.topic in described and tp.partition < described[tp.topic].partitions
+        ]
+        starts = await session.admin.log_starts(there) if there else {}
+        ranges = ranges_from(starts, await session.admin.log_ends(there) if there else {})
+        own_id = ledger_id(bytes.fromhex(session.topic_id)) if session.topic_id else NO_LEDGER
+        return lambda: chain(
+            (record for records in self._begins().values() for record in records),
+            (
+                record
+                for channel in channels(session.bulk, ranges, {}, frozenset(there), own_id)
+                for record in channel.records
+            ),
+        )
+
+    def marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
+        """Leave out erased rows: nothing of them is written, except to delete what an earlier attempt has written."""
+        return keep_all(self.editing.edit(rows))
 
     async def _held(self, there: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Count the records of each partition."""

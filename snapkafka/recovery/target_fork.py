@@ -24,6 +24,7 @@ from snapkafka.protocol.records import Fork, ForkTopic, TopicPartition
 from snapkafka.runtime.interrupts import to_its_end
 from snapkafka.wire.headers import ledger_id
 
+from .appending import LogRecord
 from .channels import Channel, channels
 from .facts import carried_by, rows_of_state
 from .forks import fork_in, removed
@@ -238,6 +239,15 @@ class ForkTarget(Target):
         return ends
 
     async def channels(self, run: Run, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Channel]]:
+        copied = await self._copied()
+        return lambda: map(self._translated, copied())
+
+    async def examined(self) -> Callable[[], Iterator[LogRecord]]:
+        copied = await self._copied()
+        return lambda: (record for channel in copied() for record in channel.records)
+
+    async def _copied(self) -> Callable[[], Iterator[Channel]]:
+        """Prepare what is copied, by the names of production; the result blocks."""
         session, request = self.session, self.session.request
         lowest = lowest_positions(session.captured)
         unread = session.tables.in_flight
@@ -248,9 +258,7 @@ class ForkTarget(Target):
             unread = session.tables.unread(lowest, starts)
         ranges = [ReadRange(*tp, max(at, starts[tp]), now[tp]) for tp, at in lowest.items()]
         production = ledger_id(bytes.fromhex(session.manifest.ledger.topic_id))
-        return lambda: map(
-            self._translated, channels(session.bulk, ranges, unread, frozenset(lowest), production)
-        )
+        return lambda: channels(session.bulk, ranges, unread, frozenset(lowest), production)
 
     def _translated(self, channel: Channel) -> Channel:
         topic = prefixed(self.fork, channel.tp.topic)

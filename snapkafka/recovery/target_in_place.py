@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from snapkafka.checks import ReadRange
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restoring import RestoreView
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from .steps import Run
 
 __all__ = ["InPlace"]
+
+Positions = Mapping[TopicPartition, int]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,6 +89,22 @@ class InPlace(Target):
 
     async def _found(self) -> list[Channel]:
         """Collect what would be appended to inputs now."""
+        lowest, starts, ends = await self._known()
+        return await asyncio.to_thread(lambda: list(self._channels(lowest, starts, ends)))
+
+    async def examined(self) -> Callable[[], Iterator[LogRecord]]:
+        session = self.session
+        lowest, starts, ends = await self._known()
+        ranges, in_flight = self._to_read(lowest, starts, ends)
+        every, own_id = frozenset(lowest), self._own_id
+        return lambda: (
+            record
+            for channel in channels(session.bulk, ranges, in_flight, every, own_id, self.sender)
+            for record in channel.records
+        )
+
+    async def _known(self) -> tuple[Positions, Positions, Positions]:
+        """Read the lowest positions, the starts and the ends of the inputs that exist."""
         session = self.session
         lowest = lowest_positions(session.captured)
         described = await session.admin.describe_topics({tp.topic for tp in lowest})
@@ -94,21 +113,25 @@ class InPlace(Target):
         ]
         ends = await session.admin.log_ends(there) if there else {}
         starts = await session.admin.log_starts(there) if there else {}
-        known = {tp: lowest[tp] for tp in there}
-        return await asyncio.to_thread(lambda: list(self._channels(known, starts, ends)))
+        return {tp: lowest[tp] for tp in there}, starts, ends
 
-    def _channels(
-        self,
-        lowest: Mapping[TopicPartition, int],
-        starts: Mapping[TopicPartition, int],
-        ends: Mapping[TopicPartition, int],
-    ) -> Iterator[Channel]:
-        session, bulk = self.session, self.session.bulk
-        own_id = ledger_id(bytes.fromhex(session.topic_id or session.manifest.ledger.topic_id))
+    @property
+    def _own_id(self) -> int:
+        return ledger_id(bytes.fromhex(self.session.topic_id or self.session.manifest.ledger.topic_id))
+
+    def _to_read(
+        self, lowest: Positions, starts: Positions, ends: Positions
+    ) -> tuple[list[ReadRange], dict[TopicPartition, list[LogRecord]]]:
+        """Find the ranges of the logs from the lowest positions on, and the stored records of before."""
         ranges = ranges_from({tp: max(at, starts[tp]) for tp, at in lowest.items()}, ends)
-        in_flight = {tp: of for tp, of in session.tables.unread(lowest, starts).items() if tp in ends}
-        own = holds_own(bulk, ranges, in_flight, own_id, self.sender, self.editing)
-        return channels(bulk, ranges, in_flight, own, own_id, self.sender, self.editing)
+        stored = self.session.tables.unread(lowest, starts)
+        return ranges, {tp: of for tp, of in stored.items() if tp in ends}
+
+    def _channels(self, lowest: Positions, starts: Positions, ends: Positions) -> Iterator[Channel]:
+        bulk = self.session.bulk
+        ranges, in_flight = self._to_read(lowest, starts, ends)
+        own = holds_own(bulk, ranges, in_flight, self._own_id, self.sender, self.editing)
+        return channels(bulk, ranges, in_flight, own, self._own_id, self.sender, self.editing)
 
     def _moves(self, appends: Mapping[TopicPartition, Sequence[LogRecord]]) -> Iterator[PartitionMove]:
         for tp, cuts in inputs_of(self.session.captured).items():

@@ -45,7 +45,7 @@ STEPS_OF_A_RESTORE: Final = (
     "tool", "crash", "suspend", "wake", "start", "external", "bare", "abort", "replace",
 )  # fmt: skip
 #: No world comes near.
-LOG_MAX: Final = 1500
+LOG_MAX: Final = 4_000
 #: How often something else goes on between two messages that a restore appends.
 PAUSE: Final = 0.15
 #: How often a worker stops in good order once its app was restored, and something of before wakes up.

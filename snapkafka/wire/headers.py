@@ -32,6 +32,7 @@ __all__ = [
     "HEADER",
     "Stamp",
     "find",
+    "is_marker",
     "is_marker_key",
     "ledger_id",
     "looks_like_ours",
@@ -198,6 +199,17 @@ def marker_key(process: int) -> bytes:
 def is_marker_key(key: object) -> bool:
     """Is it the key of a marker, of whatever process?"""
     return isinstance(key, bytes) and key.startswith(_MARKER_KEYS) and key[len(_MARKER_KEYS) :].isdigit()
+
+
+def is_marker(key: object, headers: Any) -> bool:
+    """Is a record a marker, of whatever ledger and process? Its key alone proves nothing: users have such keys, too."""
+    header = find(headers)
+    return (
+        isinstance(header, bytes | bytearray)
+        and len(header) == MARKER_BYTES
+        and header[0] == _MARKER_KIND
+        and is_marker_key(key)
+    )
 
 
 def read(header: bytes, ledger: int, check: int) -> Stamp | None:

@@ -127,6 +127,19 @@ def test_only_the_latest_author_commits(world: World) -> None:
     assert world.fold.restores.bases == {B: Base("r", second, 2, ("b",))}
 
 
+def test_a_run_that_takes_over_fences_the_author_before_it_has_one_of_its_own(world: World) -> None:
+    say(world, "begun")
+    first = joins(world)
+    say(world, "begun", author=first)
+    say(world, "begun")
+    ready(world, first, (B, 1))
+    assert not world.fold.restores.bases
+    second = joins(world)
+    say(world, "begun", author=second)
+    ready(world, second, (B, 2))
+    assert world.fold.restores.bases[B].end == 2
+
+
 def test_a_plan_in_parts_is_ready_with_its_last_part(world: World) -> None:
     say(world, "begun")
     author = joins(world)

@@ -47,6 +47,11 @@ def test_a_restore_that_is_over_before_a_worker_reads_of_it_stops_the_worker() -
     assert RestoreWorld(109_703).run() == []
 
 
+def test_a_run_that_was_overtaken_does_not_commit_while_the_next_one_joins() -> None:
+    """Seed 100021: its `ready` came after the `begun` of the next run and before its author: both appended."""
+    assert RestoreWorld(100_021).run() == []
+
+
 def test_a_seed_is_one_world() -> None:
     one, other = RestoreWorld(7), RestoreWorld(7)
     one.run(), other.run()

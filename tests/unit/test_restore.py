@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
+from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
 from snapkafka.kafka.bulk import LogRecord
 from snapkafka.manifest import ExternalEntry, Manifest, SettledEntry, TopicEntry
 from snapkafka.protocol.captured import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
 from snapkafka.recovery.appending import Author, NewRecord
+from snapkafka.recovery.channels import channels
 from snapkafka.recovery.positions import Appended, moved
 from snapkafka.recovery.state import Row, may_have_lost, records_of_state, touch
 from snapkafka.store import LocalStore
@@ -64,7 +66,9 @@ class FakeLog:
         self, tp: TopicPartition, key: bytes | None, value: bytes | None, *, by: int = -1, epoch: int = 0
     ) -> int:
         offset = len(self.records[tp])
-        stamp = wire.stamp(LEDGER, wire.tp_check(*tp), epoch, max(0, by), offset)
+        place = (LEDGER, wire.tp_check(*tp), epoch, max(0, by), offset)
+        is_marker = value is None and wire.is_marker_key(key)
+        stamp = wire.marker(*place, 0) if is_marker else wire.stamp(*place)
         headers = ((wire.HEADER, stamp),) if by >= 0 else (("trace", b"1"), ("trace", None))
         self.records[tp].append(LogRecord(*tp, offset, key, value, headers, 1_000 + offset))
         return offset
@@ -344,6 +348,29 @@ def test_all_keys_are_written_where_tombstones_may_be_gone() -> None:
     assert may_have_lost(settings, 1000)
     assert may_have_lost({"cleanup.policy": "compact,delete"}, 0)
     assert may_have_lost({}, 0), "settings that may not be read promise nothing"
+
+
+def test_a_key_that_looks_like_that_of_a_marker_is_a_key() -> None:
+    """A marker is one by its header: keys of users may be anything."""
+    cuts = {LOG: captured().changelogs[0]}
+    check = wire.tp_check(*LOG)
+    ours = wire.stamp(LEDGER, check, 0, SENDER, 0)
+    of_marker = wire.marker(LEDGER, check, EPOCH, SENDER, 1, 0)
+    records = [
+        LogRecord(*LOG, 0, b"_sk:1", b"1", ((wire.HEADER, ours),), 0),
+        LogRecord(*LOG, 1, b"_sk:2", b"1", (), 0),
+        LogRecord(*LOG, 2, b"_sk:3", None, ((wire.HEADER, of_marker),), 0),
+    ]
+    assert touch(records, cuts).keys[LOG] == {b"_sk:1", b"_sk:2"}
+
+
+def test_a_message_of_an_app_that_stays_is_no_marker_because_of_its_key(world: World) -> None:
+    """Of a part, what other apps have sent is read again, whatever its key."""
+    other = SENDER + 1
+    world.log.put(IN, b"_sk:1", b"of another app", by=other)
+    ranges = [ReadRange(*IN, 1, len(world.log.records[IN]))]
+    (found,) = channels(world.log, ranges, {}, frozenset([IN]), LEDGER, lambda process: process == SENDER)
+    assert b"of another app" in [record.value for record in found.records]
 
 
 def test_an_undecodable_change_of_a_set_is_left_alone() -> None:

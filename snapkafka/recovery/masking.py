@@ -1,0 +1,265 @@
+"""Masks applied to batches of records: each in the order of the file, to what the one before has left."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.bulk import LogRecord
+from snapkafka.protocol.captured import Captured, ChangelogCut
+from snapkafka.wire import headers as wire
+
+from .expressions import Expressions, Subject
+from .masks import DROP, KEEP, Mask, replace_field
+from .state import Row
+from .suppression import has_text, members_of, read_key, text_of
+
+__all__ = ["Masking", "Place"]
+
+T = TypeVar("T", Row, LogRecord)
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Place(NamedTuple):
+    """A table of an app, or an input topic."""
+
+    app: str
+    name: str
+
+    @classmethod
+    def of(cls, topic: str, cut: ChangelogCut | None) -> Place:
+        """Name the place of a record."""
+        return cls("", topic) if cut is None else cls(cut.app, cut.table)
+
+    def __str__(self) -> str:
+        return f"table {self.name} of app {self.app}" if self.app else f"topic {self.name}"
+
+
+class Masking:
+    """The masks of one restore or fork.
+
+    Args:
+        subject: builds what an expression sees of a record, its value, the text of its key and a header.
+
+    Raises:
+        BadInputError: a mask names what the snapshot does not have, or its SQL is wrong.
+    """
+
+    def __init__(
+        self,
+        expressions: Expressions,
+        captured: Captured,
+        masks: Sequence[Mask],
+        subject: Callable[[Row | LogRecord, bytes | None, str | None, bytes | None], Subject],
+    ) -> None:
+        self._expressions = expressions
+        self._subject = subject
+        self._masks = tuple(masks)
+        self._cuts = {cut.topic: cut for cut in captured.changelogs}
+        inputs = {cut.topic for cut in captured.inputs}
+        #: Of each mask the places that it is of.
+        self._places: list[list[Place]] = []
+        for mask in self._masks:
+            if mask.topic:
+                places = [Place("", mask.topic)] if mask.topic in inputs else []
+            else:
+                covered = (cut for cut in captured.changelogs if mask.covers(cut))
+                places = sorted({Place.of(cut.topic, cut) for cut in covered})
+            if not places:
+                raise BadInputError(
+                    f"the snapshot has no {mask}: the mask would hide nothing",
+                    hint="correct its name; inputs go by topic, changelogs by table",
+                )
+            self._places.append(places)
+            self._compile(mask)
+        #: By number of the mask, place and part of it: so many were masked.
+        self._hits: Counter[tuple[int, Place, str]] = Counter()
+        #: By number of the mask and place: so many values were there to be masked.
+        self._values: Counter[tuple[int, Place]] = Counter()
+
+    def _compile(self, mask: Mask) -> None:
+        self._expressions.fill([])
+        for sql in (mask.value, *mask.header_sql.values()):
+            if sql:
+                self._expressions.texts(sql, str(mask))
+        for sql in mask.fields.values():
+            self._expressions.json(sql, str(mask))
+
+    def apply(self, items: Sequence[T], *, count: bool) -> list[T]:
+        """Mask records.
+
+        Args:
+            count: they count as examined.
+
+        Raises:
+            BadInputError: one cannot be masked.
+        """
+        found = list(items)
+        hits: Counter[tuple[int, Place, str]] = Counter()
+        for number, mask in enumerate(self._masks):
+            covered = [at for at, item in enumerate(found) if self._covers(mask, item)]
+            with_value = [at for at in covered if found[at].value is not None]
+            if mask.value or mask.fields:
+                values = self._values_of(mask, [found[at] for at in with_value], number, hits)
+                for at, value in zip(with_value, values, strict=True):
+                    found[at] = found[at] if value is None else found[at]._replace(value=value)
+            if count:
+                self._values.update((number, self._place(found[at])) for at in with_value)
+            self._mask_headers(mask, number, found, covered, hits)
+        for at, item in enumerate(found):
+            if isinstance(item, LogRecord):
+                found[at] = self._with_headers(item)
+        if count:
+            self._hits.update(hits)
+        return found
+
+    # -- counts ----------------------------------------------------------------------------------------------------
+
+    def counts(self) -> Iterator[tuple[str, str, int]]:
+        """Yield of each mask the place, what of it is masked, and of how many examined records it was."""
+        for number, mask in enumerate(self._masks):
+            for place in self._places[number]:
+                for part in _parts(mask):
+                    yield str(place), part, self._hits[number, place, part]
+
+    def unmatched(self) -> list[str]:
+        """Name the parts of masks that nothing has: in a whole place that has values, or anywhere."""
+        found = []
+        for number, mask in enumerate(self._masks):
+            for part in _parts(mask):
+                counts = {place: self._hits[number, place, part] for place in self._places[number]}
+                found += [
+                    f"{part} in the mask of {place}"
+                    for place, count in counts.items()
+                    if not count and (self._values[number, place] or not any(counts.values()))
+                ]
+        return found
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def _values_of(
+        self, mask: Mask, items: Sequence[T], number: int, hits: Counter[tuple[int, Place, str]]
+    ) -> list[bytes | None]:
+        """Return the masked value of each; None: it stays."""
+        texts = [self._maskable(mask, item) for item in items]
+        self._expressions.fill([self._seen(item) for item in items])
+        if mask.value:
+            found = self._expressions.texts(mask.value, str(mask))
+            for item, value in zip(items, found, strict=True):
+                self._require_value(mask, item, value)
+                hits[number, self._place(item), "value"] += 1
+            return [None if value is None else value.encode() for value in found]
+        changed = list(texts)
+        for path, sql in mask.fields.items():
+            for at, new in enumerate(self._expressions.json(sql, str(mask))):
+                if (replaced := replace_field(changed[at], path, new)) is not None:
+                    changed[at] = replaced
+                    hits[number, self._place(items[at]), f"field {path}"] += 1
+        return [None if new is old else new.encode() for new, old in zip(changed, texts, strict=True)]
+
+    def _maskable(self, mask: Mask, item: Row | LogRecord) -> str:
+        text = text_of(item.value) if has_text(item.value) else None
+        if text is None:
+            raise _not_masked(mask, item, "it is not text")
+        if mask.fields:
+            try:
+                is_object = isinstance(json.loads(text), dict)
+            except (ValueError, RecursionError):
+                is_object = False
+            if not is_object:
+                raise _not_masked(mask, item, "it is not a JSON object")
+        return text
+
+    def _require_value(self, mask: Mask, item: Row | LogRecord, value: str | None) -> None:
+        if value is None:
+            raise _not_masked(mask, item, "it is masked by nothing")
+        cut = self._cuts.get(item.tp.topic)
+        if cut is not None and cut.sets and members_of(value.encode()) is None:
+            raise _not_masked(mask, item, "it would not be a set: [[member, ...], []]")
+
+    # -- headers ---------------------------------------------------------------------------------------------------
+
+    def _mask_headers(
+        self,
+        mask: Mask,
+        number: int,
+        found: list[T],
+        covered: Sequence[int],
+        hits: Counter[tuple[int, Place, str]],
+    ) -> None:
+        """Replace the headers that a mask names."""
+        for name, sql in mask.header_sql.items():
+            places = [
+                (at, which)
+                for at in covered
+                for which, (header, _) in enumerate(_headers(found[at]))
+                if header == name
+            ]
+            self._expressions.fill(
+                [self._seen(found[at], _headers(found[at])[which][1]) for at, which in places]
+            )
+            for (at, which), new in zip(places, self._expressions.texts(sql, str(mask)), strict=True):
+                record = found[at]
+                assert isinstance(record, LogRecord), "rows have none"
+                headers = list(record.headers)
+                headers[which] = (name, None if new is None else new.encode())
+                found[at] = record._replace(headers=tuple(headers))
+                hits[number, self._place(record), f"header {name}"] += 1
+
+    def _with_headers(self, record: LogRecord) -> LogRecord:
+        """Drop or keep the headers of a record as the masks of its topic state.
+
+        Raises:
+            BadInputError: they do not state it.
+        """
+        masks = [mask for mask in self._masks if mask.topic == record.topic]
+        own = wire.without_header(record.headers)
+        if not masks or not own:
+            return record
+        if any(mask.headers == DROP for mask in masks):
+            return record._replace(headers=tuple(it for it in record.headers if it[0] == wire.HEADER))
+        if any(mask.headers == KEEP for mask in masks):
+            return record
+        named = {name for mask in masks for name in mask.header_sql}
+        for name, _ in own:
+            if name not in named:
+                raise BadInputError(
+                    f"a record in {record.tp} has a header {name}, and the mask of {masks[0]} does not state what"
+                    " becomes of it",
+                    hint='add headers = "drop", headers = "keep", or headers = { name = "SQL" } to the mask',
+                )
+        return record
+
+    # -- parts -----------------------------------------------------------------------------------------------------
+
+    def _seen(self, item: Row | LogRecord, header: bytes | None = None) -> Subject:
+        key = read_key(item.key, self._cuts.get(item.tp.topic)).text
+        return self._subject(item, item.value, key, header)
+
+    def _place(self, item: Row | LogRecord) -> Place:
+        return Place.of(item.tp.topic, self._cuts.get(item.tp.topic))
+
+    def _covers(self, mask: Mask, item: Row | LogRecord) -> bool:
+        cut = self._cuts.get(item.tp.topic)
+        return mask.topic == item.tp.topic if mask.topic else cut is not None and mask.covers(cut)
+
+
+def _parts(mask: Mask) -> Iterator[str]:
+    if mask.value:
+        yield "value"
+    yield from (f"field {path}" for path in mask.fields)
+    yield from (f"header {name}" for name in mask.header_sql)
+
+
+def _headers(item: Row | LogRecord) -> Headers:
+    return () if isinstance(item, Row) else item.headers
+
+
+def _not_masked(mask: Mask, item: Row | LogRecord, why: str) -> BadInputError:
+    return BadInputError(
+        f"the mask of {mask} cannot be applied to a value in {item.tp}: {why}",
+        hint="mask the whole value, or suppress the key: nothing is copied as it is",
+    )

@@ -1,0 +1,208 @@
+"""Erased keys: the file that names them, and how they are compared with keys of records.
+
+A person's name may be the whole of a key, the key within a window or a set, or one field of a key that is a JSON object
+or array. Exact keys are compared with all of these, prefixes with those that are texts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from snapkafka.errors import BadInputError
+from snapkafka.protocol.captured import ChangelogCut
+
+__all__ = [
+    "Key",
+    "Suppression",
+    "has_text",
+    "key_text",
+    "members_of",
+    "read_key",
+    "read_suppression",
+    "read_toml",
+    "text_of",
+]
+
+SUPPRESSION_HINT: Final = "it may have keys, prefixes, sql and binary, each a list: see docs/guide/fork.md"
+#: Control characters that are no whitespace: they belong to binary formats (framed Avro, integers of Java's).
+CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+#: A change of a set names members to add and to discard (`faust.tables.sets`).
+UPDATE: Final = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suppression:
+    """Erased keys: `keys` exactly, those that begin with one of `prefixes`, those for which one of `sql` holds.
+
+    `binary`: tables and input topics that may hold keys, values and headers which are no text. Everywhere else such a
+    record is refused, because it cannot be compared with what was erased.
+    """
+
+    keys: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    sql: tuple[str, ...] = ()
+    binary: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.prefixes or self.sql)
+
+
+def read_suppression(path: str) -> Suppression:
+    """Read a file of erased keys.
+
+    Raises:
+        BadInputError: it cannot be read, or names nothing.
+    """
+    found = read_toml(path)
+    if unknown := sorted(found.keys() - {"keys", "prefixes", "sql", "binary"}):
+        raise BadInputError(f"{path} has {unknown[0]}", hint=SUPPRESSION_HINT)
+    for name, texts in found.items():
+        if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+            raise BadInputError(f"{path}: {name} must be a list of texts, none empty", hint=SUPPRESSION_HINT)
+    suppression = Suppression(**{name: tuple(texts) for name, texts in found.items()})
+    if not suppression:
+        raise BadInputError(f"{path} names no key", hint=SUPPRESSION_HINT)
+    return suppression
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """Read a file of TOML.
+
+    Raises:
+        BadInputError: it cannot be read.
+    """
+    try:
+        return tomllib.loads(Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInputError(
+            f"{path} cannot be read: {error}", hint="see docs/guide/fork.md for its form"
+        ) from error
+
+
+# --- Texts -----------------------------------------------------------------------------------------------------------
+
+
+def has_text(raw: bytes | None) -> bool:
+    """Is it null, or UTF-8 without control characters?"""
+    return raw is None or (CONTROLS.search(raw) is None and text_of(raw) is not None)
+
+
+def text_of(raw: bytes | None) -> str | None:
+    """Decode UTF-8, less a byte order mark; None: it is null, or not UTF-8."""
+    try:
+        return None if raw is None else raw.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        return None
+
+
+# --- Keys ------------------------------------------------------------------------------------------------------------
+
+
+class Key(NamedTuple):
+    """A key as it is compared. `text`: the whole of it; None: it is null, or no text. `texts`, `numbers`: what it
+    consists of. `problem`: why it could not be taken apart; empty: it was."""
+
+    text: str | None
+    texts: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    problem: str = ""
+
+    def is_one_of(self, keys: frozenset[str]) -> frozenset[str]:
+        """Return those of `keys` that it is, or that a field of it is."""
+        return keys & self.texts | keys & self.numbers
+
+    def begins_with(self, prefix: str) -> bool:
+        """Begins it, or a text within it, with this?"""
+        return any(text.startswith(prefix) for text in self.texts)
+
+
+class _Object(dict[str, Any]):
+    """An object of JSON that remembers the values of names which it has twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.every = [value for _, value in pairs]
+
+
+_decoder: Final = json.JSONDecoder(object_pairs_hook=_Object)
+
+
+def key_text(key: bytes | None, cut: ChangelogCut | None) -> str | None:
+    """Read a key as text: a JSON string as its content, of a window or a set the key within; None: it has no text.
+
+    Args:
+        cut: of the changelog that it is from; None: it is from an input.
+    """
+    return read_key(key, cut).text
+
+
+def read_key(key: bytes | None, cut: ChangelogCut | None) -> Key:
+    """Take a key apart.
+
+    Args:
+        cut: of the changelog that it is from; None: it is from an input, or a member of a set.
+    """
+    text = text_of(key)
+    if text is None:
+        return Key(None, problem="" if key is None else "is not UTF-8")
+    try:
+        found = _decoder.decode(text)
+    except json.JSONDecodeError:
+        return Key(text, frozenset([text]))
+    except (ValueError, RecursionError):  # a number of thousands of digits, or as many brackets
+        return Key(text, frozenset([text]), problem="is JSON that is too large to be taken apart")
+    if cut is not None and cut.sets and isinstance(found, list) and len(found) == 2:
+        found = found[1]
+    if cut is not None and cut.windowed and _is_window(found):
+        found = found[0]
+    if isinstance(found, str):
+        return Key(found, frozenset([found]))
+    whole = _written(found)
+    leaves = list(_leaves(found))
+    texts = frozenset([whole, *(leaf for leaf in leaves if isinstance(leaf, str))])
+    return Key(whole, texts, frozenset(_written(leaf) for leaf in leaves if not isinstance(leaf, str)))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the texts and integers of a value of JSON."""
+    remaining = [value]
+    while remaining:
+        match remaining.pop():
+            case str() | int() as leaf if not isinstance(leaf, bool):
+                yield leaf
+            case _Object() as within:
+                remaining += within.every
+            case list() as within:
+                remaining += within
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _is_window(key: object) -> bool:
+    """Is it what Faust has for a key of a windowed table: the key, and the first and last second?"""
+    return (
+        isinstance(key, list)
+        and len(key) == 2
+        and isinstance(key[1], list)
+        and len(key[1]) == 2
+        and all(isinstance(at, int | float) for at in key[1])
+    )
+
+
+def members_of(value: bytes | None) -> list[bytes] | None:
+    """Return the members that the row of a set adds, each as JSON; None: it is not such a row, or discards some."""
+    try:
+        added, discarded = json.loads(value or b"")
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if not isinstance(added, list) or discarded != []:
+        return None
+    return [json.dumps(member, separators=(",", ":")).encode() for member in added]
