@@ -18,6 +18,7 @@ run.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ async def drill(
         TimedOutError, SnapkafkaError: only of what is found before anything was made.
     """
     commands = parsed(apps)
-    _require_lock(where, allow, lock)
+    await asyncio.to_thread(_require_lock, where, allow, lock)
     for extra in ("restore", "spark") if parts is None else ():
         require_extra(extra, "a drill")
     began = datetime.now(UTC)
