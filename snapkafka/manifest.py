@@ -48,6 +48,7 @@ __all__ = [
     "InvariantEntry",
     "LaterVersionError",
     "LedgerEntry",
+    "LogEntry",
     "Manifest",
     "OpenEntry",
     "ParentEntry",
@@ -299,6 +300,21 @@ class TopicEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """The log of an input or a changelog at assembly: a restore compares it, to see that it was shortened since.
+
+    `start`: its first offset when the rows of the snapshot were read; of a changelog of an incremental snapshot, when
+    those of the full one were read that it builds on. `end`: up to where it could be read, at or past the cut.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """See the top of this file. `id`, `attempt` and `epoch` repeat those of `captured`, for readers of the JSON.
 
@@ -309,6 +325,7 @@ class Manifest:
     outputs of the snapshot.
     `isolation`: how the log was read ("read_committed": without what was aborted).
     `topics`: inputs, changelogs and outputs, by name; empty: assembled by an earlier release.
+    `logs`: of the inputs and changelogs, by topic and partition; empty: assembled by an earlier release.
     `inputs`: offsets whose external records are in the table `inputs`; empty: there is no such table.
     `around`: where the table `around` was sought; None: it was not written, or by an earlier release.
     """
@@ -335,6 +352,7 @@ class Manifest:
     isolation: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     topics: tuple[TopicEntry, ...] = ()
+    logs: tuple[LogEntry, ...] = ()
     inputs: tuple[ReadEntry, ...] = ()
     around: AroundEntry | None = None
     version: int = MANIFEST_VERSION

@@ -104,6 +104,17 @@ class TopicAdmin(Protocol):
     async def topic_settings(self, topic: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """All settings that hold for a topic, and those among them that were made on the topic itself."""
 
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int = 1,
+        replicas: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> bool:
+        """Create a topic, or only ask whether the broker would; False where it was there already."""
+
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Change these settings of a topic and no others; None removes what was made on the topic itself."""
 

@@ -176,6 +176,7 @@ class FakeAdmin:
     may: FakeAccess = field(default_factory=FakeAccess)
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes, and since when (ms)
     altered: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    refusals: dict[str, str] = field(default_factory=dict)  # topic -> why it is not created
     failure: Exception | None = None
     delay_s: float = 0.0
     member_counts: list[int] = field(default_factory=list)  # of groups, one answer after the other; then 0
@@ -197,6 +198,25 @@ class FakeAdmin:
             "min.compaction.lag.ms": "0",
             "delete.retention.ms": "86400000",
         } | own, own
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int = 1,
+        replicas: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> bool:
+        await self._answer()
+        if topic in self.topics:
+            return False
+        if topic in self.refusals:
+            raise LedgerUnusableError(f"could not create topic {topic}: {self.refusals[topic]}")
+        if not validate_only:
+            self.topics[topic] = FakeTopic(partitions)
+            self.settings[topic] = dict(settings or {})
+        return True
 
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
         await self._answer()

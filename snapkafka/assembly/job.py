@@ -49,7 +49,7 @@ from .codecs import PLAIN, Decoding
 from .decode import stamped, stamps
 from .inputs import inputs, unread_ranges
 from .lookups import Lookups
-from .manifests import Clock, manifest_of, openness_of
+from .manifests import Clock, logs_of, manifest_of, openness_of
 from .meter import Meter, observed
 from .parents import Base, view_on
 from .remote import reached
@@ -191,6 +191,7 @@ def assemble(
             ),
             restorable=restorable,
             topics=topics,
+            logs=logs_of(view, None if base is None else base.parent),
             inputs=unread_ranges(view) if settings.with_inputs else (),
             around=_sought(view, ranges, settings) if settings.around else None,
             clock=clock,

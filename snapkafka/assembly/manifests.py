@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 import snapkafka
-from snapkafka.checks import CheckOutcome, ExternalTopic, ReadRange, Verdict, Witness, decide
+from snapkafka.checks import CheckOutcome, CutView, ExternalTopic, ReadRange, Verdict, Witness, decide
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
     AroundEntry,
@@ -17,6 +17,7 @@ from snapkafka.manifest import (
     ExternalEntry,
     InvariantEntry,
     LedgerEntry,
+    LogEntry,
     Manifest,
     OpenEntry,
     ParentEntry,
@@ -32,7 +33,16 @@ from snapkafka.manifest import (
 )
 from snapkafka.protocol.captured import Captured
 
-__all__ = ["Clock", "Openness", "check_entries", "entry", "manifest_of", "openness_of", "verdict_of"]
+__all__ = [
+    "Clock",
+    "Openness",
+    "check_entries",
+    "entry",
+    "logs_of",
+    "manifest_of",
+    "openness_of",
+    "verdict_of",
+]
 
 _T = TypeVar("_T")
 
@@ -72,6 +82,7 @@ def manifest_of(
     openness: Openness,
     restorable: RestorableEntry | None,
     topics: tuple[TopicEntry, ...],
+    logs: tuple[LogEntry, ...],
     inputs: Sequence[ReadRange],
     around: AroundEntry | None,
     clock: Clock,
@@ -82,6 +93,7 @@ def manifest_of(
         spark: its version.
         outcomes: of the checks; the verdict follows from them.
         ranges: what was read.
+        logs: see `logs_of`.
         inputs: of what external records are stored.
         around: where the table of that name was sought.
         openness: what leaves it open, or would.
@@ -110,6 +122,7 @@ def manifest_of(
         isolation=isolation,
         restorable=restorable,
         topics=topics,
+        logs=logs,
         versions={
             "snapkafka": snapkafka.__version__,
             "python": platform.python_version(),
@@ -128,6 +141,28 @@ class Openness(NamedTuple):
 
 def _entries(ranges: Iterable[ReadRange]) -> tuple[ReadEntry, ...]:
     return tuple(ReadEntry(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in ranges)
+
+
+def logs_of(view: CutView, parent: Manifest | None = None) -> tuple[LogEntry, ...]:
+    """Return where the logs of a snapshot started and ended when they were about to be read; none where that is
+    unknown.
+
+    Args:
+        parent: what an incremental snapshot builds on. Rows that it has from there were read when that was assembled:
+            the log has to go back as far as it did then; to offset 0 where the parent does not list it.
+    """
+    then = {} if parent is None else {(log.topic, log.partition): log.start for log in parent.logs}
+    return tuple(
+        LogEntry(
+            topic=tp.topic,
+            partition=tp.partition,
+            topic_id=now.topic_id,
+            start=min(now.start, then.get(tp, 0)) if view.state_start(tp) else now.start,
+            end=now.end,
+        )
+        for tp, now in sorted((view.bounds or {}).items())
+        if tp not in view.recreated
+    )
 
 
 def openness_of(

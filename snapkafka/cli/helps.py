@@ -38,7 +38,8 @@ COMMANDS: Final = {
         "Trim the ledger: what still matters of its old records is written once more, and they are deleted."
     ),
     "prune": (
-        "Remove old snapshots from storage: shows which, and asks. The newest good one stays, and what others build on."
+        "Remove old snapshots from storage: shows which, and asks. The newest good one stays, what others build on, and"
+        " what an open restore or a fork needs."
     ),
     "serve": "Serve REST and a page: snapshots, live progress, tables. It keeps nothing; any number may run.",
     "restore": (

@@ -9,13 +9,14 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import said_bytes
 from snapkafka.ops.pruning import Kept, Prunable
 
-from .options import AsJson
+from .options import AsJson, Bootstrap
 from .propose import Proposal, propose
-from .running import console, print_json, run
+from .running import connect, console, print_json, run
 from .tables import table
 
 __all__ = ["prune", "tell_reading", "verify_offline"]
@@ -33,6 +34,11 @@ def prune(
     namespace: Annotated[
         str, typer.Option("--namespace", help="Of this one alone; default: of all that lie there.")
     ] = "",
+    bootstrap: Bootstrap = None,
+    offline: Annotated[
+        bool,
+        typer.Option("--offline", help="Ask no broker which snapshots open restores and forks need."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would go, and remove nothing.")
     ] = False,
@@ -41,10 +47,14 @@ def prune(
 ) -> None:
     """Run `snapkafka prune`."""
     policy = ops.Policy(last=keep_last, days=keep_days, namespace=namespace)
+
+    def where() -> Connection | None:
+        return connect(bootstrap) if bootstrap and not offline else None
+
     propose(
         Proposal(
-            plan=lambda: ops.plan_pruning(storage, policy),
-            act=lambda plan: ops.prune(storage, policy, plan),
+            plan=lambda: _planned(storage, policy, where(), offline=offline),
+            act=lambda plan: ops.prune(storage, policy, plan, where=where()),
             show=_print_plan,
             report=_print_done,
             question=lambda plan: f"remove {said_bytes(plan.bytes)}?",
@@ -56,6 +66,18 @@ def prune(
         as_json=as_json,
         dry_run=dry_run,
     )
+
+
+async def _planned(
+    storage: str, policy: ops.Policy, where: Connection | None, *, offline: bool
+) -> ops.Pruning:
+    planned = await ops.plan_pruning(storage, policy, where=where)
+    if planned.removed and where is None and not offline:
+        raise BadInputError(
+            "no broker is given, and its ledgers list the snapshots that open restores and forks need",
+            hint="add --bootstrap host:port; or --offline, if nothing is restored or forked from this storage",
+        )
+    return planned
 
 
 def _print_plan(planned: ops.Pruning) -> None:
@@ -85,7 +107,7 @@ def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
     )
     for item in planned.removed:
         if item not in done.removed:
-            console.print(f"{escape(item.id)} stays: it has changed, or something builds on it by now")
+            console.print(f"{escape(item.id)} stays: it has changed, or something needs it by now")
 
 
 def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *, as_json: bool) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, errors
 from aiokafka import TopicPartition as KafkaPartition
@@ -17,6 +17,7 @@ from aiokafka.structs import OffsetAndMetadata
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
 
+from .asking import COORDINATOR_MOVES, ask_again, ask_coordinator
 from .connection import Connection, hear_of, translated
 from .group_hold import GroupHold
 from .groups import ConsumerGroup, Member, group_members, list_groups
@@ -29,6 +30,7 @@ from .metadata import (
     descriptions,
     may_describe_cluster,
 )
+from .refusals import DeleteTopicsRequest, raise_refusal
 from .settings import AlterTopicRequest, LogDirsRequest, log_sizes
 from .times import record_headers, record_times
 
@@ -40,19 +42,6 @@ REPLICAS_MAX: Final = 3
 CREATED_WITHIN_S: Final = 10.0
 #: The source of a setting that was made on the topic itself, in Kafka's numbering.
 SOURCE_TOPIC: Final = 1
-#: Per broker: with one of two away, none of a dozen tries reaches the other once in four thousand times.
-TRIES: Final = 6
-
-#: A group whose coordinator moves just now has another one within this time; so has the first group of a new cluster,
-#: on a busy machine: its broker creates the topic of offsets when it is first asked.
-COORDINATOR_WITHIN_S: Final = 15.0
-_COORDINATOR_MOVES: Final = (
-    errors.GroupCoordinatorNotAvailableError,
-    errors.NotCoordinatorForGroupError,
-    errors.GroupLoadInProgressError,
-)
-
-T = TypeVar("T")
 
 
 class KafkaTopicAdmin:
@@ -87,8 +76,7 @@ class KafkaTopicAdmin:
         """Return what we may do with a topic, and whether its replicas are there. Nothing is written."""
         with translated(self.connection, f"describe topic {topic}"):
             (told,) = (await self._ask_any(MetadataRequestV12([topic], rights=True))).topics
-            if told[0]:
-                raise errors.for_code(told[0])(topic)
+            raise_refusal(told[0], None, topic)
         return access(told)
 
     async def brokers(self) -> int:
@@ -101,10 +89,9 @@ class KafkaTopicAdmin:
         admin = await self._connected()
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         with translated(self.connection, f"read the settings of topic {topic}"):
-            (response,) = await _again(admin, lambda: admin.describe_configs([resource]))
-            ((code, _, _, _, entries),) = response.resources
-            if code:
-                raise errors.for_code(code)(topic)
+            (response,) = await ask_again(admin, lambda: admin.describe_configs([resource]))
+            ((code, why, _, _, entries),) = response.resources
+            raise_refusal(code, why, topic)
         holding = {entry[0]: entry[1] for entry in entries}
         own = {entry[0]: entry[1] for entry in entries if entry[3] == SOURCE_TOPIC}
         return holding, own
@@ -116,24 +103,31 @@ class KafkaTopicAdmin:
         partitions: int = 1,
         replicas: int | None = None,
         settings: Mapping[str, str] | None = None,
+        validate_only: bool = False,
     ) -> bool:
         """Create a topic and wait until it is seen; False where it was there already.
 
         Args:
             replicas: None for as many as there are brokers, at most three.
             settings: by Kafka's names (`retention.ms`, ...).
+            validate_only: create nothing; only ask whether the broker would.
+
+        Raises:
+            LedgerUnusableError: not allowed, or the broker refuses: with its own reason.
         """
         admin = await self._connected()
         if replicas is None:
             replicas = min(REPLICAS_MAX, await self.brokers())
         wanted = NewTopic(topic, partitions, replicas, topic_configs=dict(settings or {}))
         with translated(self.connection, f"create topic {topic}"):
-            response = await admin.create_topics([wanted])
-            ((_, code, *_),) = response.topic_errors
-            if code and code != errors.TopicAlreadyExistsError.errno:
-                raise errors.for_code(code)(topic)
-        await self._await_topic(topic)
-        return not code
+            response = await admin.create_topics([wanted], validate_only=validate_only)
+            ((_, code, *why),) = response.topic_errors
+            there = code == errors.TopicAlreadyExistsError.errno
+            if not there:
+                raise_refusal(code, why[0] if why else None, topic)
+        if not validate_only:
+            await self._await_topic(topic)
+        return not there
 
     async def alter_topic(self, topic: str, settings: Mapping[str, str]) -> None:
         """Make these the settings of a topic; others that were made on it are reset."""
@@ -141,9 +135,8 @@ class KafkaTopicAdmin:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs=dict(settings))
         with translated(self.connection, f"change the settings of topic {topic}"):
             (response, *_) = await admin.alter_configs([resource])
-            ((code, *_),) = response.resources
-            if code:
-                raise errors.for_code(code)(topic)
+            ((code, why, *_),) = response.resources
+            raise_refusal(code, why, topic)
 
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Change these settings of a topic and no others, and wait until that is seen; None removes what was made on
@@ -155,8 +148,7 @@ class KafkaTopicAdmin:
         with translated(self.connection, f"change {', '.join(changes)} of topic {topic}"):
             response = await self._ask_any(AlterTopicRequest(topic, changes))
             ((code, why, *_),) = response.resources
-            if code:
-                raise errors.for_code(code)(why or topic)
+            raise_refusal(code, why, topic)
         deadline = asyncio.get_running_loop().time() + CREATED_WITHIN_S
         while asyncio.get_running_loop().time() < deadline:  # a broker may lag behind the one that took it
             _, own = await self.topic_settings(topic)
@@ -168,10 +160,10 @@ class KafkaTopicAdmin:
         """Delete topics; those that are not there are skipped."""
         admin = await self._connected()
         with translated(self.connection, f"delete {', '.join(topics)}"):
-            response = await admin.delete_topics(list(topics))
-            for topic, code, *_ in response.topic_error_codes:
-                if code and code != errors.UnknownTopicOrPartitionError.errno:
-                    raise errors.for_code(code)(topic)
+            request = DeleteTopicsRequest(topics, self.connection.request_timeout_ms)
+            for topic, code, why, *_ in (await admin._send_to_controller(request)).topics:
+                if code != errors.UnknownTopicOrPartitionError.errno:
+                    raise_refusal(code, why, topic)
 
     async def _await_topic(self, topic: str) -> None:
         deadline = asyncio.get_running_loop().time() + CREATED_WITHIN_S
@@ -286,7 +278,7 @@ class KafkaTopicAdmin:
         """
         admin = await self._connected()
         with translated(self.connection, f"describe group {group}"):
-            return await _once_coordinated(admin, lambda: group_members(admin, group))
+            return await ask_coordinator(admin, lambda: group_members(admin, group))
 
     async def members(self, group: str) -> int:
         """Count the members of a consumer group; see `group_members`."""
@@ -333,8 +325,8 @@ class KafkaTopicAdmin:
         admin = await self._connected()
         with translated(self.connection, f"read what group {group} has committed"):
             try:
-                found = await _once_coordinated(admin, lambda: admin.list_consumer_group_offsets(group))
-            except _COORDINATOR_MOVES as error:
+                found = await ask_coordinator(admin, lambda: admin.list_consumer_group_offsets(group))
+            except COORDINATOR_MOVES as error:
                 raise BrokerUnavailableError(f"no broker coordinates group {group}: {error}") from error
         return {TopicPartition(tp.topic, tp.partition): (at.offset, at.metadata) for tp, at in found.items()}
 
@@ -388,25 +380,3 @@ class KafkaTopicAdmin:
             except (errors.KafkaError, OSError) as error:
                 failure = error
         raise failure
-
-
-async def _once_coordinated(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask about a group. Its coordinator may be moving; a new cluster has none until one is asked for."""
-    deadline = asyncio.get_running_loop().time() + COORDINATOR_WITHIN_S
-    while True:
-        try:
-            return await _again(admin, ask)
-        except _COORDINATOR_MOVES:
-            if asyncio.get_running_loop().time() > deadline:
-                raise
-        await asyncio.sleep(0.1)
-
-
-async def _again(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:
-    """aiokafka asks a broker that it picks at random, and one of them may be away: so ask some more times."""
-    for _ in range(TRIES * len(admin._client.cluster.brokers())):
-        try:
-            return await ask()
-        except (errors.NodeNotReadyError, errors.KafkaConnectionError):
-            continue
-    return await ask()

@@ -18,6 +18,8 @@ __all__ = ["Connection", "hear_of", "translated"]
 
 #: A broker that says nothing for this long is taken for absent: a person waits about ten seconds, not forty.
 REQUEST_TIMEOUT_MS: Final = 8_000
+#: A broker's reason is shown up to this length; a policy of a cluster may answer with a page.
+REASON_LENGTH: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,7 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
         return None
     if isinstance(error, _FORBIDDEN):
         return LedgerUnusableError(
-            f"not allowed to {what} ({type(error).__name__})",
+            f"not allowed to {what}: {_one_line(error)}",
             hint="see docs/reference/ledger.md for the rights that it takes",
         )
     if refused := refusal(connection.bootstrap, error):
@@ -163,5 +165,7 @@ def hear_of(consumer: Any, topics: Iterable[str]) -> None:
         consumer._client.add_topic(topic)
 
 
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__} {' '.join(str(error).split())}"[:200]
+def _one_line(error: errors.KafkaError) -> str:
+    """Return the reason of the broker, then the name of its error once."""
+    name, said = type(error).__name__, " ".join(" ".join(map(str, error.args)).split())
+    return f"{said[:REASON_LENGTH]} ({name})" if said else name

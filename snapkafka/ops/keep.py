@@ -231,7 +231,7 @@ async def round_at(
         found = await _assembled(await list_snapshots(where, namespace), taken, made)
     except OF_ONE as error:
         return _failed(name, error)
-    return replace(found, removed=await _pruned(schedule, namespace, storage))
+    return replace(found, removed=await _pruned(where, schedule, namespace, storage))
 
 
 async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) -> Round:
@@ -279,12 +279,14 @@ def _type(schedule: Schedule, listed: Sequence[Summary], name: str) -> str:
     return "full" if schedule.full_daily and not full_today else "incremental"
 
 
-async def _pruned(schedule: Schedule, namespace: str, storage: str) -> tuple[str, ...]:
+async def _pruned(
+    where: Connection | Cluster, schedule: Schedule, namespace: str, storage: str
+) -> tuple[str, ...]:
     if schedule.keep_last is None and schedule.keep_days is None:
         return ()
     policy = Policy(last=schedule.keep_last, days=schedule.keep_days, namespace=namespace)
-    planned = await plan_pruning(storage, policy)
-    return tuple(item.id for item in (await prune(storage, policy, planned)).removed)
+    planned = await plan_pruning(storage, policy, where=where)
+    return tuple(item.id for item in (await prune(storage, policy, planned, where=where)).removed)
 
 
 def _failed(name: str, error: SnapkafkaError) -> Round:

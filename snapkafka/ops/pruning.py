@@ -1,8 +1,9 @@
-"""`prune`: which assembled snapshots may go from a storage, and their removal. Neither broker nor ledger is touched.
+"""`prune`: which assembled snapshots may go from a storage, and their removal. Ledgers are read, and nothing is written
+to them.
 
-Kept, of each namespace: the newest `keep_last`, what was assembled in the last `keep_days`, always the newest
-good one, and whatever one of those builds on, parents of parents too. Parents are looked for in everything that looks
-like a manifest, also in those of a later release, which this one cannot read.
+Kept, of each namespace: the newest `keep_last`, what was assembled in the last `keep_days`, always the newest good one,
+what an open restore or a fork names, and whatever one of those builds on, parents of parents too. Parents are looked
+for in everything that looks like a manifest, also in those of a later release, which this one cannot read.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ from typing import Final
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
+from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
+from snapkafka.ports import Cluster
 from snapkafka.query.manifest_heads import assembled_ms, oldest_first
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
 
+from .in_use import InUse, snapshots_in_use
 from .listing import wall_ms
 
 __all__ = ["Kept", "Policy", "Prunable", "Pruning", "plan_pruning", "prune"]
 
 DAY_MS: Final = 86_400_000
+NOTHING_IN_USE: Final = InUse()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,29 +81,55 @@ class Pruning:
         return sum(item.bytes for item in self.removed) + sum(item.bytes for item in self.leftovers)
 
 
-async def plan_pruning(storage: str, policy: Policy, *, clock: Callable[[], int] = wall_ms) -> Pruning:
+async def plan_pruning(
+    storage: str,
+    policy: Policy,
+    *,
+    where: Connection | Cluster | None = None,
+    clock: Callable[[], int] = wall_ms,
+) -> Pruning:
     """Return what `prune` would remove. Removes nothing itself.
+
+    Args:
+        where: the cluster whose ledgers name snapshots that stay; they are read where anything would go. None: none is
+            read, for a storage from which nothing is restored or forked.
 
     Raises:
         BadInputError: nothing is stated about what to keep.
         StorageError: the storage cannot be read.
+        LedgerUnusableError, BrokerUnavailableError: a ledger cannot be read.
     """
     if policy.last is None and policy.days is None:
         raise BadInputError(
             "prune needs --keep-last or --keep-days", hint="add --keep-last N, --keep-days D, or both"
         )
-    return await asyncio.to_thread(_plan, open_store(storage), policy, clock())
+    store = open_store(storage)
+    planned = await asyncio.to_thread(_plan, store, policy, clock(), NOTHING_IN_USE)
+    if where is None or not planned.removed:
+        return planned
+    in_use = await snapshots_in_use(where, {item.namespace for item in planned.removed})
+    return await asyncio.to_thread(_plan, store, policy, clock(), in_use)
 
 
 async def prune(
-    storage: str, policy: Policy, planned: Pruning, *, clock: Callable[[], int] = wall_ms
+    storage: str,
+    policy: Policy,
+    planned: Pruning,
+    *,
+    where: Connection | Cluster | None = None,
+    clock: Callable[[], int] = wall_ms,
 ) -> Pruning:
-    """Remove what was planned, as far as it may still go: meanwhile an assembly may have built on it, or recreated it.
+    """Remove what was planned, as far as it may still go: meanwhile an assembly may have built on it, or recreated it,
+    or a restore of it may have begun.
+
+    Args:
+        where: see `plan_pruning`.
 
     Raises:
         StorageError: something cannot be removed; the newest ones were removed first, each of them whole.
+        LedgerUnusableError, BrokerUnavailableError: a ledger cannot be read; nothing was removed.
     """
-    now = await plan_pruning(storage, policy, clock=clock)
+    now = await plan_pruning(storage, policy, where=where, clock=clock)
     removed = tuple(item for item in now.removed if item in planned.removed)
     gone = tuple(item for item in now.leftovers if item in planned.leftovers)
     await asyncio.to_thread(_remove, open_store(storage), removed, gone)
@@ -113,7 +144,7 @@ def _remove(store: Store, doomed: Iterable[Prunable], gone: Iterable[Leftover]) 
         store.clear(leftover)
 
 
-def _plan(store: Store, policy: Policy, now_ms: int) -> Pruning:
+def _plan(store: Store, policy: Policy, now_ms: int, in_use: InUse) -> Pruning:
     found: dict[str, Manifest] = {}
     builds_on: dict[str, frozenset[str]] = {}
     for name, text in store.texts().items():
@@ -125,7 +156,7 @@ def _plan(store: Store, policy: Policy, now_ms: int) -> Pruning:
         if manifest_name(manifest.id) == name:  # a copy under another name is none of ours
             stem = file_stem(manifest.id)
             found[stem], builds_on[stem] = manifest, _builds_on(text)
-    why = reasons_to_keep(found, builds_on, policy, now_ms)
+    why = reasons_to_keep(found, builds_on, policy, now_ms, in_use)
     in_order = oldest_first(found.values())
     return Pruning(
         storage=store.uri,
@@ -137,7 +168,11 @@ def _plan(store: Store, policy: Policy, now_ms: int) -> Pruning:
 
 
 def reasons_to_keep(
-    found: Mapping[str, Manifest], builds_on: Mapping[str, frozenset[str]], policy: Policy, now_ms: int
+    found: Mapping[str, Manifest],
+    builds_on: Mapping[str, frozenset[str]],
+    policy: Policy,
+    now_ms: int,
+    in_use: InUse = NOTHING_IN_USE,
 ) -> dict[str, str]:
     """Why a snapshot stays, for each that does.
 
@@ -145,6 +180,7 @@ def reasons_to_keep(
         found: the snapshots by the names of their files (`manifest.file_stem`).
         builds_on: what each of them needs of others, by the same names; also of those that could not be read, and
             therefore stay.
+        in_use: the snapshots that ledgers name.
     """
     why: dict[str, str] = {}
 
@@ -153,6 +189,8 @@ def reasons_to_keep(
             why.setdefault(file_stem(manifest.id), reason)
 
     in_order = oldest_first(found.values())
+    for snapshot, reason in in_use.why.items():
+        keep((m for m in in_order if m.id == snapshot), reason)
     for namespace in sorted({manifest.namespace for manifest in in_order}):
         newest_first = [manifest for manifest in reversed(in_order) if manifest.namespace == namespace]
         if policy.namespace not in ("", namespace):
@@ -163,6 +201,8 @@ def reasons_to_keep(
             since_ms = now_ms - policy.days * DAY_MS
             young = (m for m in newest_first if assembled_ms(m.times, unknown=now_ms) >= since_ms)
             keep(young, f"assembled in the last {policy.days:g} days")
+        if namespace in in_use.unknown:
+            keep(newest_first, "the ledger of its namespace is not in this cluster")
     queue = [*why, *(builds_on.keys() - found.keys())]
     while queue:
         above = queue.pop()

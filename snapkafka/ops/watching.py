@@ -32,6 +32,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.triggering import made_id
 from snapkafka.manifest import WitnessEntry
+from snapkafka.ports import Cluster
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import open_store
 
@@ -152,7 +153,7 @@ async def watch(
         last = item
         told(item)
 
-    clear = partial(_clear, storage, Policy(last=keep_last, namespace=namespace))
+    clear = partial(_clear, where, storage, Policy(last=keep_last, namespace=namespace))
     try:
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
             return await rounds(
@@ -238,8 +239,8 @@ async def _round(before: Round | None, take: Take, judge: Judge) -> Round:
     return replace(base, answer=Answer.UNPROVEN, why=witnesses[0].what)
 
 
-async def _clear(storage: str, policy: Policy, own: Collection[str]) -> None:
+async def _clear(where: Connection | Cluster, storage: str, policy: Policy, own: Collection[str]) -> None:
     """Remove of our own snapshots what need not stay."""
-    planned = await plan_pruning(storage, policy)
+    planned = await plan_pruning(storage, policy, where=where)
     removed = tuple(item for item in planned.removed if item.id in own)
-    await prune(storage, policy, replace(planned, removed=removed, leftovers=()))
+    await prune(storage, policy, replace(planned, removed=removed, leftovers=()), where=where)

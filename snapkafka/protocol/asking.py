@@ -208,6 +208,26 @@ class LedgerView:
 
         return gather(self, epoch)
 
+    def restored_starts(self, app: str) -> dict[TopicPartition, int]:
+        """Return where the restored inputs of `app` are to be read from if its group has no committed offset any more.
+
+        That is where the restore has put the lowest of its agents, or where the latest captured snapshot since has
+        found them: all below that is processed. An input that was never restored is not in it.
+        """
+        starts = self.restores.starts(app)
+        found = {tp: offset for tp, (offset, _) in starts.items()}
+        unseen = dict(starts)
+        for epoch, view in sorted(self.snapshots.items(), reverse=True):
+            if not any(since < epoch for _, since in unseen.values()):
+                break
+            if view.captured_at is None or app not in view.apps:
+                continue
+            for cut in self.captured(epoch).inputs:
+                tp = TopicPartition(cut.topic, cut.partition)
+                if cut.app == app and tp in unseen and epoch > unseen[tp][1]:
+                    found[tp] = max(cut.position, unseen.pop(tp)[0])
+        return found
+
     def app_of(self, process: int) -> str:
         """The app that a process belongs to."""
         return self.processes[process].hello.app

@@ -261,6 +261,16 @@ class Restores:
         """Return what the agents of `app` skip in an input, by agent. An agent that is not named skips nothing."""
         return self._rules[app, tp][1] if (app, tp) in self._rules else {}
 
+    def starts(self, app: str) -> dict[TopicPartition, tuple[int, int]]:
+        """Return where each restored input of `app` begins: the lowest offset of its agents, and the ledger offset of
+        the commit point since which that holds."""
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for (of, tp), (plan, agents) in self._rules.items():
+            since = self.views[plan].ready_at
+            if of == app and since is not None:
+                found[tp] = (min(rule.offset for rule in agents.values()), since)
+        return found
+
     def current(self) -> set[str]:
         """The plans that still matter: the open one with those that it replaces, and the latest of a partition."""
         named = {base.plan for base in self.bases.values()} | {plan for plan, _ in self._rules.values()}

@@ -30,6 +30,7 @@ class Topics(Groups, Protocol):
         partitions: int = 1,
         replicas: int | None = None,
         settings: Mapping[str, str] | None = None,
+        validate_only: bool = False,
     ) -> bool:
         """Create a topic; False where it was there already."""
 

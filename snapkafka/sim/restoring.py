@@ -4,7 +4,8 @@ One app with two agents on one input, a second app that sends into it, and someb
 one step here; what is explored is the restore: it crashes between any two steps and is run again, is suspended and
 wakes up while another goes on or long after it, is aborted, or is replaced by a restore of another snapshot; workers of
 before wake up, too, and append what they had in hand; workers are started at any moment, also one without snapkafka.
-The fold of the ledger is the real one (`protocol.restoring`), and so are the rules that workers go by.
+The broker may have deleted what the group has committed by then. The fold of the ledger is the real one
+(`protocol.restoring`), and so are the rules that workers go by.
 
 The oracle knows no header: after all has run, an agent has what its state held at the cut, what was in flight to it
 then, every external message that it had not processed, and what was sent since the restore; each of them once.
@@ -38,7 +39,9 @@ INPUT, CHANGELOG = TopicPartition("in", 0), TopicPartition("p-t-changelog", 0)
 APPS: Final = ("p", "q")
 AGENTS: Final = ("x", "y")
 #: What can be left out, for proof that this world finds it.
-BREAKS: Final = ("stamp", "barrier", "commit-point", "hold", "positions", "state", "lease", "groups", "abort")
+BREAKS: Final = (
+    "stamp", "barrier", "commit-point", "hold", "positions", "state", "lease", "groups", "abort", "expired",
+)  # fmt: skip
 RESTORES: Final = 3
 STEPS: Final = 60
 STEPS_OF_A_RESTORE: Final = (
@@ -46,6 +49,8 @@ STEPS_OF_A_RESTORE: Final = (
 )  # fmt: skip
 #: No world comes near.
 LOG_MAX: Final = 4_000
+#: How often the group is deleted with its offsets, before a worker has started after a restore.
+EXPIRES: Final = 0.3
 #: How often something else goes on between two messages that a restore appends.
 PAUSE: Final = 0.15
 #: How often a worker stops in good order once its app was restored, and something of before wakes up.
@@ -105,7 +110,8 @@ class RestoreWorld:
     def __post_init__(self) -> None:
         self.rng = random.Random(f"restore {self.seed}")
         self.numbers = self.ids = 0
-        self.committed = 0
+        self.expiring = random.Random(f"expire {self.seed}")
+        self.committed: int | None = 0  # None: the group's offsets were deleted
         self.worker: Worker | None = None
         self.sender = self.hello("q")
         self.cuts: list[Cut] = []
@@ -140,6 +146,9 @@ class RestoreWorld:
                 self.take_cut()
             cut = self.rng.choice(self.cuts)
             cut = self.restore(cut)
+            if self.worker is None and self.expiring.random() < EXPIRES:
+                self.committed = None
+                self.counts["expired"] += 1
             if len(self.log) > LOG_MAX:
                 self.wrong.append("each run of the restore appends again what the last one did")
                 return self.wrong
@@ -182,6 +191,9 @@ class RestoreWorld:
             if not self.void(written.process, CHANGELOG, offset):
                 state[written.agent] = written.value
         rules = self.ledger.restores.rules("p", INPUT) if "positions" not in self.broken else {}
+        if self.committed is None:  # what the app says of that: the end of the log
+            starts = self.ledger.restored_starts("p") if "expired" not in self.broken else {}
+            self.committed = starts.get(INPUT, len(self.log))
         self.worker = Worker(process, state, self.committed, dict(rules), self.ledger.restores.restored("p"))
 
     def step_of_worker(self) -> None:
@@ -204,7 +216,7 @@ class RestoreWorld:
 
     def commit(self) -> None:
         if self.worker is not None:
-            self.committed = max(self.committed, self.worker.at)
+            self.committed = max(self.committed or 0, self.worker.at)
 
     def void(self, process: int, tp: TopicPartition, offset: int) -> bool:
         return "barrier" not in self.broken and process != NOBODY and self.ledger.is_void(process, tp, offset)
@@ -307,6 +319,9 @@ class RestoreWorld:
             return
         self.counts["bare"] += 1
         self.changelog.append(Written("x", (-self.fresh(),), NOBODY))
+        assert self.committed is not None, (
+            "it is deleted only behind a restore, and a worker has started since"
+        )
         self.committed += self.committed < len(self.log)
 
     def abort(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
 from snapkafka.demo.observer import Observer, observing
@@ -93,6 +94,13 @@ class App:
     ) -> dict[str, list[str]]:
         wait_until(what, lambda: condition(self.outputs()), timeout_s=READY_S, period_s=0.5)
         return self.outputs()
+
+    def forget_group(self) -> None:
+        """Delete the group with all that it has committed, as its broker does a week after the last member left."""
+        client = AdminClient({"bootstrap.servers": self.system.bootstrap})
+        (done,) = client.delete_consumer_groups([self.id]).values()
+        done.result(30)
+        assert self.call(self.observer.admin.committed(self.id)) == {}
 
     # -- a restore by hand ----------------------------------------------------------------------------------------
 
@@ -186,6 +194,72 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
     (cut,) = observer.state.captured(summary.epoch).inputs
     assert {agent.offset for agent in cut.agents} == {12}
     app.stop(second)
+    app.system.stop()
+
+
+def test_where_the_offsets_of_a_restored_group_are_gone_it_starts_where_the_restore_put_it(
+    kafka: Broker, observer: Observer, tmp_path: Path
+) -> None:
+    """Whatever the reset policy of the app: by `latest` what was in flight would never be read, without a word. Once
+    the app has gone on, it starts where it stood at its latest snapshot."""
+    app = App(kafka.bootstrap, tmp_path, observer)
+    first = app.start()
+    app.send("abcdefghij")
+    app.await_outputs("both to have read all", lambda found: all(len(sent) == 10 for sent in found.values()))
+    (old,) = [view.process for view in observer.state.living()]
+    app.stop(first)
+
+    app.say("begun")
+    app.append(Dead(n=random.getrandbits(62), dead=old))
+    author = app.append(Hello(n=random.getrandbits(62), app="snapkafka-restore", mode=RESTORE))
+    app.say("begun", author=author)
+    ends = app.call(observer.admin.log_ends([app.input, *app.changelogs.values()]))
+    app.write(author, app.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
+    app.say(
+        "ready",
+        author=author,
+        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
+        positions=tuple(
+            AgentPosition(app=app.id, agent=name, topic=app.input.topic, partition=0, offset=offset)
+            for name, offset in (("x", 10), ("y", 6))
+        ),
+    )
+    app.call(observer.admin.commit_positions(app.id, {app.input: 6}, RESTORED_METADATA + PLAN))
+    app.append(Bye(process=author, n=1))
+    app.say("done")
+    app.forget_group()
+
+    second = app.start(FEATURES_RESET="latest")
+    wait_until(
+        "it to have announced its input",
+        lambda: any(view.assigned >= 0 for view in observer.state.living()),
+        timeout_s=READY_S,
+    )
+    app.send("k")
+    found = app.await_outputs(
+        "both to have read the next", lambda found: all("k" in sent[-1] for sent in found.values())
+    )
+    assert found["y"][10:] == ["abcdefg", "abcdefgh", "abcdefghi", "abcdefghij", "abcdefghijk"]
+    assert found["x"][10:] == ["abcdefghijk"], "x had processed them all"
+    summary = asyncio.run(
+        ops.trigger(
+            Connection(bootstrap=kafka.bootstrap),
+            observer.namespace,
+            snapshot_id="after",
+            ttl_ms=20_000,
+            wait=True,
+        )
+    )
+    wait_until("it to be captured", lambda: observer.state.captured(summary.epoch) is not None, timeout_s=20)
+    app.stop(second)
+    app.forget_group()
+    app.send("l")
+    third = app.start(FEATURES_RESET="latest")
+    found = app.await_outputs(
+        "both to have read on", lambda found: all("l" in sent[-1] for sent in found.values())
+    )
+    assert [sent[-2:] for sent in found.values()] == [["abcdefghijk", "abcdefghijkl"]] * 2
+    app.stop(third)
     app.system.stop()
 
 

@@ -23,11 +23,14 @@ from snapkafka.errors import (
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger, topic_name
+from snapkafka.ops.in_use import snapshots_in_use
 from snapkafka.ops.listing import wall_ms
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import (
     Dead,
+    Fork,
     Hello,
+    Restore,
     Table,
     Trigger,
 )
@@ -242,3 +245,23 @@ async def test_the_doctor_sees_what_the_broker_has(
     finally:
         await consumer.stop()
         await admin.close()
+
+
+async def test_snapshots_that_open_restores_and_forks_need_are_read_from_their_ledgers(
+    connection: Connection, namespace: str
+) -> None:
+    for of, record in (
+        (namespace, Restore(n=1, plan="r", stage="begun", snapshot="restored", apps=("shop",))),
+        (
+            f"fork.staging.{namespace}",
+            Fork(n=1, plan="f", stage="begun", fork="staging", source=namespace, snapshot="forked"),
+        ),
+    ):
+        ledger = KafkaLedger(connection, of)
+        await ledger.open()
+        await ledger.append(record)
+        await ledger.close()
+    found = await snapshots_in_use(connection, [namespace, f"{namespace}-elsewhere"])
+    assert found.unknown == {f"{namespace}-elsewhere"}
+    assert found.why["restored"] == "plan r restores it, and is begun"
+    assert found.why["forked"] == "fork staging was created from it"

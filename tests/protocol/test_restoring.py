@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from snapkafka.protocol.checkpoint import take_checkpoint
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import InputsTaken
 from snapkafka.protocol.records import (
     RESTORE,
     RESTORING,
     AgentPosition,
+    Bye,
     Hello,
     LogEnd,
     Position,
@@ -386,6 +388,72 @@ def test_a_later_restore_replaces_the_rules_of_an_input(world: World) -> None:
     say(world, "done", "later")
     assert world.fold.restores.rules("b", B) == {"y": Rule(9)}
     assert world.fold.restores.current() == {"later"}
+
+
+def test_where_restored_inputs_start_if_their_group_has_committed_nothing(world: World) -> None:
+    assert world.fold.restored_starts("b") == {}
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    assert world.fold.restored_starts("b") == {}, "nothing is committed yet"
+    ready(world, author, (B, 0), positions=(at(4, 6, agent="x"), at(2, agent="y")))
+    assert world.fold.restored_starts("b") == {B: 2}, "the lowest of its agents"
+    say(world, "done")
+    assert world.fold.restored_starts("b") == {B: 2}
+    assert world.fold.restored_starts("a") == {}
+
+
+def captured_at(world: World, name: str, position: int, *others: Process) -> None:
+    """A snapshot that finds the only agent of app b at a position; its worker leaves."""
+    b = Process(world, "b", (B,), assign=False)
+    b.give(B, positions={B: position})
+    epoch = world.trigger(name)
+    settle(b, *others)
+    assert world.fold.snapshots[epoch].captured_at is not None
+    world.numbers += 1
+    world.append(Bye(process=b.id, n=world.numbers))
+
+
+def test_they_start_where_the_latest_snapshot_since_has_found_their_agents(world: World) -> None:
+    """What lies below that is processed. A snapshot of before the restore counts other offsets."""
+    a = Process(world, "a", (A,))
+    captured_at(world, "before", 9, a)
+    restored(world, at(2))
+    assert world.fold.restored_starts("b") == {B: 2}
+    captured_at(world, "first", 5, a)
+    captured_at(world, "second", 7, a)
+    assert world.fold.restored_starts("b") == {B: 7}
+    world.trigger("open")
+    assert world.fold.restored_starts("b") == {B: 7}, "one that is not captured proves nothing"
+    say(world, "begun", "later")
+    author = joins(world)
+    say(world, "begun", "later", author=author)
+    ready(world, author, (B, 9), plan="later", positions=(at(3),))
+    assert world.fold.restored_starts("b") == {B: 3}
+
+
+def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets() -> None:
+    """However many restores of others came later, and whoever reads: a worker that starts a year after it, too."""
+    world = World(fold=LedgerState(history=False))
+    captured_at(world, "before", 9)
+    restored(world, at(4, 6, agent="x"), at(2, agent="y"))
+    for number in range(3):
+        say(world, "begun", f"of c {number}", apps=("c",))
+        author = joins(world)
+        say(world, "begun", f"of c {number}", author=author, apps=("c",))
+        ready(world, author, (A, number), plan=f"of c {number}", apps=("c",))
+        say(world, "done", f"of c {number}", apps=("c",))
+    for expected in (2, 5):
+        assert world.fold.restored_starts("b") == {B: expected}
+        ledger = list(enumerate(world.ledger))
+        chunks = take_checkpoint(ledger, first_n=10**6, chunk=3, snapshots=1)
+        late = LedgerState(start=len(ledger), history=False)
+        for offset, record in enumerate(chunks, len(ledger)):
+            late.apply(offset, record)
+        assert late.whole
+        assert late.restored_starts("b") == {B: expected}
+        assert late.restores.rules("b", B) == world.fold.restores.rules("b", B) != {}
+        captured_at(world, f"after {expected}", 5)
 
 
 def test_memory_is_bounded_however_many_restores_there_were() -> None:

@@ -21,6 +21,7 @@ def test_after_a_restore_each_message_is_processed_once_counted_from_the_snapsho
         "late_steps",
         "held",
         "stopped",
+        "expired",
         "stopped_in_order",
         "kept_out",
         "bare",
@@ -35,7 +36,8 @@ def test_after_a_restore_each_message_is_processed_once_counted_from_the_snapsho
 @pytest.mark.parametrize("left_out", BREAKS)
 def test_what_is_left_out_is_found(left_out: str) -> None:
     """Stamps on what is re-appended, bases, the fence of the commit point, waiting, positions per agent, the state; the
-    lease of who sets the group, groups that let nobody in, and that nothing appended is aborted."""
+    lease of who sets the group, groups that let nobody in, that nothing appended is aborted, and the start of a group
+    whose offsets were deleted."""
     for seed in range(200):
         if RestoreWorld(seed, frozenset({left_out})).run():
             return

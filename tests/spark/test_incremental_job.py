@@ -21,6 +21,7 @@ from snapkafka.assembly.command import main
 from snapkafka.assembly.desk import Desk
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter
@@ -145,6 +146,24 @@ def test_a_delta_has_what_changed_and_nothing_else(chain: Chain) -> None:
         ("red", "1", False),
         ("x", "999", False),
     ]
+
+
+def test_where_each_log_started_and_ended_is_recorded(chain: Chain) -> None:
+    """By the broker's word and the topic's id; every later assembly finds the log further on, the starts stay."""
+    stage = chain.stage
+    ends = {}
+    for which in ("snap", "next", "last"):
+        manifest = chain.manifest(which)
+        logs = {TopicPartition(log.topic, log.partition): log for log in manifest.logs}
+        captured = manifest.captured
+        ids = {TopicPartition(cut.topic, cut.partition): cut.topic_id for cut in captured.inputs}
+        ids |= {TopicPartition(cut.topic, cut.partition): cut.topic_id for cut in captured.changelogs}
+        assert {tp: log.topic_id for tp, log in logs.items()} == ids
+        assert {log.start for log in logs.values()} == {0}
+        for cut in manifest.captured.changelogs:
+            assert logs[TopicPartition(cut.topic, cut.partition)].end >= cut.end
+        ends[which] = logs[stage.tp("balances")].end
+    assert ends["snap"] < ends["next"] == ends["last"], "both were assembled after the last record"
 
 
 def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as KafkaPartition
 
 from snapkafka.errors import BrokerUnavailableError
-from snapkafka.kafka import admin as admins
+from snapkafka.kafka import asking
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.protocol.records import TopicPartition
@@ -41,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, refusals: int) -> tuple[KafkaTopicAdm
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admins, "COORDINATOR_WITHIN_S", 0.5)
+    monkeypatch.setattr(asking, "COORDINATOR_WITHIN_S", 0.5)
 
 
 async def test_a_group_whose_coordinator_comes_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,7 @@ class ForkAdmin(Admin):
         partitions: int = 1,
         replicas: int | None = None,
         settings: Mapping[str, str] | None = None,
+        validate_only: bool = False,
     ) -> bool:
         if topic in self.topics:
             return False

@@ -11,9 +11,9 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import BadInputError, OffsetsGoneError, TimedOutError
 from snapkafka.ops.keep import keeping_lock, name_at, round_at
-from snapkafka.protocol.records import Trigger, Verdict
+from snapkafka.protocol.records import Fork, Trigger, Verdict
 from snapkafka.store import LocalStore
-from tests.fakes import FakeCluster, Worker
+from tests.fakes import FakeCluster, FakeTopic, Worker
 from tests.unit.on_disk import write_snapshot
 
 DAY_MS = 86_400_000
@@ -138,7 +138,21 @@ async def test_old_ones_are_pruned(tmp_path: Path) -> None:
     for number in range(3):
         write_snapshot(store, f"old-{number}", epoch=number + 1, namespace="ns")
     keeper = Keeper(tmp_path, keep_last=1)
+    keeper.cluster.the_admin.topics = {"_snapkafka.ns": FakeTopic(1)}
     assert (await keeper.round(0)).removed == ("old-1", "old-0")
+
+
+async def test_what_a_fork_was_created_from_is_not_pruned(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for number in range(3):
+        write_snapshot(store, f"old-{number}", epoch=number + 1, namespace="ns")
+    keeper = Keeper(tmp_path, keep_last=1)
+    ledgers = ("_snapkafka.ns", "_snapkafka.fork.staging.ns")  # here they are one
+    keeper.cluster.the_admin.topics = dict.fromkeys(ledgers, FakeTopic(1))
+    keeper.cluster.the_ledger.put(
+        Fork(n=999, plan="f", stage="begun", fork="staging", source="ns", snapshot="old-0")
+    )
+    assert (await keeper.round(0)).removed == ("old-1",)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from snapkafka.manifest import (
     FileEntry,
     InvariantEntry,
     LedgerEntry,
+    LogEntry,
     Manifest,
     ParentEntry,
     ReadEntry,
@@ -120,6 +121,7 @@ def example() -> Manifest:
             ),
         ),
         topics=(TopicEntry(name="in", topic_id="ab", partitions=1, settings={"retention.ms": "1"}),),
+        logs=(LogEntry(topic="in", partition=0, topic_id="ab", start=1, end=12),),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from snapkafka.assembly.manifests import logs_of
 from snapkafka.assembly.parents import Base, find_base, view_on
 from snapkafka.checks import (
     CutView,
@@ -23,7 +24,7 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.state_checks import v3
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import FileEntry, Manifest, SettledEntry, dump
+from snapkafka.manifest import FileEntry, LogEntry, Manifest, SettledEntry, dump
 from snapkafka.protocol.captured import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
 from snapkafka.store import LocalStore
@@ -311,3 +312,37 @@ def test_what_was_kept_since_the_cut_of_the_parent_is_asked_where_it_stands_for_
     for unknown in (since(promised, 0), since(base(()), 250)):
         assert unknown == Keeping(age_ms=5), "nothing is promised by what nobody knows"
     assert bounds[HERE].keeping == keeping
+
+
+def bounds(start: int, end: int = 20) -> dict[TopicPartition, LogBounds]:
+    return {HERE: LogBounds(start=start, end=end, topic_id="cd")}
+
+
+def test_where_a_log_started_and_ended_is_recorded() -> None:
+    full = CutView(captured("monday", 1, cut(8)), bounds(2))
+    assert logs_of(full) == (LogEntry(topic="c", partition=0, topic_id="cd", start=2, end=20),)
+    assert logs_of(CutView(captured("monday", 1, cut(8)))) == (), "a simulator's log has no bounds"
+    assert logs_of(CutView(captured("monday", 1, cut(21)), bounds(2))) == (), "it is another log by now"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "start", "settled", "expected"),
+    [
+        (0, 0, 3, 0),
+        (0, 2, 3, 0),  # rows of the parent were deleted since: the log does not go back as far as they do
+        (1, 2, 3, 1),
+        (2, 2, 3, 2),
+        (None, 2, 3, 0),  # the parent is of an earlier release: nothing is known
+        (0, 2, 0, 2),  # it is read as a whole, as a table of sets is
+    ],
+)
+def test_of_an_incremental_snapshot_a_log_has_to_go_back_as_far_as_that_of_its_parent(
+    recorded: int | None, start: int, settled: int, expected: int
+) -> None:
+    logs = (
+        () if recorded is None else (LogEntry(topic="c", partition=0, topic_id="cd", start=recorded, end=9),)
+    )
+    parent = dataclasses.replace(example(), logs=logs)
+    child = CutView(captured("tuesday", 2, cut(8), parent="monday"), bounds(start), {HERE: settled})
+    (log,) = logs_of(child, parent)
+    assert (log.start, log.end) == (expected, 20)

@@ -17,9 +17,12 @@ from typer.testing import CliRunner, Result
 from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.cli import app as commands
-from snapkafka.errors import BadInputError, StorageError
+from snapkafka.cli import storing
+from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, StorageError
 from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, Times
+from snapkafka.protocol.records import RESTORE, Fork, Hello, Restore
 from snapkafka.store import LocalStore
+from tests.fakes import FakeCluster, FakeLedger, FakeTopic
 from tests.unit.test_manifest import example
 
 NOW_MS = 1_800_000_000_000
@@ -191,6 +194,152 @@ async def test_a_manifest_of_a_later_release_keeps_its_parent(
     assert {item.id: item.why for item in found.kept}["parent"] == "later builds on it"
 
 
+# -- what restores and forks need ----------------------------------------------------------------------------
+
+
+class Ledgers(FakeCluster):
+    """A cluster with these ledgers, and no other."""
+
+    def __init__(self, *namespaces: str) -> None:
+        super().__init__()
+        self.ledgers = {namespace: FakeLedger() for namespace in namespaces}
+        self.the_admin.topics = {f"_snapkafka.{namespace}": FakeTopic(1) for namespace in namespaces}
+        self.opened: list[str] = []
+
+    def ledger(self, namespace: str) -> FakeLedger:
+        self.opened.append(namespace)
+        return self.ledgers[namespace]
+
+    def restore(self, namespace: str, *stages: Any, snapshot: str) -> None:
+        """Up to a stage of the plan `r`; its author is the second record."""
+        ledger = self.ledgers[namespace]
+        begun = ledger.put(Restore(n=1, plan="r", stage="begun", snapshot=snapshot, apps=("a",)))
+        author = ledger.put(Hello(n=2, app="snapkafka-restore", mode=RESTORE))
+        assert author == begun + 1
+        for n, stage in enumerate(("begun", *stages), 3):
+            ledger.put(Restore(n=n, plan="r", stage=stage, snapshot=snapshot, apps=("a",), author=author))
+
+    def fork(self, name: str, source: str, snapshot: str, stage: Any = "begun") -> None:
+        record = Fork(n=1, plan="f", stage=stage, fork=name, source=source, snapshot=snapshot, apps=("a",))
+        self.ledgers[f"fork.{name}.{source}"].put(record)
+
+
+async def stays(store: LocalStore, cluster: Ledgers, **policy: Any) -> dict[str, str]:
+    found = await ops.plan_pruning(
+        store.uri, ops.Policy(**({"last": 1} | policy)), where=cluster, clock=lambda: NOW_MS
+    )
+    return {item.id: item.why for item in found.kept}
+
+
+@pytest.mark.parametrize(
+    ("stages", "kept"),
+    [((), "begun"), (("ready",), "ready"), (("ready", "done"), ""), (("aborted",), "")],
+)
+async def test_what_an_open_restore_names_stays_and_what_it_builds_on(
+    store: LocalStore, stages: tuple[str, ...], kept: str
+) -> None:
+    for epoch, (name, parent) in enumerate((("root", ""), ("tip", "root"), ("other", ""), ("new", "")), 1):
+        put(store, name, epoch, parent=parent)
+    cluster = Ledgers("shop")
+    cluster.restore("shop", *stages, snapshot="tip")
+    found = await stays(store, cluster)
+    if kept:
+        assert found == {
+            "new": "the newest good one",
+            "tip": f"plan r restores it, and is {kept}",
+            "root": "tip builds on it",
+        }
+    else:
+        assert found == {"new": "the newest good one"}
+
+
+async def test_what_a_fork_was_created_from_stays_as_long_as_the_fork(store: LocalStore) -> None:
+    for epoch, name in enumerate(("old", "older", "new"), 1):
+        put(store, name, epoch)
+    put(store, "other", 4, namespace="bank")
+    put(store, "bank", 5, namespace="bank")
+    cluster = Ledgers("shop", "bank", "fork.staging.shop", "fork.demo.bank", "fork.new.shop")
+    cluster.fork("staging", "shop", "old")
+    cluster.fork("demo", "bank", "other")
+    assert await stays(store, cluster) == {
+        "old": "fork staging was created from it",
+        "new": "the newest good one",
+        "other": "fork demo was created from it",
+        "bank": "the newest good one",
+    }
+    del cluster.ledgers["fork.staging.shop"], cluster.the_admin.topics["_snapkafka.fork.staging.shop"]
+    assert set(await stays(store, cluster)) == {"new", "other", "bank"}
+
+
+async def test_a_fork_that_is_dropped_meanwhile_keeps_nothing_and_one_that_may_not_be_read_ends_it(
+    store: LocalStore,
+) -> None:
+    for epoch, name in enumerate(("old", "new"), 1):
+        put(store, name, epoch)
+    cluster = Ledgers("shop", "fork.staging.shop")
+    cluster.fork("staging", "shop", "old")
+    ledger = cluster.ledgers["fork.staging.shop"]
+    ledger.failure = LedgerUnusableError("not allowed to read topic _snapkafka.fork.staging.shop")
+    with pytest.raises(LedgerUnusableError, match="not allowed"):
+        await stays(store, cluster)
+    open_it = ledger.open
+
+    async def dropped(*, create: bool = True) -> None:
+        del cluster.the_admin.topics["_snapkafka.fork.staging.shop"]
+        await open_it(create=create)
+
+    ledger.open = dropped  # type: ignore[method-assign]
+    assert set(await stays(store, cluster)) == {"new"}
+
+
+async def test_where_the_ledger_of_a_namespace_is_in_another_cluster_nothing_of_it_goes(
+    store: LocalStore,
+) -> None:
+    for epoch, name in enumerate(("old", "new"), 1):
+        put(store, name, epoch)
+        put(store, f"bank-{name}", epoch, namespace="bank")
+    found = await stays(store, Ledgers("bank"))
+    assert found["old"] == "the ledger of its namespace is not in this cluster"
+    assert set(found) == {"old", "new", "bank-new"}
+
+
+async def test_ledgers_are_read_only_where_something_would_go(store: LocalStore) -> None:
+    put(store, "new", 1)
+    cluster = Ledgers("shop")
+    cluster.the_admin.failure = BrokerUnavailableError("no broker answers")
+    assert await stays(store, cluster) == {"new": "the newest good one"}
+    put(store, "old", 0)
+    assert cluster.opened == []
+    with pytest.raises(BrokerUnavailableError):
+        await stays(store, Away())
+
+
+class Away(Ledgers):
+    """A cluster that does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__("shop")
+
+    def ledger(self, namespace: str) -> FakeLedger:
+        ledger = super().ledger(namespace)
+        ledger.failure = BrokerUnavailableError("no broker answers")
+        return ledger
+
+
+async def test_a_restore_that_begins_between_question_and_answer_keeps_its_snapshot(
+    store: LocalStore,
+) -> None:
+    for epoch, name in enumerate(("older", "old", "new"), 1):
+        put(store, name, epoch)
+    cluster, policy = Ledgers("shop"), ops.Policy(last=1)
+    planned = await ops.plan_pruning(store.uri, policy, where=cluster, clock=lambda: NOW_MS)
+    assert [item.id for item in planned.removed] == ["old", "older"]
+    cluster.restore("shop", snapshot="old")
+    done = await ops.prune(store.uri, policy, planned, where=cluster, clock=lambda: NOW_MS)
+    assert [item.id for item in done.removed] == ["older"]
+    assert {manifest.id for manifest in store.list()} == {"old", "new"}
+
+
 # -- removing ------------------------------------------------------------------------------------------------
 
 
@@ -345,7 +494,7 @@ def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -
     put(store, "old", 1)
     put(store, "new", 2)
     size = 100 + store.manifest_path("old").stat().st_size
-    where = ("--storage", str(store.root), "--keep-last", "1")
+    where = ("--storage", str(store.root), "--keep-last", "1", "--offline")
     shown = call(*where, "--dry-run")
     assert shown.exit_code == 0
     assert re.search(r"old .* goes .* kB", shown.stdout)
@@ -363,6 +512,33 @@ def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -
     assert "snapshots removed: 1, leftovers: 0" in done.stdout
     assert [manifest.id for manifest in store.list()] == ["new"]
     assert "nothing has to go" in call(*where, "--yes").stdout
+
+
+def test_the_command_asks_the_ledgers_or_is_told_that_nobody_needs_anything(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--dry-run` lists what stays for a restore or a fork; without a broker nothing goes."""
+    where = ("--storage", str(store.root), "--keep-last", "1")
+    put(store, "new", 4)
+    assert call(*where).exit_code == 0, "nothing would go: nobody has to be asked"
+    for epoch, name in enumerate(("forked", "restored", "old"), 1):
+        put(store, name, epoch)
+    refused = call(*where, "--yes")
+    assert refused.exit_code == BadInputError.exit_status
+    assert "no broker is given, and its ledgers list the snapshots" in refused.stderr
+    cluster = Ledgers("shop", "fork.staging.shop")
+    cluster.restore("shop", snapshot="restored")
+    cluster.fork("staging", "shop", "forked")
+    monkeypatch.setattr(storing, "connect", lambda bootstrap: cluster)
+    asking = (*where, "--bootstrap", "127.0.0.1:1")
+    shown = call(*asking, "--dry-run")
+    assert re.search(r"restored .* stays .* plan r restores it", shown.stdout), shown.stdout
+    assert re.search(r"forked .* stays .* fork staging was", shown.stdout), shown.stdout
+    done = as_json(call(*asking, "--yes", "--json"))["done"]
+    assert [item["id"] for item in done["removed"]] == ["old"]
+    assert {manifest.id for manifest in store.list()} == {"new", "restored", "forked"}
+    assert call(*asking, "--yes", "--offline").exit_code == 0
+    assert {manifest.id for manifest in store.list()} == {"new"}
 
 
 def test_the_command_says_what_is_missing(store: LocalStore) -> None:

@@ -63,6 +63,7 @@ class NewAdmin(Admin):
         partitions: int = 1,
         replicas: int | None = None,
         settings: Mapping[str, str] | None = None,
+        validate_only: bool = False,
     ) -> bool:
         self.topics[topic] = FakeTopic(self.other.get(topic, partitions), "c" * 32)
         self.settings[topic] = dict(settings or {})

@@ -30,7 +30,7 @@ from snapkafka.ops import Answer, Assembled, Round, Summary, assembling, watchin
 from snapkafka.ops.watching import rounds
 from snapkafka.protocol.completion import Status
 from snapkafka.store import LocalStore
-from tests.fakes import FakeCluster, Worker
+from tests.fakes import FakeCluster, FakeTopic, Worker
 from tests.kafka.waiting import until
 from tests.unit.on_disk import write_snapshot
 
@@ -285,7 +285,9 @@ def test_of_its_own_snapshots_the_last_stay_and_nobody_elses_goes(tmp_path: Path
     for number, name in enumerate(("theirs", "own-1", "own-2", "own-3")):
         write_snapshot(store, name, number, namespace="ns")
     policy = ops.Policy(last=1, namespace="ns")
-    asyncio.run(watching._clear(str(tmp_path), policy, ["own-1", "own-2", "own-3", "failed"]))
+    cluster = FakeCluster()
+    cluster.the_admin.topics = {"_snapkafka.ns": FakeTopic(1)}
+    asyncio.run(watching._clear(cluster, str(tmp_path), policy, ["own-1", "own-2", "own-3", "failed"]))
     assert sorted(path.stem for path in tmp_path.glob("*.json")) == ["own-3", "theirs"]
 
 

@@ -65,6 +65,7 @@ from .restored import keep_metadata, plans_of_app
 from .resuming import Resuming
 from .streams import watch_streams
 from .transactions import in_transactions
+from .uncommitted import commit_restored
 from .web import serve
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
                 hello = await hello_of(driver, topics)
                 _report_missing(driver, hello)
                 await driver.join(hello)
-        await _wait_for_restores(driver)
+        await _wait_for_restores(driver, topics)
         await subscribe(topics)
         if not driver.absent:
             with driver.failing_open("to keep metadata in commits"):
@@ -228,7 +229,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
     consumer.subscribe = say_hello_then_subscribe
 
 
-async def _wait_for_restores(driver: FaustDriver) -> None:
+async def _wait_for_restores(driver: FaustDriver, topics: Any) -> None:
     """Hold the inputs as a restore asks: the one place that fails closed. A fault of ours still stops nothing (R15)."""
     if driver.restored.joined or runs_no_agents(driver.app):
         return
@@ -236,6 +237,7 @@ async def _wait_for_restores(driver: FaustDriver) -> None:
         await driver.restored.known(lambda: plans_of_app(driver.app))
         if not driver.absent:
             await driver.restored.hold()
+            await commit_restored(driver, driver.admin, topics)
     except InstallError:
         raise
     except Exception as error:

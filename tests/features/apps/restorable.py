@@ -18,6 +18,7 @@ app = faust.App(
     broker_session_timeout=10.0,
     broker_heartbeat_interval=1.0,
     broker_commit_interval=0.2,
+    consumer_auto_offset_reset=os.environ.get("FEATURES_RESET", "earliest"),
     processing_guarantee=os.environ.get("FEATURES_GUARANTEE", "at_least_once"),
 )
 snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])

@@ -240,7 +240,8 @@ class SnapkafkaVerifyOperator(_JobOperator):
 
 
 class SnapkafkaPruneOperator(SnapkafkaBaseOperator):
-    """Remove old snapshots of the namespace; the newest good one stays, and what others build on.
+    """Remove old snapshots of the namespace; the newest good one stays, and what others build on, an open restore or a
+    fork names.
 
     Args:
         keep_last, keep_days: what stays; one of them at least.
@@ -260,8 +261,9 @@ class SnapkafkaPruneOperator(SnapkafkaBaseOperator):
         policy = ops.Policy(last=self.keep_last, days=self.keep_days, namespace=hook.namespace)
 
         async def work() -> ops.Pruning:
-            planned = await ops.plan_pruning(hook.storage, policy)
-            return await ops.prune(hook.storage, policy, planned)
+            where = hook.get_conn()
+            planned = await ops.plan_pruning(hook.storage, policy, where=where)
+            return await ops.prune(hook.storage, policy, planned, where=where)
 
         found = self.run_verb(work)
         self.log.info(

@@ -1,0 +1,46 @@
+"""Questions that are asked again: of a broker that is away just now, of a group whose coordinator moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from aiokafka import errors
+
+__all__ = ["COORDINATOR_MOVES", "ask_again", "ask_coordinator"]
+
+#: Per broker: with one of two away, none of a dozen tries reaches the other once in four thousand times.
+TRIES: Final = 6
+#: A group whose coordinator moves just now has another one within this time; so has the first group of a new cluster,
+#: on a busy machine: its broker creates the topic of offsets when it is first asked.
+COORDINATOR_WITHIN_S: Final = 15.0
+COORDINATOR_MOVES: Final = (
+    errors.GroupCoordinatorNotAvailableError,
+    errors.NotCoordinatorForGroupError,
+    errors.GroupLoadInProgressError,
+)
+
+T = TypeVar("T")
+
+
+async def ask_coordinator(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask about a group. Its coordinator may be moving; a new cluster has none until one is asked for."""
+    deadline = asyncio.get_running_loop().time() + COORDINATOR_WITHIN_S
+    while True:
+        try:
+            return await ask_again(admin, ask)
+        except COORDINATOR_MOVES:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(0.1)
+
+
+async def ask_again(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask some more times: aiokafka asks a broker that it picks at random, and one of them may be away."""
+    for _ in range(TRIES * len(admin._client.cluster.brokers())):
+        try:
+            return await ask()
+        except (errors.NodeNotReadyError, errors.KafkaConnectionError):
+            continue
+    return await ask()

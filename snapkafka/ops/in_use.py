@@ -1,0 +1,72 @@
+"""Snapshots that something still names: an open restore, a fork. They stay in their storage.
+
+A restore that has not come to its end reads tables and messages of its snapshot, and after a crash it is finished from
+them; a fork is compared with the snapshot that it was created from. Both are known to ledgers alone: an open restore to
+that of its namespace, a fork to its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.reading import opened
+from snapkafka.ports import Cluster
+from snapkafka.protocol.forking import LEDGER, fork_of
+from snapkafka.recovery.forks import Fork, fork_in
+from snapkafka.recovery.session import admin_of
+from snapkafka.recovery.topics import Topics
+
+__all__ = ["InUse", "snapshots_in_use"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InUse:
+    """The snapshots that ledgers of a cluster name.
+
+    `why`: id of a snapshot -> who needs it, a phrase. `unknown`: namespaces whose ledger is not in this cluster, so
+    that it is unknown whether anything is restored there.
+    """
+
+    why: Mapping[str, str] = field(default_factory=dict)
+    unknown: frozenset[str] = frozenset()
+
+
+async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[str]) -> InUse:
+    """Read what the open restores of these namespaces and all forks of the cluster name.
+
+    Raises:
+        LedgerUnusableError: a ledger may not be read.
+        BrokerUnavailableError: nobody answers.
+    """
+    admin = admin_of(where)
+    why: dict[str, str] = {}
+    try:
+        topics = set(await admin.describe_topics())
+        for topic in sorted(topics):
+            if topic.startswith(LEDGER) and fork_of(topic):
+                fork = await _fork(where, admin, topic)
+                if fork is not None:
+                    why[fork.snapshot] = f"fork {fork.fork} was created from it"
+    finally:
+        await admin.close()
+    there = {namespace for namespace in namespaces if LEDGER + namespace in topics}
+    for namespace in sorted(there):
+        async with opened(where, namespace) as work:
+            view = work.reading.state.restores.open
+        if view is not None:
+            why[view.begun.snapshot] = f"plan {view.plan} restores it, and is {view.stage}"
+    return InUse(why=why, unknown=frozenset(namespaces) - there)
+
+
+async def _fork(where: Connection | Cluster, admin: Topics, ledger: str) -> Fork | None:
+    """Read the fork that a ledger is of; None: it is dropped meanwhile, or nothing of it was written yet."""
+    try:
+        async with opened(where, ledger.removeprefix(LEDGER)) as work:
+            return fork_in(work)
+    except LedgerUnusableError:
+        if ledger in await admin.describe_topics([ledger]):
+            raise
+        return None

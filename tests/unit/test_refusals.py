@@ -1,0 +1,110 @@
+"""A broker's own reason is in the message whenever it refuses a topic or a setting, whichever request it was."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from aiokafka import errors
+
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.refusals import DeleteTopicsRequest, raise_refusal
+
+POLICY: Final = errors.PolicyViolationError.errno
+REASON: Final = "names of topics begin with the name of a team,\nsee the wiki"
+
+
+class Client:
+    """An aiokafka client whose broker refuses everything with the same reason."""
+
+    def __init__(self, reason: str | None, code: int = POLICY) -> None:
+        self.answer = SimpleNamespace(
+            topic_errors=[("shop", code, reason)],
+            topics=[("shop", code, reason, {})],
+            resources=[(code, reason, 2, "shop", [])],
+        )
+        self.asked: list[Any] = []
+        nodes = [SimpleNamespace(nodeId=1)]
+        self._client = SimpleNamespace(cluster=SimpleNamespace(brokers=lambda: nodes), send=self._send)
+
+    async def _send(self, node: int, request: Any) -> Any:
+        return await self._send_to_controller(request)
+
+    async def _send_to_controller(self, request: Any) -> Any:
+        self.asked.append(request)
+        return self.answer
+
+    async def create_topics(self, topics: Any, *, validate_only: bool) -> Any:
+        return self.answer
+
+    async def alter_configs(self, resources: Any) -> Any:
+        return [self.answer]
+
+    async def describe_configs(self, resources: Any) -> Any:
+        return [self.answer]
+
+
+def admin_of(monkeypatch: pytest.MonkeyPatch, client: Client) -> KafkaTopicAdmin:
+    async def connected(self: Any) -> Any:
+        return client
+
+    monkeypatch.setattr(KafkaTopicAdmin, "_connected", connected)
+    return KafkaTopicAdmin(Connection(bootstrap="127.0.0.1:1"))
+
+
+WAYS: Final[dict[str, Callable[[KafkaTopicAdmin], Awaitable[Any]]]] = {
+    "create": lambda admin: admin.create_topic("shop", replicas=1),
+    "validate": lambda admin: admin.create_topic("shop", replicas=1, validate_only=True),
+    "alter": lambda admin: admin.alter_topic("shop", {"retention.ms": "1"}),
+    "alter-one": lambda admin: admin.alter_settings("shop", {"retention.ms": "1"}),
+    "describe": lambda admin: admin.topic_settings("shop"),
+    "delete": lambda admin: admin.delete_topics("shop"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_reason_of_a_broker_is_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    with pytest.raises(LedgerUnusableError) as raised:
+        await WAYS[way](admin_of(monkeypatch, Client(REASON)))
+    said = "names of topics begin with the name of a team, see the wiki (PolicyViolationError)"
+    assert raised.value.message.endswith(said), raised.value.message
+    assert "shop" in raised.value.message
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_missing_right_is_reported_with_the_reason_as_well(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    client = Client("Authorization failed.", errors.TopicAuthorizationFailedError.errno)
+    with pytest.raises(LedgerUnusableError, match=r"^not allowed to .*: Authorization failed\."):
+        await WAYS[way](admin_of(monkeypatch, client))
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_broker_without_words_is_quoted_by_what_its_code_means(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    with pytest.raises(LedgerUnusableError, match="do not satisfy the configured policy"):
+        await WAYS[way](admin_of(monkeypatch, Client(None)))
+    with pytest.raises(LedgerUnusableError, match=r"changes of topics is used up .*, error 89"):
+        await WAYS[way](admin_of(monkeypatch, Client(None, code=89)))
+
+
+async def test_topics_are_deleted_by_a_request_whose_answer_has_reasons(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = Client(None, code=0)
+    await admin_of(monkeypatch, client).delete_topics("shop", "till")
+    (request,) = client.asked
+    assert isinstance(request, DeleteTopicsRequest)
+    assert request.topics == ["shop", "till"]
+
+
+def test_no_error_raises_nothing() -> None:
+    raise_refusal(0, "unused", "shop")
