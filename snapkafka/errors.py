@@ -186,7 +186,8 @@ class ForkFailedError(SnapkafkaError):
 
 class ForkIsolationError(SnapkafkaError):
     meaning = (
-        "A process of a fork was about to use a topic, group or transactional id that is not the fork's."
+        "A process of a fork was about to use a topic, group or transactional id that is not the fork's, or a client"
+        " whose requests cannot be checked."
     )
     code = "fork-isolation"
     exit_status = 18

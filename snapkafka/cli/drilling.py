@@ -65,6 +65,24 @@ def drill(
         str,
         typer.Option("--timeout", metavar="TIME", help="For becoming stable, and for working off, each."),
     ] = "10min",
+    joins_within: Annotated[
+        str,
+        typer.Option(
+            "--join-within", metavar="TIME", help="A command that is not an installed fork by then is ended."
+        ),
+    ] = "60s",
+    allow: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--allow", metavar="PORT", help="The commands may open TCP connections to it; repeatable."
+        ),
+    ] = None,
+    unlocked: Annotated[
+        bool,
+        typer.Option(
+            "--unlocked", help="Trust the commands: snapkafka.install alone keeps them from production."
+        ),
+    ] = False,
     json_file: Annotated[
         str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - prints it.")
     ] = "",
@@ -86,6 +104,9 @@ def drill(
             until=until,
             keep=keep,
             timeout_s=duration_ms(timeout, "--timeout") / 1_000,
+            joins_within_s=duration_ms(joins_within, "--join-within") / 1_000,
+            allow=allow or (),
+            lock=not unlocked,
             who=who(),
             reading=reading(),
             say=lambda text: notices.print(f"drill: {text}", markup=False),
@@ -121,6 +142,8 @@ def _print(found: ops.Drill) -> None:
             escape(phase.what),
         )
     console.print(phases)
+    for name, seconds in found.rto_phases.items():
+        console.print(f"RTO, {name}: {seconds:.1f} s")
     for item in found.compared:
         console.print(f"{item.what}: {item.snapshot:,} in the snapshot, {item.fork:,} in the fork")
     for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):

@@ -15,6 +15,7 @@ from snapkafka import ops
 from snapkafka.demo.settings import TOTAL
 from snapkafka.demo.system import System
 from snapkafka.kafka.connection import Connection
+from snapkafka.runtime.locked import lock_problem
 
 __all__ = ["run_drill"]
 
@@ -61,6 +62,7 @@ def run_drill(told: Told, system: System, storage: Path) -> ops.Drill:
                 invariants=[str(INVARIANTS)],
                 parameters=[f"total={TOTAL}"],
                 timeout_s=TIMEOUT_S,
+                lock=not lock_problem(),  # these apps are ours
                 who="demo",
                 say=told.tick,
             )

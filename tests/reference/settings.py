@@ -33,6 +33,10 @@ VARIABLES: Final[dict[str, tuple[str, str]]] = {
         "the same settings one by one: `SNAPKAFKA_KAFKA_SASL_USERNAME`",
     ),
     "SNAPKAFKA_FORK": ("services", "the fork that this worker belongs to ([fork.md](../guide/fork.md))"),
+    "SNAPKAFKA_FORK_DOOR": (
+        "services",
+        "set by a drill: the socket that gives its commands connections ([drill.md](../guide/drill.md))",
+    ),
     "SNAPKAFKA_LEDGER_KEY": (
         "services, commands, the Spark driver",
         "keys that sign the ledger, separated by commas",

@@ -27,8 +27,8 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry
-from snapkafka.ops import drill as module
 from snapkafka.ops.assembling import Assembled
+from snapkafka.ops.drill import phases as module
 from snapkafka.ops.drill.parts import Source, of_the_fork
 from snapkafka.recovery.plan import Recovered
 from tests.unit.planned import done as recovered
@@ -70,11 +70,21 @@ class FakeParts:
             Source(
                 id="friday", epoch=4, verdict="VERIFIED", place="friday.json", apps=("shop",), in_flight=3,
                 triggered_ms=round(time.time() * 1_000) - 60_000, tables={"state": 5, "messages": 3},
+                content="c0", manifest_sha256="m0", versions={"spark": "4.1"},
             ),
         )  # fmt: skip
 
-    async def create(self, source: Source, *, expires_s: float) -> Recovered:
+    async def used(self) -> str:
+        return await self._step("used", "")
+
+    async def sql(self) -> dict[str, str]:
+        return await self._step("sql", {"money": "SELECT 1 FROM state -- and messages"})
+
+    async def plan(self, source: Source, *, expires_s: float) -> str:
         assert expires_s > 3_600
+        return await self._step("plan", "p0")
+
+    async def create(self) -> Recovered:
         return await self._step("create", forked())
 
     async def missing(self) -> str:
@@ -112,8 +122,7 @@ def forked(**changes: Any) -> Recovered:
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = sys.modules[module.__module__]
-    monkeypatch.setattr(inner, "POLL_S", 0.02)
+    monkeypatch.setattr(module, "POLL_S", 0.02)
 
 
 @pytest.fixture
@@ -126,6 +135,8 @@ async def run(parts: FakeParts, marker: Path, **options: Any) -> ops.Drill:
     script = marker.with_suffix(".py")
     script.write_text(
         "import os, time\n"
+        "from snapkafka.runtime.door import knock\n"
+        "knock(os.environ['SNAPKAFKA_FORK_DOOR'], os.environ['SNAPKAFKA_FORK'])\n"
         f"open({str(marker)!r}, 'w').write(f\"{{os.getpid()}} {{os.environ['SNAPKAFKA_FORK']}}\")\n"
         "time.sleep(600)\n"
     )
@@ -166,7 +177,7 @@ async def test_a_good_backup_is_trusted_and_nothing_is_left(marker: Path) -> Non
     found = await run(parts, marker)
     assert found.trusted and not found.reasons
     assert [phase.status for phase in found.phases] == ["done"] * 9
-    assert parts.calls[:2] == ["find", "create"] and parts.calls[-1] == "drop"
+    assert parts.calls[:5] == ["used", "find", "sql", "plan", "create"] and parts.calls[-1] == "drop"
     assert ended(marker)
     assert found.removed and not found.kept
     assert 59 < (found.rpo_s or 0) < 90 and found.rto_s is not None
@@ -277,7 +288,8 @@ async def test_an_app_that_ends_is_named_with_its_last_line(tmp_path: Path) -> N
     parts = FakeParts({"missing": never})
     command = f"{sys.executable} -c 'print(\"no such topic\"); raise SystemExit(3)'"
     found = await ops.drill(WHERE, "shop", [command], parts=parts)
-    assert "ended with status 3: no such topic" in found.reasons[0]
+    assert "ended with status 3, and had not joined the fork" in found.reasons[0]
+    assert found.reasons[0].endswith(": no such topic")
     assert list(found.logs.values()) == ["no such topic"]
     assert parts.calls[-1] == "drop"
 
@@ -329,6 +341,8 @@ async def test_a_worker_that_ignores_term_is_killed_with_what_it_has_started(
     script, pids = tmp_path / "stubborn.py", tmp_path / "pids"
     script.write_text(
         "import os, signal, sys, time\n"
+        "from snapkafka.runtime.door import knock\n"
+        "knock(os.environ['SNAPKAFKA_FORK_DOOR'], os.environ['SNAPKAFKA_FORK'])\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "child = os.fork()\n"
         f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"
@@ -346,7 +360,7 @@ async def test_a_worker_that_ignores_term_is_killed_with_what_it_has_started(
 async def test_what_cannot_be_removed_is_a_reason_and_named(
     marker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules[module.__module__], "DROPPED_WITHIN_S", 0.05)
+    monkeypatch.setattr(module, "DROPPED_WITHIN_S", 0.05)
     parts = FakeParts({"missing": until_started(marker)}, refuses_to_drop=999)
     found = await run(parts, marker)
     assert (found.trusted, found.removed) == (False, False)

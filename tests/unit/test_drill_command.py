@@ -25,6 +25,7 @@ ARGUMENTS = (
     "python -m faust -A shop worker",
 )
 FOUND = Drill(
+    id="drill-1",
     trusted=True,
     reasons=(),
     namespace="shop",
@@ -64,7 +65,14 @@ def test_a_backup_that_can_be_trusted_is_status_0(asked: dict[str, Any], tmp_pat
     assert json.loads(files[0].read_text())["trusted"] is True
     assert files[1].read_text() == ops.drill_markdown(FOUND)
     assert (asked["timeout_s"], asked["keep"], asked["snapshot"]) == (90.0, True, "latest")
+    assert (asked["joins_within_s"], asked["allow"], asked["lock"]) == (60.0, (), True)
     assert asked["arguments"][2] == ["python -m faust -A shop worker"]
+
+
+def test_how_commands_are_kept_from_the_network_can_be_chosen(asked: dict[str, Any]) -> None:
+    more = ("--join-within", "2min", "--allow", "443", "--allow", "5432", "--unlocked")
+    assert CliRunner().invoke(app, [*ARGUMENTS, *more]).exit_code == 0
+    assert (asked["joins_within_s"], asked["allow"], asked["lock"]) == (120.0, [443, 5432], False)
 
 
 def test_one_that_cannot_is_status_1_with_its_reasons(asked: dict[str, Any]) -> None:

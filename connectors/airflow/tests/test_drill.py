@@ -89,7 +89,10 @@ def test_a_trusted_backup_is_reported_in_xcom_and_log(
 
 def test_the_command_takes_these_options() -> None:
     """The real one: an unknown option would be refused as bad input; what it lacks here is Spark."""
-    task = SnapkafkaDrillOperator(task_id="drill", apps=APP, until="u.sql", invariants=["i"])
+    task = SnapkafkaDrillOperator(
+        task_id="drill", apps=APP, until="u.sql", invariants=["i"], allow=[443], unlocked=True
+    )
+    assert {"--allow=443", "--unlocked"} <= {*task._options("")}
     words = [sys.executable, "-m", "snapkafka.cli", "drill", "--namespace=ns"]
     words += ["--bootstrap=127.0.0.1:1", *task._options("/snaps"), *ops.HowToRead(strict=True).options()]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, NoReturn, Unpack
 
 from snapkafka.config import MODES, SETTINGS, Config, Settings, unknown_settings
-from snapkafka.errors import InstallError
+from snapkafka.errors import ForkIsolationError, InstallError
 
 __all__ = ["install"]
 
@@ -125,6 +125,10 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
         become_fork(app, fork)
     except (ImportError, AttributeError) as error:
         refuse(f"this Faust cannot be isolated ({error})")
+    except ForkIsolationError as error:
+        refuse(error.message)
+    except OSError as error:
+        refuse(f"the drill that it belongs to cannot be reached ({error})")
     driver = app.snapkafka = FaustDriver(app, settings)
     sew(driver)
     if driver.absent:

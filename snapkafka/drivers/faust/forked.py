@@ -4,21 +4,25 @@ Names are translated where Faust derives all others from them: the app's id (con
 topics of agents that have none, transactional ids), the topics of `faust.Topic` (also those of `group_by`, of
 `app.send("name")`, of replies and of `faust send`), the reply topic, and the folders for data.
 
-A name that is not translated does not leave: below Faust, every client of aiokafka in this process refuses topics,
-consumer groups and transactional ids that are not the fork's. This fails closed, and so does a start that cannot be
-isolated.
+A name that is not translated does not leave: requests are checked where they leave the client (`fork_clients`). The
+hooks of this module refuse some of them earlier: to their caller, not to a task in the background. This fails closed,
+and so does a start that cannot be isolated.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.errors import ForkIsolationError, InstallError
 from snapkafka.protocol.forking import LEDGER, of_fork, prefix_of, prefixed
+from snapkafka.runtime.door import DOOR
+
+from .fork_clients import guard_confluent, guard_requests, lead_through_door
 
 __all__ = ["Isolation", "become_fork", "fence"]
 
@@ -44,16 +48,20 @@ class Isolation:
         """Return the isolation of this process; several apps of it share one."""
         if cls.current is None:
             cls.current = cls(fork)
-            cls.current._attach()
+            try:
+                cls.current._attach()
+            except BaseException:
+                cls.current.remove()
+                raise
         assert cls.current.fork == fork, "the environment has one fork"
         return cls.current
 
     def remove(self) -> None:
         """Put everything back as it was."""
+        type(self).current = None
         for owner, name, original in reversed(self._replaced):
             setattr(owner, name, original) if original is not None else delattr(owner, name)
         self._replaced.clear()
-        type(self).current = None
 
     def check(self, what: str, topics: Iterable[str]) -> None:
         """Refuse topics that are not the fork's.
@@ -84,52 +92,58 @@ class Isolation:
         from faust.topics import Topic
         from faust.transport.drivers.aiokafka import Transport
 
-        self._replace(Topic, "topics", property(self._topics, _set_topics))
+        guard_confluent(self)
+        guard_requests(self)
+        self.replace(Topic, "topics", property(self._topics, _set_topics))
         # before anything asks the broker about the topic, and where the fast path cannot go around it
-        self._before(AIOKafkaProducer, "send", lambda client, topic, *_, **__: self.check("write", [topic]))
-        self._before(
+        self.before(AIOKafkaProducer, "send", lambda client, topic, *_, **__: self.check("write", [topic]))
+        self.before(
             AIOKafkaProducer, "send_batch", lambda client, batch, topic, **__: self.check("write", [topic])
         )
-        self._before(
+        self.before(
             MessageAccumulator,
             "_append_batch",
             lambda accumulator, builder, tp: self.check("write", [tp.topic]),
         )
-        self._before(AIOKafkaProducer, "start", self._producer_starts)
-        self._before(
+        self.before(AIOKafkaProducer, "start", self._producer_starts)
+        self.before(
             AIOKafkaProducer,
             "send_offsets_to_transaction",
             lambda client, offsets, group: self.check_name("consumer group", group),
         )
-        self._before(
+        self.before(
             SubscriptionState, "subscribe", lambda state, topics, *_, **__: self.check("read", topics)
         )
-        self._before(
+        self.before(
             SubscriptionState,
             "subscribe_pattern",
             lambda state, pattern, *_, **__: self.check("read", [f"pattern {pattern.pattern}"]),
         )
-        self._before(
+        self.before(
             SubscriptionState,
             "assign_from_user",
             lambda state, partitions: self.check("read", [tp.topic for tp in partitions]),
         )
-        self._before(
+        self.before(
             AIOKafkaConsumer,
             "start",
             lambda client: self.check_name("consumer group", client._group_id),
         )
-        self._before(
+        self.before(
             Transport,
             "_create_topic",
             lambda transport, owner, client, topic, *_, **__: self.check("create", [topic]),
         )
+        if path := os.environ.get(DOOR):
+            lead_through_door(self, path)
 
-    def _replace(self, owner: Any, name: str, replacement: Any) -> None:
+    def replace(self, owner: Any, name: str, replacement: Any) -> None:
+        """Put something in the place of an attribute, until `remove`."""
         self._replaced.append((owner, name, vars(owner).get(name)))
         setattr(owner, name, replacement)
 
-    def _before(self, owner: Any, name: str, check: Callable[..., None]) -> None:
+    def before(self, owner: Any, name: str, check: Callable[..., None]) -> None:
+        """Let a check go before a function or coroutine function."""
         original = getattr(owner, name)
 
         if inspect.iscoroutinefunction(original):
@@ -146,7 +160,7 @@ class Isolation:
                 check(*args, **kwargs)
                 return original(*args, **kwargs)
 
-        self._replace(owner, name, checked)
+        self.replace(owner, name, checked)
 
     def _producer_starts(self, client: Any) -> None:
         transactions = client._txn_manager

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import platform
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, cast
 
-from snapkafka import __version__
-from snapkafka.checks.invariants import parameters_of, parse_parameters
-from snapkafka.errors import ForkRefusedError
+from snapkafka.checks.invariants import load, parameters_of, parse_parameters
+from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import opened
@@ -25,13 +24,13 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
 from snapkafka.recovery.facts import Groups
 from snapkafka.recovery.forks import drop_forks, plan_drop
-from snapkafka.recovery.plan import Recovered
+from snapkafka.recovery.plan import Plan, Recovered
 from snapkafka.recovery.positions import apps_of
-from snapkafka.store import read_manifest
+from snapkafka.store import open_manifest, read_manifest
 
 from .report import Judged
 
-__all__ = ["KafkaParts", "Parts", "Source", "judged", "of_the_fork", "unassigned", "versions"]
+__all__ = ["KafkaParts", "Parts", "Source", "judged", "of_the_fork", "unassigned"]
 
 #: Parameters of ready-made invariants that hold names of topics or apps.
 NAMES: Final = ("topics", "apps")
@@ -43,7 +42,8 @@ IN_FLIGHT: Final = 'SELECT count(*) AS n FROM (SELECT DISTINCT topic, "partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table."""
+    """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table.
+    `content`: the digest of the rows of its tables; `manifest_sha256`: of the bytes of its manifest."""
 
     id: str
     epoch: int
@@ -54,16 +54,27 @@ class Source:
     in_flight: int = 0
     tables: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    content: str = ""
+    manifest_sha256: str = ""
 
 
 class Parts(Protocol):
     """Everything of a drill that is not its order."""
 
+    async def used(self) -> str:
+        """Name a topic or consumer group that bears the id of this drill; empty: none does."""
+
     async def find(self, name: str) -> Source:
         """Find the snapshot."""
 
-    async def create(self, source: Source, *, expires_s: float) -> Recovered:
-        """Make a fork of it."""
+    async def sql(self) -> Mapping[str, str]:
+        """The invariants by their names, as they are asked of the snapshot."""
+
+    async def plan(self, source: Source, *, expires_s: float) -> str:
+        """Plan a fork of it, and return the digest of the plan."""
+
+    async def create(self) -> Recovered:
+        """Make the fork that was planned."""
 
     async def missing(self) -> str:
         """State which app of the fork has not all its inputs yet; empty: none."""
@@ -107,20 +118,40 @@ class KafkaParts:
     say: Callable[[str], None]
     goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     taken: str = ""
+    planned: Plan | None = None
 
     @property
     def forked_namespace(self) -> str:
         return prefixed(self.fork, self.namespace)
 
+    async def used(self) -> str:
+        admin = KafkaTopicAdmin(self.where)
+        try:
+            names = [*await admin.describe_topics()]
+            with contextlib.suppress(LedgerUnusableError):  # not allowed to see groups: topics have to do
+                names += [group.name for group in await admin.groups()]
+        finally:
+            await admin.close()
+        return next((name for name in names if of_fork(self.fork, name)), "")
+
     async def find(self, name: str) -> Source:
         (place,) = await manifest_places(self.where, self.namespace, [name], storage=self.storage, good=True)
+        store, file = open_manifest(place)
         manifest = read_manifest(place)[1]
         self.namespace = self.namespace or manifest.namespace
         found = await query(None, "", IN_FLIGHT, manifest=place)
-        return source_of(manifest, place, int(found.rows[0]["n"]))
+        return replace(
+            source_of(manifest, place, int(found.rows[0]["n"])), manifest_sha256=store.sha256(file)
+        )
 
-    async def create(self, source: Source, *, expires_s: float) -> Recovered:
-        plan = await plan_fork(
+    async def sql(self) -> Mapping[str, str]:
+        if not self.invariants:
+            return {}
+        parameters = parse_parameters(self._parameters(self.invariants, of_fork=False))
+        return {it.name: it.sql for it in load(self.invariants, parameters)}
+
+    async def plan(self, source: Source, *, expires_s: float) -> str:
+        self.planned = await plan_fork(
             self.where,
             self.namespace,
             self.fork,
@@ -128,7 +159,11 @@ class KafkaParts:
             storage=self.storage,
             expires_s=expires_s,
         )
-        forked = await create_fork(self.where, plan, who=self.who, say=self.say)
+        return self.planned.fingerprint
+
+    async def create(self) -> Recovered:
+        assert self.planned is not None, "plan() comes first"
+        forked = await create_fork(self.where, self.planned, who=self.who, say=self.say)
         await self._set_goals(forked.apps)
         return forked
 
@@ -241,6 +276,7 @@ def source_of(manifest: Manifest, place: str, in_flight: int) -> Source:
         in_flight=in_flight,
         tables={table.name: table.rows for table in manifest.tables},
         versions=manifest.versions,
+        content=manifest.content,
     )
 
 
@@ -289,12 +325,6 @@ def judged(found: Assembled) -> Judged:
         good=found.good,
         checks=tuple(check for check in found.checks if not check.name.startswith("V6 ")),
         invariants=tuple(check for check in found.checks if check.name.startswith("V6 ")),
+        not_compared=found.not_compared,
+        uncaptured=tuple(f"app {it.app}: {it.what}" for it in found.uncaptured),
     )
-
-
-def versions(source: Source | None) -> dict[str, str]:
-    """The versions that a drill rests on."""
-    found: dict[str, Any] = {"snapkafka": __version__, "python": platform.python_version()}
-    if source is not None:
-        found |= {f"{name} of the snapshot": version for name, version in source.versions.items()}
-    return found

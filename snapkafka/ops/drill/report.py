@@ -27,7 +27,8 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A verified snapshot: that of the system, or that of the fork. `checks`: V1 to V5; `invariants`: V6, by name."""
+    """A verified snapshot: that of the system, or that of the fork. `checks`: V1 to V5; `invariants`: V6, by name.
+    `not_compared`: what of its tables was taken as it is; `uncaptured`: state of its apps that it does not hold."""
 
     id: str
     epoch: int
@@ -35,6 +36,8 @@ class Judged:
     good: bool
     checks: tuple[CheckEntry, ...] = ()
     invariants: tuple[CheckEntry, ...] = ()
+    not_compared: tuple[str, ...] = ()
+    uncaptured: tuple[str, ...] = ()
 
     @property
     def records(self) -> int:
@@ -57,12 +60,15 @@ class Compared:
 class Drill:
     """The result of a drill.
 
-    `trusted`: the backup can be trusted; otherwise `reasons` state why not, a sentence each. `rpo_s`: the age of the
-    snapshot when the drill began, all of which a disaster would cost. `rto_s`: from the begin of the fork until its
-    apps had worked off what was in flight; None: they did not. `source`, `of_fork`: both snapshots as they were
-    verified; None: it did not come to that. `removed`: nothing of the fork is left; `kept`: it was to be kept.
+    `id`: of this drill alone, and the name of its fork. `trusted`: the backup can be trusted; otherwise `reasons` state
+    why not, a sentence each. `rpo_s`: the age of the snapshot when the drill began, all of which a disaster would cost.
+    `rto_s`: from the begin of the fork until its apps had worked off what was in flight; None: they did not;
+    `rto_phases`: the same by phase, in seconds. `digests`: SHA-256 of what was drilled, in hex. `not_shown`: what this
+    drill proves nothing about. `source`, `of_fork`: both snapshots as they were verified; None: they were not.
+    `removed`: nothing of the fork is left; `kept`: it was to be kept.
     """
 
+    id: str
     trusted: bool
     reasons: tuple[str, ...]
     namespace: str
@@ -74,6 +80,9 @@ class Drill:
     rto_s: float | None
     apps: tuple[str, ...]
     phases: tuple[Phase, ...]
+    rto_phases: Mapping[str, float] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    not_shown: tuple[str, ...] = ()
     compared: tuple[Compared, ...] = ()
     source: Judged | None = None
     of_fork: Judged | None = None
@@ -86,7 +95,17 @@ class Drill:
 def markdown(drill: Drill) -> str:
     """Write a drill down for people, as Markdown."""
     return (
-        "\n".join([*_head(drill), *_phases(drill), *_compared(drill), *_judged(drill), *_tail(drill)]) + "\n"
+        "\n".join(
+            [
+                *_head(drill),
+                *_phases(drill),
+                *_compared(drill),
+                *_judged(drill),
+                *_not_shown(drill),
+                *_tail(drill),
+            ]
+        )
+        + "\n"
     )
 
 
@@ -101,6 +120,7 @@ def _head(drill: Drill) -> Iterator[str]:
     yield from _table(
         ("", ""),
         [
+            ("drill", drill.id),
             ("snapshot", f"{drill.snapshot or 'none'} (epoch {drill.epoch})"),
             ("fork", drill.fork),
             ("RPO: age of the snapshot", _seconds(drill.rpo_s)),
@@ -108,6 +128,8 @@ def _head(drill: Drill) -> Iterator[str]:
                 "RTO: from the begin of the fork until in-flight messages were worked off",
                 _seconds(drill.rto_s),
             ),
+            *((f"RTO: {name}", _seconds(seconds)) for name, seconds in drill.rto_phases.items()),
+            *((f"SHA-256 of {name}", f"`{digest}`") for name, digest in sorted(drill.digests.items())),
             ("left behind", _left(drill)),
         ],
     )
@@ -140,16 +162,22 @@ def _judged(drill: Drill) -> Iterator[str]:
     rows = [
         (name, it.verdict if it else "not verified", f"{it.records:,}" if it else "") for name, it in both
     ]
-    yield from _table(("", "verdict", "records looked at"), rows)
-    checks = [
-        (f"{check.name} of {name}", _status(check), f"{check.found:,}")
-        for name, it in both
-        if it is not None
-        for check in (*it.checks, *it.invariants)
-    ]
-    if checks:
-        yield ""
-        yield from _table(("check", "status", "found"), checks)
+    yield from _table(("", "verdict", "records read"), rows)
+    for title, kind in (("check", "checks"), ("invariant", "invariants")):
+        checks = [
+            (f"{check.name} of {name}", _status(check), _count(check.records), f"{check.found:,}")
+            for name, it in both
+            if it is not None
+            for check in getattr(it, kind)
+        ]
+        if checks:
+            yield ""
+            yield from _table((title, "status", "rows read", "rows found"), checks)
+
+
+def _not_shown(drill: Drill) -> Iterator[str]:
+    yield from ("", "## What this drill does not show", "")
+    yield from (f"- {sentence}" for sentence in drill.not_shown)
 
 
 def _tail(drill: Drill) -> Iterator[str]:
@@ -162,6 +190,10 @@ def _tail(drill: Drill) -> Iterator[str]:
 
 def _status(check: CheckEntry) -> str:
     return check.status if check.run else "not run"
+
+
+def _count(number: int | None) -> str:
+    return "unknown" if number is None else f"{number:,}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

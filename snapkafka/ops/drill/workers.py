@@ -1,5 +1,9 @@
 """The workers of a fork: the apps' own commands, started, watched, and ended by their process groups.
 
+Their isolation does not depend on them: the kernel lets none of them open a TCP connection (`runtime.locked`), and the
+door through which they get one (`runtime.door`) is known to an installed fork only. A command that has not knocked
+there in time does not belong to the fork.
+
 They end with the drill, also where that is killed: nobody else would end them.
 """
 
@@ -7,9 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,19 +23,28 @@ from typing import Final
 
 from snapkafka.errors import BadInputError
 from snapkafka.runtime.child import Child
+from snapkafka.runtime.door import DOOR, Door
+from snapkafka.runtime.locked import locked
 from snapkafka.runtime.tethered import tethered
 
-__all__ = ["FORK", "AppEndedError", "Workers", "parsed"]
+__all__ = ["FORK", "JOINS_WITHIN_S", "AppEndedError", "Workers", "parsed"]
 
 #: In the environment of a worker: it belongs to this fork.
 FORK: Final = "SNAPKAFKA_FORK"
 #: A worker leaves its consumer group in order within this time; one that was killed stays a member for a minute.
 LEAVES_WITHIN_S: Final = 20.0
 LAST_LINES: Final = 15
+#: A worker imports its app, and installs snapkafka, within this time; on a busy machine too.
+JOINS_WITHIN_S: Final = 60.0
+#: Why a command may not have joined.
+UNJOINED: Final = "it reaches no broker before it calls snapkafka.install"
+#: Sequences that control a terminal.
+CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class AppEndedError(RuntimeError):
-    """A worker of the fork has ended by itself: a reason not to trust the backup, and not an error of the drill."""
+    """A worker of the fork has ended by itself, or has never become one: a reason not to trust the backup, and not an
+    error of the drill."""
 
 
 def parsed(commands: Sequence[str]) -> list[list[str]]:
@@ -59,6 +74,8 @@ class _Running:
     command: str
     child: Child
     log: Path
+    door: Door
+    since: float
 
 
 class Workers:
@@ -66,10 +83,21 @@ class Workers:
 
     Args:
         folder: where what they print goes.
+        lock: keep them from opening TCP connections by themselves.
+        allow: ports to which they may, all the same.
+        joins_within_s: an installed fork is each of them after this time.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        lock: bool = True,
+        allow: Collection[int] = (),
+        joins_within_s: float = JOINS_WITHIN_S,
+    ) -> None:
+        self._folder, self._lock, self._allow = folder, lock, allow
+        self._joins_within_s = joins_within_s
         self._running: list[_Running] = []
         self._files = ExitStack()
 
@@ -89,19 +117,39 @@ class Workers:
                     f"--app {shlex.join(words)!r} cannot be started: no program {words[0]}",
                     hint="check the command",
                 )
-            child = Child(tethered(words, grace_s=LEAVES_WITHIN_S), env={**environ, FORK: fork}, output=out)
-            self._running.append(_Running(shlex.join(words), child, log))
+            door = self._files.enter_context(Door(self._folder / f"door-{number}", fork))
+            child = Child(
+                tethered(
+                    locked(words, self._allow) if self._lock else words,
+                    grace_s=LEAVES_WITHIN_S,
+                ),
+                env={**environ, FORK: fork, DOOR: str(door.path)},
+                output=out,
+            )
+            self._running.append(_Running(shlex.join(words), child, log, door, time.monotonic()))
 
     def require_running(self) -> None:
-        """Check that none has ended by itself.
+        """Check that none has ended by itself, and that each has joined the fork in time.
 
         Raises:
-            AppEndedError: one has; its last line is named.
+            AppEndedError: one has, or has not; its last line is named.
         """
         for one in self._running:
-            if (status := one.child.status) is not None:
-                last = (_last_lines(one.log) or "it printed nothing").splitlines()[-1]
-                raise AppEndedError(f"`{one.command}` ended with status {status}: {last}")
+            joined, status = one.door.joined.is_set(), one.child.status
+            if status is not None:
+                outside = "" if joined else f", and had not joined the fork ({UNJOINED})"
+                raise AppEndedError(
+                    f"`{one.command}` ended with status {status}{outside}: {_last_line(one.log)}"
+                )
+            if not joined and time.monotonic() - one.since > self._joins_within_s:
+                raise AppEndedError(
+                    f"`{one.command}` has not joined the fork within {self._joins_within_s:g} s"
+                    f" ({UNJOINED}): {_last_line(one.log)}"
+                )
+
+    def unjoined(self) -> str:
+        """Name a command that has not joined the fork yet; empty: each has."""
+        return next((one.command for one in self._running if not one.door.joined.is_set()), "")
 
     def last_lines(self) -> dict[str, str]:
         """The last lines of each that printed any, by command."""
@@ -127,3 +175,8 @@ def _last_lines(log: Path) -> str:
     except OSError:
         return ""
     return "\n".join(lines[-LAST_LINES:])
+
+
+def _last_line(log: Path) -> str:
+    lines = (CONTROL.sub("", line).strip() for line in _last_lines(log).splitlines())
+    return ([line for line in lines if line] or ["it printed nothing"])[-1]

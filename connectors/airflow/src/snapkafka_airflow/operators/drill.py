@@ -43,6 +43,8 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         invariants, parameters: SQL to check on both snapshots (V6), and `name=value` for it.
         until: SQL that has to hold of the fork before it is judged, as for `watch`.
         timeout: for becoming stable, and for working off, each.
+        allow: ports to which the apps may open TCP connections of their own.
+        unlocked: trust the apps: `snapkafka.install` alone keeps them from production.
         report: a file for the report (Markdown); empty: it is in XCom alone, under `report`.
         env: variables for the command and the apps, on top of those of Airflow's worker.
         reading: how the log is read (`snapkafka.ops.HowToRead`).
@@ -61,6 +63,8 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         parameters: Sequence[str] = (),
         until: str = "",
         timeout: timedelta = timedelta(minutes=10),
+        allow: Sequence[int] = (),
+        unlocked: bool = False,
         report: str = "",
         env: Mapping[str, str] | None = None,
         reading: ops.HowToRead | None = None,
@@ -70,6 +74,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         self.apps, self.snapshot_id, self.until, self.timeout = apps, snapshot_id, until, timeout
         self.invariants, self.parameters, self.report = invariants, parameters, report
         self.env, self.reading = env or {}, reading
+        self.allow, self.unlocked = allow, unlocked
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Run the command until it ends; returns what was found, without the workers' logs."""
@@ -99,6 +104,9 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         yield f"--timeout={self.timeout.total_seconds():g}s"
         yield from (f"--invariants={item}" for item in self.invariants)
         yield from (f"--set={item}" for item in self.parameters)
+        yield from (f"--allow={port}" for port in self.allow)
+        if self.unlocked:
+            yield "--unlocked"
         for option, value in (("--storage", storage), ("--until", self.until)):
             if value:
                 yield f"{option}={value}"

@@ -1,0 +1,176 @@
+"""The Kafka clients of a process that is a part of a fork, closed where their requests leave.
+
+| client | |
+|---|---|
+| aiokafka | each request passes `AIOKafkaConnection.send`, and names the fork's alone (`kafka.fork_requests`) |
+| confluent-kafka | its requests leave in C, where nothing can be checked: no client of it is made |
+
+In a drill the connections of aiokafka come through a door (`runtime.door`).
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from snapkafka.errors import ForkIsolationError
+from snapkafka.kafka.fork_requests import require_of_fork
+from snapkafka.runtime import door
+
+if TYPE_CHECKING:
+    from .forked import Isolation
+
+__all__ = ["guard_confluent", "guard_requests", "lead_through_door"]
+
+CONFLUENT: Final = "confluent_kafka"
+#: Any of these methods makes a type of its C library a client.
+CLIENT_METHODS: Final = ("list_topics", "produce", "subscribe", "poll")
+
+
+# -- aiokafka ---------------------------------------------------------------------------------------------------------
+
+
+class _Checked:
+    """A request that was checked as it will be encoded."""
+
+    __slots__ = ("struct",)
+
+    def __init__(self, struct: Any) -> None:
+        self.struct = struct
+
+    def prepare(self, versions: object) -> Any:
+        return self.struct
+
+
+def guard_requests(isolation: Isolation) -> None:
+    """Refuse each request that bears a name of production, and topics as soon as a client is to ask about them."""
+    from aiokafka.client import AIOKafkaClient
+    from aiokafka.conn import AIOKafkaConnection
+
+    send = AIOKafkaConnection.send
+
+    @functools.wraps(send)
+    def checked(connection: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if connection._writer is None:  # it states that it is not connected
+            return send(connection, request, *args, **kwargs)
+        struct = request.prepare(connection._versions)
+        require_of_fork(isolation.fork, struct)
+        return send(connection, _Checked(struct), *args, **kwargs)
+
+    isolation.replace(AIOKafkaConnection, "send", checked)
+    isolation.before(AIOKafkaClient, "add_topic", lambda client, topic: isolation.check("read", [topic]))
+    isolation.before(AIOKafkaClient, "set_topics", lambda client, topics: isolation.check("read", topics))
+
+
+class _ThroughDoor:
+    """An event loop whose connections come through a door."""
+
+    def __init__(self, loop: Any, path: str, fork: str) -> None:
+        self._loop, self._path, self._fork = loop, path, fork
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def create_connection(self, factory: Any, host: str, port: int, *, ssl: Any = None) -> Any:
+        found = await self._loop.run_in_executor(None, door.connect, self._path, self._fork, host, port)
+        name = host if ssl else None
+        return await self._loop.create_connection(factory, sock=found, ssl=ssl, server_hostname=name)
+
+
+def lead_through_door(isolation: Isolation, path: str) -> None:
+    """State at a door that this process is isolated, and let the connections of aiokafka come through it.
+
+    Raises:
+        OSError: nobody opens.
+    """
+    from aiokafka.conn import AIOKafkaConnection
+
+    door.knock(path, isolation.fork)
+    connect = AIOKafkaConnection.connect
+
+    @functools.wraps(connect)
+    async def connected(connection: Any) -> Any:
+        loop = connection._loop
+        connection._loop = _ThroughDoor(loop, path, isolation.fork)
+        try:
+            return await connect(connection)
+        finally:
+            connection._loop = loop
+
+    isolation.replace(AIOKafkaConnection, "connect", connected)
+
+
+# -- confluent-kafka --------------------------------------------------------------------------------------------------
+
+
+def guard_confluent(isolation: Isolation) -> None:
+    """Let no client of confluent-kafka be made, whoever has imported its classes, and derived from them, before.
+
+    Raises:
+        ForkIsolationError: one was made already.
+    """
+    if importlib.util.find_spec(CONFLUENT) is None:
+        return
+    try:
+        library = importlib.import_module(f"{CONFLUENT}.cimpl")
+    except ImportError:  # and it cannot be imported by anybody else
+        return
+    importlib.import_module(f"{CONFLUENT}.admin")
+    clients = [
+        it
+        for it in vars(library).values()
+        if isinstance(it, type) and any(hasattr(it, method) for method in CLIENT_METHODS)
+    ]
+    if _one_is_made(tuple(clients)):
+        raise ForkIsolationError(
+            "a client of confluent-kafka was made before snapkafka.install",
+            hint="make it after that, or not at all: in a fork it is refused",
+        )
+    refused = {client: _refused(client, isolation.fork) for client in clients}
+    derived: set[type] = {it for client in clients for it in _derived(client)}
+    for it in derived - {*refused.values()}:
+        isolation.replace(it, "__new__", staticmethod(_refuse(isolation.fork)))
+    for module in list(sys.modules.values()):
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if type(value) is type and value in refused:
+                isolation.replace(module, name, refused[value])
+
+
+def _one_is_made(clients: tuple[type, ...]) -> bool:
+    def found() -> bool:
+        return any(issubclass(type(it), clients) for it in gc.get_objects())
+
+    if not found():
+        return False
+    gc.collect()  # one that nobody holds any more is none
+    return found()
+
+
+def _derived(client: type) -> Iterator[type]:
+    found: list[type] = client.__subclasses__()
+    for derived in found:
+        yield derived
+        yield from _derived(derived)
+
+
+def _refused(client: type, fork: str) -> type:
+    """Make the class that stands in its place."""
+    return type(
+        client.__name__, (client,), {"__new__": staticmethod(_refuse(fork)), "__module__": client.__module__}
+    )
+
+
+def _refuse(fork: str) -> Any:
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+        raise ForkIsolationError(
+            f"{cls.__module__}.{cls.__name__} is a client of confluent-kafka: refused in fork {fork}, which cannot"
+            " check what it sends",
+            hint="use topics of the app (`app.topic`), which the fork translates",
+        )
+
+    return refuse

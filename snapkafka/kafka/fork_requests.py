@@ -1,0 +1,174 @@
+"""The names that a request to the broker bears, and whether a process of a fork may send it.
+
+All that a client of aiokafka does leaves as such a request, so what is refused here is refused to producers, consumers
+and admin clients alike, in every thread and event loop. A request of an unknown kind is refused.
+
+Requests by their API key, as in `kafka.protocol` ("The Messages").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from snapkafka.errors import ForkIsolationError
+from snapkafka.protocol.forking import of_fork, prefix_of
+
+__all__ = ["NAMES", "require_of_fork"]
+
+TOPIC: Final = "topic"
+GROUP: Final = "consumer group"
+TRANSACTION: Final = "transactional id"
+#: Stands for a request that concerns the cluster, or all names of a kind.
+CLUSTER: Final = "cluster"
+
+#: The kind of a name, and the name.
+Name = tuple[str, str]
+Names = Callable[[Any], Iterable[Name]]
+
+#: The number of topics among the kinds of resources with settings.
+TOPIC_RESOURCE: Final = 2
+
+
+def require_of_fork(fork: str, request: Any) -> None:
+    """Check that a request bears no name that is not of a fork.
+
+    Args:
+        request: as it is encoded: an aiokafka `RequestStruct`.
+
+    Raises:
+        ForkIsolationError: it bears one, changes the cluster, or is of an unknown kind or form.
+    """
+    what = type(request).__name__.partition("_v")[0]
+    names = NAMES.get(request.API_KEY)
+    if names is None:
+        raise ForkIsolationError(
+            f"request {what} (API key {request.API_KEY}) is unknown here: refused to send it in fork {fork}"
+        )
+    try:
+        found = list(names(request))
+    except (
+        AttributeError,
+        LookupError,
+        TypeError,
+    ) as error:  # another release of the client has it elsewhere
+        raise ForkIsolationError(
+            f"request {what} is not as expected ({error}): refused to send it in fork {fork}"
+        ) from error
+    for kind, name in found:
+        if not _is_of_fork(fork, kind, name):
+            raise ForkIsolationError(f"{kind} {name} is not of fork {fork}: refused to send {what}")
+
+
+def _is_of_fork(fork: str, kind: str, name: str) -> bool:
+    if kind == TOPIC:
+        return of_fork(fork, name)
+    return kind != CLUSTER and name.startswith(prefix_of(fork))
+
+
+# -- what a field holds -----------------------------------------------------------------------------------------------
+
+
+def _none(request: Any) -> Iterator[Name]:
+    """It changes nothing, and reads no record, position or setting of a topic."""
+    return iter(())
+
+
+def _topics(field: str = "topics") -> Names:
+    """Of a list of topics, each a name or a tuple that begins with one; None stands for all, which is read only."""
+
+    def names(request: Any) -> Iterator[Name]:
+        for item in getattr(request, field) or ():
+            yield TOPIC, item if isinstance(item, str) else item[0]
+
+    return names
+
+
+def _since(version: int, names: Names) -> Names:
+    """Of a field that a version of the request brought."""
+    return lambda request: names(request) if version <= request.API_VERSION else ()
+
+
+def _metadata(request: Any) -> Iterator[Name]:
+    """Topics by name up to version 9; (id, name, tags) behind it."""
+    for item in request.topics or ():
+        name = item if isinstance(item, str) else item[1]
+        yield (TOPIC, name) if name else (CLUSTER, "topic by its id")
+
+
+def _one(kind: str, field: str) -> Names:
+    def names(request: Any) -> Iterator[Name]:
+        if (name := getattr(request, field)) is not None:
+            yield kind, name
+
+    return names
+
+
+def _groups(field: str) -> Names:
+    return lambda request: ((GROUP, name) for name in getattr(request, field))
+
+
+def _settings(*, reads: bool) -> Names:
+    """Of resources with settings: topics by name; those of brokers and of the cluster may be read."""
+
+    def names(request: Any) -> Iterator[Name]:
+        for kind, name, *_ in request.resources:
+            if kind == TOPIC_RESOURCE:
+                yield TOPIC, name
+            elif not reads:
+                yield CLUSTER, f"resource {name}"
+
+    return names
+
+
+def _cluster(what: str) -> Names:
+    return lambda request: ((CLUSTER, what),)
+
+
+def _all(*parts: Names) -> Names:
+    return lambda request: (name for part in parts for name in part(request))
+
+
+_TRANSACTION: Final = _one(TRANSACTION, "transactional_id")
+
+#: API key -> the names in a request of that kind.
+NAMES: Final[dict[int, Names]] = {
+    0: _all(_since(3, _TRANSACTION), _topics()),  # Produce
+    1: _all(_topics(), _since(7, _topics("forgotten_topics_data"))),  # Fetch
+    2: _topics(),  # ListOffsets
+    3: _metadata,
+    8: _all(_one(GROUP, "consumer_group"), _topics()),  # OffsetCommit
+    9: _all(_one(GROUP, "consumer_group"), _topics()),  # OffsetFetch
+    10: _none,  # FindCoordinator: which broker to ask
+    11: _one(GROUP, "group"),  # JoinGroup
+    12: _one(GROUP, "group"),  # Heartbeat
+    13: _one(GROUP, "group"),  # LeaveGroup
+    14: _one(GROUP, "group"),  # SyncGroup
+    15: _none,  # DescribeGroups: preflight has to find external readers
+    16: _none,  # ListGroups
+    17: _none,  # SaslHandshake
+    18: _none,  # ApiVersions
+    19: _topics("create_topic_requests"),  # CreateTopics
+    20: _topics(),  # DeleteTopics
+    21: _topics(),  # DeleteRecords
+    22: _TRANSACTION,  # InitProducerId
+    24: _all(_TRANSACTION, _topics()),  # AddPartitionsToTxn
+    25: _all(_TRANSACTION, _one(GROUP, "group_id")),  # AddOffsetsToTxn
+    26: _TRANSACTION,  # EndTxn
+    28: _all(_TRANSACTION, _one(GROUP, "group_id"), _topics()),  # TxnOffsetCommit
+    29: _none,  # DescribeAcls
+    30: _cluster("access rules"),  # CreateAcls: a pattern may cover more than it names
+    31: _cluster("access rules"),  # DeleteAcls
+    32: _settings(reads=True),  # DescribeConfigs
+    33: _settings(reads=False),  # AlterConfigs
+    35: _topics(),  # DescribeLogDirs
+    36: _none,  # SaslAuthenticate
+    37: _topics("topic_partitions"),  # CreatePartitions
+    42: _groups("groups_names"),  # DeleteGroups
+    44: _settings(reads=False),  # IncrementalAlterConfigs
+    45: _cluster("places of replicas"),  # AlterPartitionReassignments
+    46: _none,  # ListPartitionReassignments
+    48: _none,  # DescribeClientQuotas
+    60: _none,  # DescribeCluster
+    69: _none,  # ConsumerGroupDescribe
+}

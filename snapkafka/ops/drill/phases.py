@@ -1,0 +1,301 @@
+"""The phases of a drill, in their order; the first that fails ends it, and everything is removed in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
+from snapkafka.kafka.lasting import wall_ms
+from snapkafka.ops.assembling import Assembled
+
+from .evidence import digest_of, not_shown, versions, with_rows_read
+from .parts import Parts, Source, judged
+from .report import Compared, Drill, Judged, Phase
+from .workers import AppEndedError, Workers
+
+__all__ = ["PHASES", "Run"]
+
+#: The fork of a drill that was killed is removed by `fork drop --expired` some time after its drill would have ended.
+EXPIRES_AFTER_S: Final = 3_600.0
+POLL_S: Final = 1.0
+#: A worker that had to be killed stays a member of its group until its session is over: 60 s with Faust's settings.
+DROPPED_WITHIN_S: Final = 90.0
+PHASES: Final = (
+    "find the snapshot",
+    "create the fork",
+    "start the apps",
+    "become stable",
+    "work off what was in flight",
+    "snapshot of the fork",
+    "verify the fork",
+    "verify the snapshot",
+)
+
+#: Those of them that the RTO consists of.
+RECOVERING: Final = slice(1, 5)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One drill, as far as it has come."""
+
+    parts: Parts
+    workers: Workers
+    commands: list[list[str]]
+    fork: str
+    snapshot: str
+    until: str
+    invariants: Sequence[str]
+    lock: bool
+    allow: Sequence[int]
+    keep: bool
+    timeout_s: float
+    say: Callable[[str], None]
+    phases: list[Phase] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    compared: list[Compared] = field(default_factory=list)
+    found: Source | None = None
+    source: Judged | None = None
+    of_fork: Judged | None = None
+    rto_s: float | None = None
+    rpo_s: float | None = None
+    rto_phases: dict[str, float] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    sql: Mapping[str, str] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    forking_since: float = 0.0
+    created: bool = False
+    removed: bool = True
+
+    async def all(self) -> None:
+        """Do phase after phase, until one fails."""
+        steps: list[Callable[[], Coroutine[Any, Any, str]]] = [
+            self._find,
+            self._create,
+            self._start,
+            self._stable,
+            self._work_off,
+            self._snapshot,
+            self._verify_fork,
+            self._verify_source,
+        ]
+        for name, step in zip(PHASES, steps, strict=True):
+            started = time.monotonic()
+            self.say(name)
+            try:
+                what = await step()
+            except (SnapkafkaError, AppEndedError) as error:
+                what = error.message if isinstance(error, SnapkafkaError) else str(error)
+                self._phase(name, "failed", started, what)
+                self.reasons.append(f"{name}: {what}")
+                self.logs = self.workers.last_lines()
+                break
+            self._phase(name, "done", started, what)
+        self.phases += [Phase(name=name, status="not-run") for name in PHASES[len(self.phases) :]]
+
+    def _phase(self, name: str, status: str, started: float, what: str) -> None:
+        took = round(time.monotonic() - started, 3)
+        self.phases.append(Phase(name=name, status=status, seconds=took, what=what))
+
+    # -- the phases -------------------------------------------------------------------------------------------
+
+    async def _find(self) -> str:
+        if used := await self.parts.used():
+            raise ForkRefusedError(f"id {self.fork} was used before: {used}", hint="start the drill again")
+        self.found = found = await self.parts.find(self.snapshot)
+        self.digests |= {"snapshot": found.content, "manifest": found.manifest_sha256}
+        self.sql = await self.parts.sql()
+        self.digests |= {f"invariant {name}": digest_of(text) for name, text in self.sql.items()}
+        if found.triggered_ms:
+            self.rpo_s = round((wall_ms() - found.triggered_ms) / 1_000, 3)
+        return f"{found.id}, epoch {found.epoch}, {found.verdict}"
+
+    async def _create(self) -> str:
+        assert self.found is not None
+        self.forking_since = time.monotonic()
+        plan = await self.parts.plan(self.found, expires_s=2 * self.timeout_s + EXPIRES_AFTER_S)
+        self.digests["plan of the fork"] = plan
+        self.created, self.removed = True, False
+        forked = await self.parts.create()
+        self.compared.append(
+            Compared(
+                what="messages in flight",
+                snapshot=self.found.in_flight,
+                fork=forked.messages,
+                equal=self.found.in_flight == forked.messages,
+            )
+        )
+        self.compared.append(
+            Compared(
+                what="apps", snapshot=len(self.found.apps), fork=len(forked.apps),
+                equal=len(self.found.apps) == len(forked.apps),
+            )
+        )  # fmt: skip
+        self.reasons += [
+            f"{it.what}: the fork has {it.fork}, not {it.snapshot}" for it in self.compared if not it.equal
+        ]
+        return f"{forked.state:,} records of state, {forked.messages:,} messages"
+
+    async def _start(self) -> str:
+        self.workers.start(self.commands, self.fork)
+        while self.workers.unjoined():
+            self.workers.require_running()
+            await asyncio.sleep(POLL_S)
+        return f"{len(self.commands)} processes"
+
+    async def _stable(self) -> str:
+        await self._awaiting(self.parts.missing, "every app of the fork has all its inputs")
+        return "every app has all its inputs"
+
+    async def _work_off(self) -> str:
+        await self._awaiting(self.parts.left, "what was in flight is worked off")
+        self._recovered()
+        if self.until:
+            await self._while_running(self.parts.watch(self.until, self.timeout_s))
+            return f"worked off, and {self.until} holds"
+        return "worked off"
+
+    def _recovered(self) -> None:
+        """Note the RTO, in whole and by phase; this one is not over yet."""
+        self.rto_s = round(time.monotonic() - self.forking_since, 3)
+        names = PHASES[RECOVERING]
+        took = {phase.name: phase.seconds for phase in self.phases if phase.name in names}
+        took[names[-1]] = round(max(0.0, self.rto_s - sum(took.values())), 3)
+        self.rto_phases = took
+
+    async def _snapshot(self) -> str:
+        name = await self._while_running(self.parts.trigger())
+        await self.workers.end()  # what follows reads the log
+        return name
+
+    async def _verify_fork(self) -> str:
+        found = await self.parts.assemble()
+        self.of_fork = self._judge(found, "the fork's snapshot", found.tables)
+        self.digests["the fork's snapshot"] = found.content
+        assert self.found is not None
+        for table in sorted(self.found.tables.keys() | found.tables.keys()):
+            rows = self.found.tables.get(table, 0), found.tables.get(table, 0)
+            self.compared.append(Compared(what=f"rows of table {table}", snapshot=rows[0], fork=rows[1]))
+        return found.verdict
+
+    async def _verify_source(self) -> str:
+        assert self.found is not None
+        found = await self.parts.verify(self.found)
+        self.source = self._judge(found, f"snapshot {self.found.id}", self.found.tables)
+        return found.verdict
+
+    def _judge(self, found: Assembled, name: str, tables: Mapping[str, int]) -> Judged:
+        judgement = judged(found)
+        read = with_rows_read(judgement.invariants, self.sql, tables)
+        judgement = replace(judgement, invariants=read)
+        if not judgement.good:
+            self.reasons.append(f"{name} is {judgement.verdict}")
+        elif not judgement.records:
+            self.reasons.append(
+                f"{name}: its checks have not looked at a single record, which proves nothing"
+            )
+        for check in judgement.invariants:
+            if not check.run or check.status != "passed":
+                self.reasons.append(
+                    f"{name}: invariant {check.name} {check.status if check.run else 'was not run'}"
+                )
+        if self.invariants and not judgement.invariants:
+            self.reasons.append(f"{name}: invariants were given, and none was run")
+        return judgement
+
+    # -- waiting ----------------------------------------------------------------------------------------------
+
+    async def _awaiting(self, missing: Callable[[], Coroutine[Any, Any, str]], what: str) -> None:
+        """Wait until nothing is missing.
+
+        Raises:
+            TimedOutError: it still is, with what.
+            AppEndedError: an app has ended.
+        """
+        deadline = time.monotonic() + self.timeout_s
+        while lacking := await missing():
+            self.workers.require_running()
+            if time.monotonic() > deadline:
+                raise TimedOutError(
+                    f"waited {self.timeout_s:.0f} s until {what}: {lacking}", hint="a longer --timeout"
+                )
+            await asyncio.sleep(POLL_S)
+        self.workers.require_running()
+
+    async def _while_running(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await it, as long as no app ends."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([task], timeout=POLL_S))[0]:
+                self.workers.require_running()
+            return task.result()
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, SnapkafkaError):
+                await task
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    async def put_away(self) -> None:
+        """End the workers and remove the fork; what stays is a reason not to trust."""
+        await self.workers.end()
+        if not self.created or self.keep:
+            return
+        self.say("remove the fork")
+        started = time.monotonic()
+        try:
+            await self._drop()
+        except Exception as error:  # the result is worth more than how this ended
+            why = error.message if isinstance(error, SnapkafkaError) else repr(error)
+            self.reasons.append(f"remove the fork: {why}")
+            self._phase("remove the fork", "failed", started, why)
+            return
+        self.removed = True
+        self._phase("remove the fork", "done", started, "")
+
+    async def _drop(self) -> None:
+        """Remove it, as soon as its groups have no members any more."""
+        deadline = time.monotonic() + DROPPED_WITHIN_S
+        while True:
+            try:
+                return await self.parts.drop()
+            except SnapkafkaError:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(2 * POLL_S)
+
+    def result(self, namespace: str, began: str, apps: tuple[str, ...]) -> Drill:
+        """Put together what was found."""
+        found = Drill(
+            id=self.fork,
+            trusted=not self.reasons,
+            reasons=tuple(self.reasons),
+            namespace=namespace,
+            fork=self.fork,
+            snapshot=self.found.id if self.found else "",
+            epoch=self.found.epoch if self.found else 0,
+            started_at=began,
+            rpo_s=self.rpo_s,
+            rto_s=self.rto_s,
+            rto_phases=self.rto_phases,
+            digests=self.digests,
+            apps=apps,
+            phases=tuple(self.phases),
+            compared=tuple(self.compared),
+            source=self.source,
+            of_fork=self.of_fork,
+            removed=self.removed,
+            kept=self.keep and self.created,
+            versions=versions(self.found.versions if self.found else {}),
+            logs=self.logs,
+        )
+        return replace(
+            found, not_shown=not_shown(found, invariants=self.invariants, lock=self.lock, allow=self.allow)
+        )

@@ -1,0 +1,177 @@
+"""Do everything to production that its clients can, one thing after another; print for each whether it was refused.
+
+With SNAPKAFKA_FORK an app is installed first. `python -m tests.features.apps.harmful`, with FEATURES_BROKER and
+FEATURES_PREFIX.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import faust
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.admin import DeleteGroupsRequest
+from aiokafka.protocol.commit import OffsetCommitRequest
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.transaction import InitProducerIdRequest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as NativePartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import NewTopic as NativeTopic
+
+import snapkafka
+from snapkafka.errors import ForkIsolationError
+
+BROKER, P = os.environ["FEATURES_BROKER"], os.environ["FEATURES_PREFIX"]
+IN = TopicPartition(f"{P}in", 0)
+NATIVE = {"bootstrap.servers": BROKER, "group.id": f"{P}shop", "log_level": 0}
+
+
+async def with_admin(do: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=BROKER)
+    await admin.start()
+    try:
+        await do(admin)
+    finally:
+        await admin.close()
+
+
+async def ask(request: Any, *, group: str = "") -> None:
+    """Send a request as it is, to the broker that is in charge."""
+
+    async def do(admin: AIOKafkaAdminClient) -> None:
+        node = await admin.find_coordinator(group) if group else None
+        await admin._send_request(request, node)
+
+    await with_admin(do)
+
+
+async def write() -> None:
+    async with AIOKafkaProducer(bootstrap_servers=BROKER) as producer:
+        await producer.send_and_wait(f"{P}out", b"written")
+
+
+async def write_in_a_transaction() -> None:
+    transactional = AIOKafkaProducer(bootstrap_servers=BROKER, transactional_id=f"{P}shop-0-0")
+    async with transactional as producer, producer.transaction():
+        await producer.send_and_wait(f"{P}out", b"in a transaction")
+
+
+async def write_in_another_loop() -> None:
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(write())
+        except BaseException as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    await asyncio.to_thread(thread.join)
+    if problems:
+        raise problems[0]
+
+
+async def read() -> None:
+    async with AIOKafkaConsumer(bootstrap_servers=BROKER) as reader:
+        reader.assign([IN])
+        await reader.seek_to_beginning()
+        assert await reader.getmany(timeout_ms=10_000)
+
+
+async def join_the_group() -> None:
+    async with AIOKafkaConsumer(
+        IN.topic, bootstrap_servers=BROKER, group_id=f"{P}shop", enable_auto_commit=False
+    ) as reader:
+        assert await reader.getmany(timeout_ms=20_000)
+
+
+async def ends() -> None:
+    async with AIOKafkaConsumer(bootstrap_servers=BROKER) as reader:
+        assert await reader.end_offsets([IN])
+
+
+async def partitions() -> None:
+    client = AIOKafkaClient(bootstrap_servers=BROKER)
+    await client.bootstrap()
+    try:
+        await asyncio.wait_for(client._wait_on_metadata(f"{P}by-asking"), 20)
+    finally:
+        await client.close()
+
+
+async def native_write() -> None:
+    producer = Producer(NATIVE)
+    producer.produce(f"{P}out", b"native")
+    assert producer.flush(20) == 0
+
+
+async def native_commit() -> None:
+    consumer = Consumer(NATIVE)
+    consumer.commit(offsets=[NativePartition(IN.topic, 0, 7)], asynchronous=False)
+    consumer.close()
+
+
+async def native_create() -> None:
+    admin = AdminClient(NATIVE)
+    for future in admin.create_topics([NativeTopic(f"{P}native", 1)]).values():
+        future.result(20)
+
+
+SETTINGS = ConfigResource(ConfigResourceType.TOPIC, IN.topic, {"retention.ms": "987654321"})
+COMMIT = OffsetCommitRequest(f"{P}shop", -1, "", -1, [(IN.topic, [(0, 3, "")])])
+
+HARM: dict[str, Callable[[], Awaitable[Any]]] = {
+    "write": write,
+    "write in a transaction": write_in_a_transaction,
+    "write in another event loop": write_in_another_loop,
+    "read": read,
+    "read the ends": ends,
+    "join the group": join_the_group,
+    "commit by a request": lambda: ask(COMMIT, group=f"{P}shop"),
+    "fence a transactional id": lambda: ask(InitProducerIdRequest(f"{P}shop-0-0", 10_000)),
+    "create by asking for partitions": partitions,
+    "create by metadata": lambda: ask(MetadataRequest([f"{P}by-metadata"], True)),
+    "create": lambda: with_admin(lambda admin: admin.create_topics([NewTopic(f"{P}new", 1, 1)])),
+    "alter settings": lambda: with_admin(lambda admin: admin.alter_configs([SETTINGS])),
+    "add partitions": lambda: with_admin(lambda admin: admin.create_partitions({IN.topic: NewPartitions(3)})),
+    "delete records": lambda: with_admin(lambda admin: admin.delete_records({IN: RecordsToDelete(5)})),
+    "confluent-kafka writes": native_write,
+    "confluent-kafka commits": native_commit,
+    "confluent-kafka creates": native_create,
+    "delete the group": lambda: ask(DeleteGroupsRequest([f"{P}shop"]), group=f"{P}shop"),
+    "delete a topic": lambda: with_admin(lambda admin: admin.delete_topics([f"{P}out"])),
+}
+
+
+def _refusal(error: BaseException | None) -> ForkIsolationError | None:
+    """What was refused; a consumer of aiokafka that stops right after its start raises another error behind it."""
+    while error is not None and not isinstance(error, ForkIsolationError):
+        error = error.__context__
+    return error
+
+
+def main() -> None:
+    app = faust.App("harmful", broker=f"kafka://{BROKER}")
+    if "SNAPKAFKA_FORK" in os.environ:
+        snapkafka.install(app, namespace="ns")
+    for name, do in HARM.items():
+        try:
+            asyncio.run(do())  # type: ignore[arg-type]  # each is a coroutine
+        except BaseException as error:
+            found = _refusal(error)
+            print(f"{name}: refused: {found.message}" if found else f"{name}: failed: {error!r}", flush=True)
+        else:
+            print(f"{name}: done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""A small production, and everything of it that nobody else may change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import create_topics
+
+from .harness import read_topics
+
+__all__ = ["ASPECTS", "fingerprint", "set_up"]
+
+RECORDS: Final = 40
+#: All that a fingerprint covers.
+ASPECTS: Final = ("records", "ends", "starts", "topics", "settings", "groups", "commits")
+
+
+def set_up(bootstrap: str, prefix: str) -> None:
+    """Create topics `in` and `out`, records in the first, and a group `shop` that stands in its middle."""
+    create_topics(bootstrap, f"{prefix}in", f"{prefix}out", partitions=1)
+
+    async def fill() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+            for number in range(RECORDS):
+                await producer.send_and_wait(f"{prefix}in", json.dumps(f"v{number}").encode(), key=b"k")
+        tp = KafkaPartition(f"{prefix}in", 0)
+        reader = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap, group_id=f"{prefix}shop", enable_auto_commit=False
+        )
+        async with reader:
+            reader.assign([tp])
+            await reader.commit({tp: RECORDS // 2})
+
+    asyncio.run(fill())
+
+
+def fingerprint(bootstrap: str, prefix: str) -> dict[str, Any]:
+    """What production consists of, by aspect; without what belongs to forks."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = {
+        name: len(it.partitions)
+        for name, it in admin.list_topics(timeout=10).topics.items()
+        if name.startswith(prefix)
+    }
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(topics)]
+    settings = {
+        resource.name: sorted((name, entry.value) for name, entry in future.result(10).items())
+        for resource, future in (admin.describe_configs(resources) if resources else {}).items()
+    }
+
+    async def logs() -> tuple[Any, Any, Any, Any]:
+        tools = KafkaTopicAdmin(Connection(bootstrap=bootstrap))
+        try:
+            groups = sorted(
+                (it.name, sorted(map(repr, it.members)))
+                for it in await tools.groups()
+                if it.name.startswith(prefix)
+            )
+            tps = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
+            return (
+                await tools.log_ends(tps),
+                await tools.log_starts(tps),
+                groups,
+                {name: await tools.committed(name) for name, _ in groups},
+            )
+        finally:
+            await tools.close()
+
+    ends, starts, groups, commits = asyncio.run(logs())
+    records = read_topics(bootstrap, prefix)
+    found = (records, ends, starts, topics, settings, groups, commits)
+    return dict(zip(ASPECTS, found, strict=True))

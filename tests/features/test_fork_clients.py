@@ -1,0 +1,47 @@
+"""A process of a fork that does all the harm it can, beside a real broker: production stays as it was, byte by byte."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from snapkafka.testing import Broker
+
+from .production import ASPECTS, fingerprint, set_up
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+
+
+def harm(bootstrap: str, prefix: str, fork: str = "") -> dict[str, str]:
+    """What came of each attempt."""
+    env = os.environ | {"FEATURES_BROKER": bootstrap, "FEATURES_PREFIX": prefix}
+    env |= {"SNAPKAFKA_FORK": fork} if fork else {}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.features.apps.harmful"],
+        env=env, capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [line.partition(": ") for line in done.stdout.splitlines()]
+    return {name: came for name, _, came in lines}
+
+
+@pytest.mark.long
+def test_a_process_of_a_fork_can_do_no_harm_by_any_client(kafka: Broker) -> None:
+    prefix = f"p{uuid.uuid4().hex[:8]}-"
+    set_up(kafka.bootstrap, prefix)
+    before = fingerprint(kafka.bootstrap, prefix)
+
+    tried = harm(kafka.bootstrap, prefix, fork="staging")
+    assert {name: came for name, came in tried.items() if not came.startswith("refused: ")} == {}
+    after = fingerprint(kafka.bootstrap, prefix)
+    assert {aspect for aspect in ASPECTS if after[aspect] != before[aspect]} == set()
+
+    done = harm(kafka.bootstrap, prefix)
+    assert done.keys() == tried.keys()
+    assert {name: came for name, came in done.items() if came != "done"} == {}, "it is no harm"
+    after = fingerprint(kafka.bootstrap, prefix)
+    assert {aspect for aspect in ASPECTS if after[aspect] != before[aspect]} == set(ASPECTS)

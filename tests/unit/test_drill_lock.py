@@ -1,0 +1,352 @@
+"""Commands of a drill that misbehave: none of them reaches a broker but through an installed fork."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from snapkafka.demo.system import wait_until
+from snapkafka.errors import BadInputError
+from snapkafka.ops.drill.workers import AppEndedError, Workers
+from snapkafka.runtime import locked as locking
+from snapkafka.runtime.door import Door, connect, knock
+from snapkafka.runtime.locked import lock_problem, locked
+
+FORK = "drill-1"
+
+AIOKAFKA = """
+import asyncio
+from aiokafka import AIOKafkaProducer
+async def send():
+    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:{port}")
+    try:
+        await producer.start()
+    except Exception as error:
+        print("refused:", error, flush=True)
+asyncio.run(send())
+"""
+SOCKET = """
+import socket
+try:
+    socket.create_connection(("{host}", {port}), 5).sendall(b"hello")
+except OSError as error:
+    print("refused:", error, flush=True)
+"""
+CONFLUENT = """
+from confluent_kafka import Producer
+def failed(error):
+    print("refused:", error, flush=True)
+producer = Producer({{"bootstrap.servers": "127.0.0.1:{port}", "log_level": 0, "error_cb": failed}})
+producer.produce("orders", b"v")
+for _ in range(4):
+    producer.poll(0.5)
+"""
+LATE = """
+import asyncio, faust, snapkafka
+from aiokafka import AIOKafkaProducer
+app = faust.App("shop", broker="kafka://127.0.0.1:{port}")
+async def send():
+    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:{port}")
+    try:
+        await producer.start()
+    except Exception as error:
+        print("refused:", error, flush=True)
+asyncio.run(send())
+snapkafka.install(app, namespace="ns")
+print("installed", flush=True)
+"""
+
+
+class Broker:
+    """A port that counts who connects to it."""
+
+    def __init__(self, family: int = socket.AF_INET, host: str = "127.0.0.1") -> None:
+        self._socket = socket.create_server((host, 0), family=family)
+        self.port: int = self._socket.getsockname()[1]
+        self.connected = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                one, _ = self._socket.accept()
+            except OSError:
+                return
+            self.connected += 1
+            one.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    found = Broker()
+    yield found
+    found.close()
+
+
+def python(folder: Path, text: str, *options: str) -> list[str]:
+    script = folder / f"app{len(list(folder.glob('*.py')))}.py"
+    script.write_text(text)
+    return [sys.executable, *options, str(script)]
+
+
+async def run(folder: Path, words: list[str]) -> str:
+    """What a command prints until it ends."""
+    workers = Workers(folder)
+    try:
+        workers.start([words], FORK)
+        log = folder / "app-1.txt"
+        status = workers._running[0].child.wait
+        assert status(60) is not None, f"it has not ended: {log.read_text()}"
+        return log.read_text()
+    finally:
+        await workers.end()
+
+
+@pytest.mark.parametrize("kind", ["no install", "isolated", "shell", "confluent", "late", "child", "bash"])
+async def test_a_command_that_misbehaves_reaches_no_broker(kind: str, tmp_path: Path, broker: Broker) -> None:
+    raw = SOCKET.format(host="127.0.0.1", port=broker.port)
+    commands = {
+        "no install": lambda: python(tmp_path, AIOKAFKA.format(port=broker.port)),
+        "isolated": lambda: python(tmp_path, raw, "-I", "-S"),
+        "shell": lambda: ["sh", "-c", f"exec {shlex.join(python(tmp_path, raw, '-I'))}"],
+        "confluent": lambda: python(tmp_path, CONFLUENT.format(port=broker.port)),
+        "late": lambda: python(tmp_path, LATE.format(port=broker.port)),
+        "child": lambda: ["env", "-i", "sh", "-c", f"setsid {shlex.join(python(tmp_path, raw))}; true"],
+        "bash": lambda: [
+            "bash", "-c", f"echo hello > /dev/tcp/127.0.0.1/{broker.port} || echo refused: $?"
+        ],
+    }  # fmt: skip
+    printed = await run(tmp_path, commands[kind]())
+    assert "refused:" in printed, printed
+    assert broker.connected == 0, printed
+
+
+INSTALLED = """
+import asyncio, faust, snapkafka
+from aiokafka import AIOKafkaProducer
+app = faust.App("shop", broker="kafka://127.0.0.1:{port}")
+snapkafka.install(app, namespace="ns")
+async def connect():
+    try:
+        await AIOKafkaProducer(bootstrap_servers="127.0.0.1:{port}").start()
+    except Exception as error:
+        print("came to:", error, flush=True)
+asyncio.run(connect())
+"""
+
+
+async def test_an_installed_fork_reaches_the_broker_through_its_door(tmp_path: Path, broker: Broker) -> None:
+    printed = await run(tmp_path, python(tmp_path, INSTALLED.format(port=broker.port)))
+    assert broker.connected == 1, printed
+
+
+MECHANISMS = ("landlock", "namespace")
+#: Locks itself by one mechanism, and becomes the rest.
+LOCKS = """
+import os, sys
+from snapkafka.runtime import locked
+getattr(locked, "lock_by_" + sys.argv[1])([int(port) for port in sys.argv[2].split(",") if port])
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_each_mechanism_keeps_a_process_and_its_children_from_connecting(
+    mechanism: str, family: int, host: str, tmp_path: Path
+) -> None:
+    broker = Broker(family, host)
+    try:
+        free = python(tmp_path, SOCKET.format(host=host, port=broker.port))
+        assert subprocess.run(free, capture_output=True, check=True).stdout == b"", "nobody is locked yet"
+        wait_until("the connection", lambda: broker.connected == 1, timeout_s=10)
+        child = ["sh", "-c", f"{shlex.join(free)} & wait"]
+        done = subprocess.run([sys.executable, "-c", LOCKS, mechanism, "", *child], capture_output=True)
+        assert done.stdout.startswith(b"refused:"), done
+        assert broker.connected == 1
+    finally:
+        broker.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_locked_fork_connects_through_its_door_by_each_mechanism(
+    mechanism: str, tmp_path: Path, broker: Broker
+) -> None:
+    with tempfile.TemporaryDirectory() as short, Door(Path(short, "door"), FORK) as door:
+        text = INSTALLED.format(port=broker.port)
+        done = subprocess.run(
+            [sys.executable, "-c", LOCKS, mechanism, "", *python(tmp_path, text)],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"SNAPKAFKA_FORK": FORK, "SNAPKAFKA_FORK_DOOR": str(door.path)},
+        )
+        assert door.joined.is_set(), done
+        assert broker.connected == 1, done
+
+
+#: The ways to open a stream; the last line of each does.
+WAYS = {
+    "connect": "s = socket.socket(); s.connect(broker)",
+    "fast open": "s = socket.socket(); s.sendto(b'x', 0x20000000, broker)",
+    "fast open by a message": "s = socket.socket(); s.sendmsg([b'x'], [], 0x20000000, broker)",
+    "fast open by an option": "s = socket.socket(); s.setsockopt(6, 30, 1); s.connect(broker); s.send(b'x')",
+    "mptcp": "s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262); s.connect(broker)",
+    "another thread": "t = threading.Thread(target=lambda: socket.create_connection(broker)); t.start(); t.join()",
+}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_no_way_to_open_a_stream_is_left(mechanism: str, tmp_path: Path, broker: Broker) -> None:
+    def tried(way: str, *before: str) -> None:
+        text = f"import socket, threading\nbroker = ('127.0.0.1', {broker.port})\n{WAYS[way]}\n"
+        subprocess.run([*before, *python(tmp_path, text)], capture_output=True, check=False)
+
+    for way in WAYS:
+        tried(way, sys.executable, "-c", LOCKS, mechanism, "")
+    assert broker.connected == 0
+    for count, way in enumerate(WAYS.keys() - {"mptcp"}, start=1):  # a kernel may have none
+        tried(way)
+        wait_until(f"{way} to connect unlocked", lambda: broker.connected == count, timeout_s=10)  # noqa: B023
+
+
+def test_what_is_no_stream_to_elsewhere_works_as_before() -> None:
+    text = """if True:
+        import asyncio, socket, subprocess
+        ours, theirs = socket.socketpair()
+        ours.sendmsg([b"pair"])
+        assert theirs.recv(9) == b"pair"
+        datagrams = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+        datagrams.bind(("::1", 0))
+        datagrams.sendto(b"datagram", datagrams.getsockname())
+        assert datagrams.recv(9) == b"datagram"
+        socket.create_server(("127.0.0.1", 0)).setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        socket.getaddrinfo("localhost", 80)
+        asyncio.run(asyncio.to_thread(subprocess.run, ["true"], check=True))
+        print("works")
+    """
+    done = subprocess.run(locked([sys.executable, "-c", text]), capture_output=True, text=True)
+    assert done.stdout == "works\n", done
+
+
+def test_allowed_ports_are_open_and_others_are_not(tmp_path: Path, broker: Broker) -> None:
+    other = Broker()
+    for port in (broker.port, other.port):
+        subprocess.run(
+            locked(python(tmp_path, SOCKET.format(host="127.0.0.1", port=port)), [broker.port]), check=True
+        )
+    wait_until("the connection", lambda: broker.connected == 1, timeout_s=10)
+    assert other.connected == 0
+    other.close()
+
+
+def test_a_lock_that_does_not_hold_is_found_by_trying_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lock_problem() == ""
+    monkeypatch.setattr(locking, "locked", lambda words, allow: words)
+    assert lock_problem() == "a locked process could connect"
+
+
+def test_where_no_mechanism_is_there_the_command_does_not_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert locking.main(["touch", str(tmp_path / "ran")]) == 126
+    assert "darwin has no Landlock; darwin has no network namespaces" in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists()
+
+
+# -- the door -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def door() -> Iterator[Door]:
+    with tempfile.TemporaryDirectory() as short, Door(Path(short, "door"), FORK) as found:
+        yield found
+
+
+def test_a_knock_states_who_is_isolated(door: Door) -> None:
+    with pytest.raises(OSError, match="this is a door of fork drill-1, not of drill-2"):
+        knock(str(door.path), "drill-2")
+    assert not door.joined.is_set()
+    knock(str(door.path), FORK)
+    assert door.joined.is_set()
+
+
+def test_what_comes_through_is_connected(door: Door) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = connect(str(door.path), FORK, "127.0.0.1", server.getsockname()[1])
+        theirs, _ = server.accept()
+        ours.send(b"hello")
+        assert theirs.recv(5) == b"hello"
+        ours.close()
+        theirs.close()
+
+
+def test_a_broker_that_is_away_and_a_closed_door_are_errors_of_connections(door: Door) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(OSError, match="refused"):
+        connect(str(door.path), FORK, "127.0.0.1", port)
+    door.close()
+    with pytest.raises(FileNotFoundError):
+        knock(str(door.path), FORK)
+
+
+@pytest.mark.parametrize("request_", [b"", b"\n", b"[]\n", b'{"fork": "drill-1", "host": 7}\n', b"x" * 9_000])
+def test_who_does_not_know_how_to_knock_gets_no_socket(door: Door, request_: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.connect(str(door.path))
+        asking.sendall(request_)
+        asking.shutdown(socket.SHUT_WR)
+        answer, descriptors, _, _ = socket.recv_fds(asking, 4_096, 1)
+    assert answer.startswith(b"-") and not descriptors
+
+
+def test_a_path_that_no_socket_can_have_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="too long for a socket"):
+        Door(tmp_path / ("d" * 100), FORK)
+
+
+async def test_a_command_that_does_not_join_in_time_is_named_and_ended(tmp_path: Path) -> None:
+    workers = Workers(tmp_path, joins_within_s=0.5)
+    try:
+        workers.start(
+            [[sys.executable, "-c", "import time; print('works', flush=True); time.sleep(600)"]], FORK
+        )
+        assert workers.unjoined().startswith(sys.executable)
+        wait_until("it to work", lambda: "works" in (tmp_path / "app-1.txt").read_text(), timeout_s=30)
+        child = workers._running[0].child
+
+        def named() -> bool:
+            try:
+                workers.require_running()
+            except AppEndedError as error:
+                return "has not joined the fork within 0.5 s" in str(error) and "works" in str(error)
+            return False
+
+        wait_until("it to be named", named, timeout_s=10)
+    finally:
+        await workers.end()
+    assert child.status is not None
+
+
+async def test_a_command_that_ends_unjoined_is_named_with_what_it_printed_last(tmp_path: Path) -> None:
+    workers = Workers(tmp_path)
+    try:
+        workers.start([[sys.executable, "-c", "print('no broker\\n\\x1b[?25h\\n')"]], FORK)
+        assert workers._running[0].child.wait(60) == 0
+        with pytest.raises(AppEndedError, match=r"ended with status 0, and had not joined.*: no broker$"):
+            workers.require_running()
+    finally:
+        await workers.end()

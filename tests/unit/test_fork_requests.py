@@ -1,0 +1,319 @@
+"""Every request of aiokafka, and every client of confluent-kafka, in a process of a fork."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any, Final
+
+import aiokafka.protocol
+import pytest
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.api import Request, RequestStruct
+from aiokafka.protocol.types import Array, Boolean, Bytes, Int8, Int16, Int32, Int64, Schema
+
+from snapkafka.drivers.faust.forked import Isolation
+from snapkafka.errors import ForkIsolationError
+from snapkafka.kafka.fork_requests import NAMES, require_of_fork
+from snapkafka.kafka.groups import ConsumerGroupDescribeRequest
+from snapkafka.kafka.metadata import DescribeClusterRequest, MetadataRequestV12
+from snapkafka.kafka.settings import AlterTopicRequest, LogDirsRequest
+
+for module in pkgutil.iter_modules(aiokafka.protocol.__path__):
+    importlib.import_module(f"aiokafka.protocol.{module.name}")
+
+FORK, OURS, THEIRS = "staging", "fork.staging.orders", "orders"
+#: Fields of requests that hold names of topics, groups and transactions.
+NAME_FIELDS: Final = {
+    "topic", "topics", "name", "group", "groups_names", "consumer_group", "group_id", "transactional_id",
+    "resource_name",
+}  # fmt: skip
+#: Requests that change nothing and read neither records nor positions: whatever they name passes.
+FREE: Final = {
+    "FindCoordinatorRequest", "DescribeGroupsRequest", "ListGroupsRequest", "SaslHandShakeRequest", "ApiVersionRequest",
+    "DescribeAclsRequest", "SaslAuthenticateRequest", "ListPartitionReassignmentsRequest",
+    "DescribeClientQuotasRequest",
+}  # fmt: skip
+#: Requests about the cluster: whatever they name is refused.
+NEVER: Final = {"CreateAclsRequest", "DeleteAclsRequest", "AlterPartitionReassignmentsRequest"}
+STRUCTS: Final = [
+    struct for request in Request.__subclasses__() for struct in dict.fromkeys(request._CLASSES)
+]
+INTEGERS: Final = (Int8, Int16, Int32, Int64)
+
+
+def values(kind: Any, theirs: int, field: str, seen: list[str]) -> Any:
+    """A value of a field; the text with this number holds a name of production, all others one of the fork."""
+    if isinstance(kind, Schema):
+        return tuple(values(of, theirs, name, seen) for name, of in zip(kind.names, kind.fields, strict=True))
+    if isinstance(kind, Array):
+        return [values(kind.array_of, theirs, field, seen)]
+    if kind in INTEGERS:
+        return 2  # of kinds of resources: a topic
+    if kind is Boolean:
+        return False
+    if kind is Bytes:
+        return b""
+    if "String" in repr(kind) or "String" in type(kind).__name__:
+        seen.append(field)
+        return THEIRS if len(seen) - 1 == theirs else OURS
+    return {}  # tagged fields
+
+
+def built(struct: type[RequestStruct], theirs: int = -1) -> tuple[Any, list[str]]:
+    """A request, and the fields of its texts in their order."""
+    seen: list[str] = []
+    return struct(*values(struct.SCHEMA, theirs, "", seen)), seen
+
+
+def name_of(struct: type) -> str:
+    return struct.__name__.partition("_v")[0]
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)
+def test_a_request_passes_only_where_every_name_in_it_is_of_the_fork(struct: type[RequestStruct]) -> None:
+    request, fields = built(struct)
+    request.encode()  # it is one that a broker would take
+    if name_of(struct) in NEVER:
+        with pytest.raises(ForkIsolationError, match="is not of fork staging: refused to send"):
+            require_of_fork(FORK, request)
+        return
+    require_of_fork(FORK, request)
+    names = [number for number, field in enumerate(fields) if field in NAME_FIELDS]
+    assert names or name_of(struct) in FREE, "a request without names is stated to be free"
+    for number in names:
+        request, _ = built(struct, number)
+        if name_of(struct) in FREE:
+            require_of_fork(FORK, request)
+        else:
+            with pytest.raises(ForkIsolationError, match=f"{THEIRS} is not of fork staging"):
+                require_of_fork(FORK, request)
+
+
+def test_every_kind_of_request_has_its_place() -> None:
+    assert {struct.API_KEY for struct in STRUCTS} <= NAMES.keys()
+    assert len(STRUCTS) > 60, "aiokafka has its requests elsewhere: this shows nothing"
+
+
+def test_a_request_of_an_unknown_kind_is_refused() -> None:
+    class Elect(RequestStruct):
+        API_KEY, API_VERSION, RESPONSE_TYPE, SCHEMA = 43, 0, None, Schema()
+
+    with pytest.raises(ForkIsolationError, match=r"request Elect \(API key 43\) is unknown here: refused"):
+        require_of_fork(FORK, Elect())
+
+
+@pytest.mark.parametrize(
+    "struct", [it for it in STRUCTS if name_of(it) not in FREE | NEVER], ids=lambda struct: struct.__name__
+)
+def test_a_request_whose_fields_are_elsewhere_is_refused(struct: type[RequestStruct]) -> None:
+    class Moved(struct):
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(ForkIsolationError, match="request Moved is not as expected"):
+        require_of_fork(FORK, Moved())
+
+
+@pytest.mark.parametrize(
+    ("request_", "passes"),
+    [
+        (MetadataRequestV12(["orders"]), False),
+        (MetadataRequestV12([OURS, "_snapkafka.fork.staging.ns"]), True),
+        (MetadataRequestV12(["_snapkafka.ns"]), False),
+        (MetadataRequestV12(None), True),
+        (AlterTopicRequest("orders", {"retention.ms": "1"}), False),
+        (AlterTopicRequest(OURS, {"retention.ms": "1"}), True),
+        (LogDirsRequest("orders", 1), False),
+        (DescribeClusterRequest(), True),
+        (ConsumerGroupDescribeRequest("shop"), True),
+    ],
+    ids=repr,
+)
+def test_our_own_requests(request_: Any, passes: bool) -> None:
+    if passes:
+        require_of_fork(FORK, request_)
+    else:
+        with pytest.raises(ForkIsolationError):
+            require_of_fork(FORK, request_)
+
+
+@pytest.mark.parametrize("resource", [0, 4, 8])
+def test_settings_of_brokers_are_read_and_not_changed(resource: int) -> None:
+    for struct in STRUCTS:
+        if name_of(struct) in ("DescribeConfigsRequest", "AlterConfigsRequest"):
+            request, _ = built(struct)
+            request.resources = [(resource, *item[1:]) for item in request.resources]
+            if name_of(struct) == "DescribeConfigsRequest":
+                require_of_fork(FORK, request)
+            else:
+                with pytest.raises(ForkIsolationError, match="cluster resource"):
+                    require_of_fork(FORK, request)
+
+
+# -- where they leave ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def isolation() -> Iterator[Isolation]:
+    found = Isolation.of(FORK)
+    yield found
+    found.remove()
+
+
+class Writer:
+    """The end of a connection that notes what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+
+class Built:
+    """A request as clients make it."""
+
+    def __init__(self, struct: Any) -> None:
+        self.struct, self.prepared = struct, 0
+
+    def prepare(self, versions: object) -> Any:
+        self.prepared += 1
+        return self.struct
+
+
+def connected() -> tuple[AIOKafkaConnection, Writer]:
+    connection, writer = AIOKafkaConnection("127.0.0.1", 1), Writer()
+    connection._writer = writer
+    return connection, writer
+
+
+async def send_all() -> None:
+    for struct in STRUCTS:
+        for number in range(len(built(struct)[1])):
+            connection, writer = connected()
+            request, fields = built(struct, number)
+            passes = name_of(struct) in FREE or fields[number] not in NAME_FIELDS
+            if passes and name_of(struct) not in NEVER:
+                sent = Built(request)
+                connection.send(sent).close()
+                assert sent.prepared == 1, "what was checked is what is sent"
+                assert writer.written
+            else:
+                with pytest.raises(ForkIsolationError):
+                    connection.send(Built(request))
+                assert not writer.written, struct
+
+
+async def test_what_is_refused_writes_nothing(isolation: Isolation) -> None:
+    await send_all()
+
+
+def test_another_event_loop_in_another_thread_is_no_way_out(isolation: Isolation) -> None:
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(send_all())
+        except BaseException as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not problems
+
+
+async def test_a_client_that_is_to_ask_about_a_topic_is_refused_at_once(isolation: Isolation) -> None:
+    """The request leaves in a task of the client, whose error nobody would see."""
+    client = AIOKafkaClient()
+    with pytest.raises(ForkIsolationError, match="topic orders"):
+        client.add_topic("orders")
+    with pytest.raises(ForkIsolationError, match="topic orders"):
+        client.set_topics([OURS, "orders"])
+    with pytest.raises(ForkIsolationError, match="topic orders"):
+        await client._wait_on_metadata("orders")
+
+
+async def test_after_the_fork_everything_is_as_it_was() -> None:
+    from confluent_kafka.admin import AdminClient
+
+    before = AIOKafkaConnection.send, AIOKafkaConnection.connect, AIOKafkaClient.add_topic
+    Isolation.of(FORK).remove()
+    assert before == (AIOKafkaConnection.send, AIOKafkaConnection.connect, AIOKafkaClient.add_topic)
+    assert AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}) is not None
+
+
+# -- confluent-kafka ----------------------------------------------------------------------------------------------
+
+CLIENTS = """
+import asyncio, importlib.util
+import confluent_kafka, confluent_kafka.admin
+from confluent_kafka import *  # bound before, as a module of an app does
+from confluent_kafka.admin import AdminClient
+{before}
+import faust, snapkafka
+from snapkafka.errors import ForkIsolationError
+app = faust.App("shop", broker="kafka://127.0.0.1:1")
+snapkafka.install(app, namespace="ns")
+from confluent_kafka import Consumer, DeserializingConsumer, Producer, SerializingProducer, cimpl
+class Late(confluent_kafka.Producer):
+    def __init__(self, settings):
+        super().__init__(settings)
+settings = {{"bootstrap.servers": "127.0.0.1:1", "group.id": "shop", "log_level": 0}}
+makers = [Producer, Consumer, AdminClient, SerializingProducer, DeserializingConsumer, cimpl.Producer, cimpl.Consumer,
+    cimpl._AdminClientImpl, confluent_kafka.Consumer, confluent_kafka.admin.AdminClient, Early, Late]
+if hasattr(confluent_kafka, "ShareConsumer"):  # releases that have it
+    makers += [confluent_kafka.ShareConsumer, confluent_kafka.DeserializingShareConsumer]
+if importlib.util.find_spec("confluent_kafka.aio"):
+    from confluent_kafka.aio import AIOConsumer, AIOProducer
+    async def native(kind):
+        return kind(settings)
+    makers += [lambda settings: asyncio.run(native(AIOProducer)), lambda settings: asyncio.run(native(AIOConsumer))]
+methods = [(client, name) for client in (Producer, Consumer, AdminClient) for name in dir(client)
+    if not name.startswith("__") and callable(getattr(client, name))]
+tried = 0
+for make, name in [(make, "") for make in makers] + methods:
+    try:
+        getattr(make(settings), name)()
+    except ForkIsolationError as error:
+        assert "is a client of confluent-kafka: refused in fork staging" in str(error), error
+        tried += 1
+    else:
+        raise SystemExit(f"{{make}}.{{name}} was not refused")
+print("refused", tried, len(makers), len(methods))
+"""
+
+
+def python(text: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    env = os.environ | {"SNAPKAFKA_FORK": FORK}
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=env, timeout=60)
+
+
+def test_no_client_of_confluent_kafka_is_made_so_none_of_its_methods_can_be_called() -> None:
+    done = python(CLIENTS.format(before="class Early(SerializingProducer): pass"))
+    assert done.returncode == 0, done.stderr
+    word, tried, makers, methods = done.stdout.split()
+    assert word == "refused" and int(tried) == int(makers) + int(methods)
+    assert int(makers) >= 12 and int(methods) > 70, (
+        "the methods of the three clients are elsewhere: this shows nothing"
+    )
+
+
+@pytest.mark.parametrize("kind", ["Producer", "AdminClient", "Early"])
+def test_a_fork_does_not_start_beside_a_client_that_was_made_before(kind: str) -> None:
+    early = "class Early(SerializingProducer): pass\n"
+    made = f"made = {kind}(dict([('bootstrap.servers', '127.0.0.1:1'), ('log_level', 0)]))"
+    done = python(CLIENTS.format(before=early + made))
+    assert done.returncode == 1
+    assert (
+        "SNAPKAFKA_FORK=staging: a client of confluent-kafka was made before snapkafka.install" in done.stderr
+    )
