@@ -218,6 +218,9 @@ class FakeAdmin:
             self.settings[topic] = dict(settings or {})
         return True
 
+    async def topic_defaults(self) -> dict[str, str]:
+        return (await self.topic_settings(""))[0]
+
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
         await self._answer()
         self.altered.append((topic, dict(changes)))

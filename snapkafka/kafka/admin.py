@@ -31,7 +31,7 @@ from .metadata import (
     may_describe_cluster,
 )
 from .refusals import DeleteTopicsRequest, raise_refusal
-from .settings import AlterTopicRequest, LogDirsRequest, log_sizes
+from .settings import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
 from .times import record_headers, record_times
 
 __all__ = ["KafkaTopicAdmin"]
@@ -95,6 +95,17 @@ class KafkaTopicAdmin:
         holding = {entry[0]: entry[1] for entry in entries}
         own = {entry[0]: entry[1] for entry in entries if entry[3] == SOURCE_TOPIC}
         return holding, own
+
+    async def topic_defaults(self) -> dict[str, str]:
+        """Read the settings of a topic that is created without any, as far as a broker shows them."""
+        admin = await self._connected()
+        with translated(self.connection, "read the settings of a broker"):
+            brokers = (await self._ask_any(MetadataRequestV12([]))).brokers
+            resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0][0]))
+            (response,) = await ask_again(admin, lambda: admin.describe_configs([resource]))
+            ((code, why, _, _, entries),) = response.resources
+            raise_refusal(code, why, "the broker")
+        return default_settings({entry[0]: entry[1] for entry in entries})
 
     async def create_topic(
         self,

@@ -14,7 +14,21 @@ from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Int64, S
 
 from .metadata import RequestStruct, check_version
 
-__all__ = ["AlterTopicRequest", "LogDirsRequest", "log_sizes"]
+__all__ = ["AlterTopicRequest", "LogDirsRequest", "default_settings", "log_sizes"]
+
+#: Settings of topics, with the names that a broker has for their defaults.
+BROKER_NAMES: Final = {
+    "cleanup.policy": "log.cleanup.policy",
+    "retention.ms": "log.retention.ms",
+    "retention.bytes": "log.retention.bytes",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
+}
+#: Older names of the retention, and their units.
+RETENTION_UNITS_MS: Final = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
 
 API_KEY_LOG_DIRS: Final = 35
 API_KEY_INCREMENTAL_ALTER: Final = 44
@@ -137,3 +151,12 @@ def log_sizes(response: Any) -> dict[int, int]:
         for partition, size, _, is_future in partitions
         if not is_future
     }
+
+
+def default_settings(broker: Mapping[str, str | None]) -> dict[str, str]:
+    """Translate the settings of a broker to those of a topic that is created without any."""
+    found = {name: value for name, of in BROKER_NAMES.items() if (value := broker.get(of)) is not None}
+    for of, unit_ms in RETENTION_UNITS_MS.items():
+        if "retention.ms" not in found and (value := broker.get(of)) is not None:
+            found["retention.ms"] = str(max(-1, int(value) * unit_ms))
+    return found

@@ -1,8 +1,8 @@
 """An attempt of a recovery, compared with the snapshot before its commit point.
 
-What was appended is read back by `appending.read_back`; here the result is judged: the changelogs are folded from their
-starts by rules of their own (`comparing`), and the messages of each input are collected once more. So a fault of what
-decides what is appended shows as well, and a changelog that was no longer whole.
+All that was appended is read back by `appending.read_back`; here the result is judged: the changelogs are folded from
+their starts by rules of their own (`comparing`), and the messages of each input are collected once more. So a fault of
+the rules that decide about it shows as well, and a changelog that was no longer whole.
 """
 
 from __future__ import annotations

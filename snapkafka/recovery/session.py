@@ -110,6 +110,13 @@ class Session:
         left = replace(self.manifest, captured=without(self.captured, self.dropped))
         self.placed = self.placed._replace(manifest=left)
 
+    async def defaults(self) -> Mapping[str, str]:
+        """Read the settings of a topic that is created without any; empty: they may not be read."""
+        try:
+            return await self.admin.topic_defaults()
+        except LedgerUnusableError:
+            return {}
+
     async def settings(self, topic: str) -> Mapping[str, str]:
         """Read all settings that hold for a topic; empty: they may not be read."""
         try:

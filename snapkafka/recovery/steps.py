@@ -83,6 +83,7 @@ class Run(Commit):
     appended: dict[str, int] = field(default_factory=dict)
     compared: tuple[str, ...] = ()
     created: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
 
     @property
     def ledger_id(self) -> int:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.kafka.lasting import wall_ms
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import TopicPartition
@@ -39,7 +38,7 @@ from .refusals import (
 )
 from .state import Row, keep_all
 from .target import Target, unforced
-from .topics import NewTopic, new_topics, topics_of
+from .topics import Contents, NewTopic, new_topics, settle, topics_of, validated
 
 if TYPE_CHECKING:
     from .steps import Run
@@ -62,6 +61,8 @@ NO_LEDGER: Final = -1
 @dataclass(slots=True, kw_only=True)
 class OtherCluster(Target):
     """An empty cluster, which is not the snapshot's."""
+
+    _new: tuple[NewTopic, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -88,22 +89,28 @@ class OtherCluster(Target):
         plan = self.base_plan(lasting if same else None)
         stored = sum(map(len, session.tables.external.values()))
         unseen = [app for app in plan.apps if app not in facts.hellos]
+        self._new, unfit = new_topics(manifest, {}, self._contents(), await session.defaults())
+        missing = missing_topics(self._new, facts.topics)
         return replace(
             plan,
             work=self.work(carried_by(record for of in session.tables.in_flight.values() for record in of)),
-            topics=missing_topics(self._wanted(), facts.topics),
+            topics=missing,
             existing=tuple(sorted(facts.topics)),
             stored=stored,
             absent=absent_inputs(manifest),
             notes=(*notes(manifest, unseen), *plan.notes),
             refusals=unforced(
-                refusals(
-                    manifest,
-                    facts,
-                    await self._held(there),
-                    session.state.restores,
-                    resumes=lasting if same else None,
-                ),
+                [
+                    *refusals(
+                        manifest,
+                        facts,
+                        await self._held(there),
+                        session.state.restores,
+                        resumes=lasting if same else None,
+                    ),
+                    *unfit,
+                    *await validated(session.admin, missing),
+                ],
                 force=session.request.force,
             ),
         )
@@ -143,12 +150,14 @@ class OtherCluster(Target):
         """Collect what each input begins with."""
         return self.session.tables.unread(lowest_positions(self.session.captured))
 
-    def _wanted(self) -> tuple[NewTopic, ...]:
-        """Compute every topic of the snapshot with what it is created with."""
+    def _contents(self) -> Contents:
+        """Sum up the records that the topics begin with."""
         tables = self.session.tables
-        carried = carried_by(record for records in self._begins().values() for record in records)
-        largest = {topic: size for topic, (_, _, size) in tables.state.items()}
-        return new_topics(self.session.manifest, {}, carried, largest, wall_ms())
+        return Contents(
+            captured=self.session.captured,
+            carried=carried_by(record for records in self._begins().values() for record in records),
+            largest={topic: size for topic, (_, _, size) in tables.state.items()},
+        )
 
     # -- what the steps ask -----------------------------------------------------------------------------------
 
@@ -158,7 +167,7 @@ class OtherCluster(Target):
         Raises:
             RestoreFailedError: one has another number of partitions by now.
         """
-        admin, wanted = self.session.admin, self._wanted()
+        admin, wanted = self.session.admin, self._new
         names = [it.topic for it in wanted]
         there = await admin.describe_topics(names)
         for it in wanted:
@@ -174,6 +183,7 @@ class OtherCluster(Target):
                     f" partitions instead of {it.partitions}",
                     hint="delete it, and run the same command again; see auto.create.topics.enable of the brokers",
                 )
+        run.changed += await settle(admin, wanted, self._contents())
 
     async def channels(self, run: Run, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Channel]]:
         lowest = lowest_positions(self.captured)

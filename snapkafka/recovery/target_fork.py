@@ -33,7 +33,7 @@ from .positions import Appended, apps_of, changelogs_of, inputs_of, lowest_posit
 from .refusals import Refusal, TopicFacts, copy_refusals, external_refusals, member_refusals
 from .state import Row, keep_all
 from .target import Target, unforced
-from .topics import NewTopic, Source, new_topics, topics_of
+from .topics import Contents, NewTopic, Source, new_topics, settle, topics_of, validated
 
 if TYPE_CHECKING:
     from .steps import Run
@@ -55,6 +55,7 @@ class ForkTarget(Target):
     made: list[ForkTopic] = field(default_factory=list)
     expires_ms: int = 0
     _new: tuple[NewTopic, ...] = ()
+    _contents: Contents | None = None
 
     @property
     def fork(self) -> str:
@@ -91,12 +92,16 @@ class ForkTarget(Target):
         own = sorted(name for name in await session.admin.describe_topics() if of_fork(self.fork, name))
         exists, unfinished = await self._existing(own)
         in_flight = carried_by(record for records in session.tables.in_flight.values() for record in records)
-        self._new = new_topics(
+        self._contents = Contents(
+            captured=session.captured,
+            carried=carried_by(record for records in begins.values() for record in records),
+            largest={topic: size for topic, (_, _, size) in session.tables.state.items()},
+        )
+        self._new, unfit = new_topics(
             manifest,
             sources,
-            carried_by(record for records in begins.values() for record in records),
-            {topic: size for topic, (_, _, size) in session.tables.state.items()},
-            wall_ms(),
+            self._contents,
+            await session.defaults(),
             lambda name: prefixed(self.fork, name),
         )
         return replace(
@@ -116,6 +121,8 @@ class ForkTarget(Target):
                         exists=exists,
                         external=external,
                     ),
+                    *unfit,
+                    *await validated(session.admin, [it for it in self._new if it.topic not in own]),
                     *member_refusals({app: await self._workers(app) for app in apps_of(self.captured)}),
                 ],
                 force=request.force,
@@ -197,6 +204,8 @@ class ForkTarget(Target):
             for it in self._new
         ]
         run.created += [it.topic for it in self.made]
+        assert self._contents is not None, "plan() comes first"
+        run.changed += await settle(admin, self._new, self._contents)
         await self._state(run, "created", self.made)
 
     async def _state(self, run: Run, stage: str, topics: Sequence[ForkTopic]) -> None:

@@ -7,17 +7,21 @@ refuse what they begin with: records in flight bear their old timestamps, and a 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from snapkafka.errors import LedgerUnusableError, RestoreFailedError
+from snapkafka.kafka.lasting import wall_ms
 from snapkafka.manifest import Manifest
+from snapkafka.protocol.captured import Captured
 
 from .facts import Groups
+from .new_topics import Fitting, fit_input, fit_plain_changelog, fit_set_changelog
 from .positions import parts_of
-from .refusals import AFTER, BEFORE, HEADER_BYTES, OVERHEAD_BYTES, UNBOUNDED, Carried
+from .refusals import Carried, Refusal
 
-__all__ = ["NewTopic", "Source", "Topics", "new_topics", "topics_of"]
+__all__ = ["Contents", "NewTopic", "Source", "Topics", "new_topics", "settle", "topics_of", "validated"]
 
 
 class Topics(Groups, Protocol):
@@ -32,7 +36,10 @@ class Topics(Groups, Protocol):
         settings: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> bool:
-        """Create a topic; False where it was there already."""
+        """Create a topic, or only ask whether the cluster would; False where it was there already."""
+
+    async def topic_defaults(self) -> Mapping[str, str]:
+        """Read the settings of a topic that is created without any."""
 
     async def delete_topics(self, *topics: str) -> None:
         """Delete topics; those that are not there are skipped."""
@@ -73,56 +80,112 @@ def topics_of(manifest: Manifest) -> dict[str, int]:
 def new_topics(
     manifest: Manifest,
     sources: Mapping[str, Source],
-    carried: Mapping[str, Carried],
-    state_largest: Mapping[str, int],
-    now_ms: int,
+    contents: Contents,
+    defaults: Mapping[str, str],
     named: Callable[[str], str] = lambda name: name,
-) -> tuple[NewTopic, ...]:
-    """Compute the topics that are created for a snapshot.
+) -> tuple[tuple[NewTopic, ...], tuple[Refusal, ...]]:
+    """Compute the topics that are created for a snapshot, and the reasons against them.
 
     Args:
         sources: the topics of the snapshot that exist; of others it counts what the manifest has recorded.
-        carried: what each input begins with.
-        state_largest: the largest row of each changelog (bytes).
+        contents: the records that they begin with.
+        defaults: what holds in the cluster for a topic without settings of its own.
         named: translates the name of a topic of the snapshot.
     """
     recorded = {it.name: it for it in manifest.topics}
-    found = []
+    found: list[NewTopic] = []
+    refusals: list[Refusal] = []
     for name, partitions in topics_of(manifest).items():
         source = sources.get(name)
         own = source.own if source is not None else {}
         if not own and name in recorded:
             own = recorded[name].settings
-        holding = {**own, **(source.settings if source is not None else {})}
-        changed = _fitting(holding, carried.get(name, Carried()), state_largest.get(name, 0), now_ms)
+        holding = {**defaults, **own, **(source.settings if source is not None else {})}
+        fitting = contents.fit(name, named(name), holding, own) if holding else Fitting({})
+        refusals += fitting.refusals
         found.append(
             NewTopic(
                 topic=named(name),
                 of=name,
                 partitions=partitions,
                 replicas=source.replicas if source is not None else None,
-                settings={**own, **changed},
-                changed=changed,
+                settings={**own, **fitting.changes},
+                changed=fitting.changes,
             )
         )
+    return tuple(found), tuple(refusals)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The records that new topics begin with, by the names of the snapshot.
+
+    `carried`: of each input. `largest`: the largest row of each changelog (bytes).
+    """
+
+    captured: Captured
+    carried: Mapping[str, Carried]
+    largest: Mapping[str, int]
+
+    def fit(self, of: str, topic: str, holding: Mapping[str, str], own: Mapping[str, str]) -> Fitting:
+        """Find the settings of a topic that would lose or refuse its records.
+
+        Args:
+            of: its name in the snapshot.
+            topic: its name where it is created.
+            holding: all settings that hold for it.
+            own: those that were made on the topic of the snapshot itself.
+        """
+        cuts = {cut.topic: cut for cut in self.captured.changelogs}
+        if of in cuts:
+            fit = fit_set_changelog if cuts[of].sets else fit_plain_changelog
+            return fit(topic, holding, self.largest.get(of, 0))
+        carried = self.carried.get(of, Carried())
+        if not carried.records:
+            return Fitting({})
+        return fit_input(topic, holding, carried, now_ms=wall_ms(), recorded=own)
+
+
+async def validated(admin: Topics, wanted: Iterable[NewTopic]) -> tuple[Refusal, ...]:
+    """Ask the cluster whether it would create topics; nothing is created.
+
+    Returns:
+        a reason for each that it would refuse, with the broker's own words.
+    """
+    found = []
+    for it in wanted:
+        try:
+            await admin.create_topic(
+                it.topic,
+                partitions=it.partitions,
+                replicas=it.replicas,
+                settings=it.settings,
+                validate_only=True,
+            )
+        except LedgerUnusableError as error:
+            hint = "create the topic by hand with other settings, or change the broker"
+            found.append(Refusal(code="topic-refused", what=error.message, hint=hint))
     return tuple(found)
 
 
-def _fitting(holding: Mapping[str, str], carried: Carried, largest: int, now_ms: int) -> dict[str, str]:
-    """Find the settings that would lose or refuse what is appended, each with a value that does not."""
-    changed = {}
-    limit = int(holding.get("max.message.bytes", 0))
-    needed = max(largest, carried.largest) + HEADER_BYTES + OVERHEAD_BYTES
-    if limit and needed > limit:
-        changed["max.message.bytes"] = str(needed)
-    if not carried.records or holding.get("message.timestamp.type", "CreateTime") != "CreateTime":
-        return changed
-    age_ms, ahead_ms = now_ms - carried.oldest_ms, carried.youngest_ms - now_ms
-    retention_ms = int(holding.get("retention.ms", -1))
-    if "delete" in holding.get("cleanup.policy", "delete") and retention_ms != -1 and age_ms > retention_ms:
-        changed["retention.ms"] = "-1"
-    for name, beyond in ((BEFORE, age_ms), (AFTER, ahead_ms)):
-        bound = int(holding.get(name, -1))
-        if bound not in UNBOUNDED and beyond > bound:
-            changed[name] = str(UNBOUNDED[-1])
-    return changed
+async def settle(admin: Topics, wanted: Iterable[NewTopic], contents: Contents) -> tuple[str, ...]:
+    """Read the settings of topics that exist by now, defaults of the cluster included, and change those that would lose
+    or refuse their records.
+
+    Returns:
+        the changes, a sentence for each topic.
+
+    Raises:
+        RestoreFailedError: something cannot be changed.
+    """
+    changed = []
+    for it in wanted:
+        holding, _ = await admin.topic_settings(it.topic)
+        fitting = contents.fit(it.of, it.topic, holding, it.settings)
+        if fitting.refusals:
+            raise RestoreFailedError(fitting.refusals[0].what, hint=fitting.refusals[0].hint)
+        if fitting.changes:
+            await admin.alter_settings(it.topic, fitting.changes)
+            settings = ", ".join(f"{name}={value}" for name, value in sorted(fitting.changes.items()))
+            changed.append(f"topic {it.topic} got {settings}: its records would be deleted or refused")
+    return tuple(changed)

@@ -18,11 +18,12 @@ from snapkafka.errors import (
     ForkRefusedError,
     UnknownSnapshotError,
 )
+from snapkafka.kafka.lasting import wall_ms
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import Hello, TopicPartition, Trigger, Verdict
 from snapkafka.recovery.refusals import Carried
 from snapkafka.recovery.target_fork import in_fork
-from snapkafka.recovery.topics import Source, new_topics
+from snapkafka.recovery.topics import Contents, NewTopic, Source, new_topics
 from snapkafka.wire import headers as wire
 from tests.fakes import FakeLedger, FakeTopic, Worker
 from tests.unit.on_disk import write_snapshot
@@ -57,8 +58,8 @@ class ForkAdmin(Admin):
         settings: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> bool:
-        if topic in self.topics:
-            return False
+        if validate_only or topic in self.topics:
+            return topic not in self.topics
         self.made += 1
         self.topics[topic] = FakeTopic(partitions, f"{self.made:032x}")
         self.settings[topic] = dict(settings or {})
@@ -380,6 +381,8 @@ async def test_a_topic_that_is_being_created_when_the_creation_is_cancelled_is_r
             await asyncio.sleep(0.05)
             return await create(admin, topic, **settings)
 
+        if settings.get("validate_only"):
+            return await create(admin, topic, **settings)
         doing = asyncio.ensure_future(carried_out())
         asked.set()
         return await asyncio.shield(doing)
@@ -463,10 +466,14 @@ def test_settings_that_would_lose_or_refuse_what_a_fork_begins_with_are_changed(
     own = {"retention.ms": "1000", "cleanup.policy": "delete"}
     holding = own | {"max.message.bytes": "200", "message.timestamp.before.max.ms": "500"}
     sources = {"in": Source(topic_id="", partitions=1, settings=holding, own=own)}
-    carried = {"in": Carried(records=1, oldest_ms=0, youngest_ms=0, largest=100)}
-    found = {
-        it.of: it for it in new_topics(world.manifest, sources, carried, {}, 2_000, lambda name: P + name)
-    }
+
+    def computed(carried: Carried) -> dict[str, NewTopic]:
+        contents = Contents(captured=world.manifest.captured, carried={"in": carried}, largest={})
+        topics, refusals = new_topics(world.manifest, sources, contents, {}, lambda name: P + name)
+        assert refusals == ()
+        return {it.of: it for it in topics}
+
+    found = computed(Carried(records=1, oldest_ms=0, youngest_ms=0, largest=100))
     assert found["in"].changed == {
         "max.message.bytes": "232",
         "retention.ms": "-1",
@@ -474,13 +481,9 @@ def test_settings_that_would_lose_or_refuse_what_a_fork_begins_with_are_changed(
     }
     assert found["in"].settings == {"cleanup.policy": "delete", **found["in"].changed}
     assert found["raw"].settings == found["raw"].changed == {}
-    young = {"in": Carried(records=1, oldest_ms=1_900, youngest_ms=1_900, largest=1)}
-    (again,) = [
-        it
-        for it in new_topics(world.manifest, sources, young, {}, 2_000, lambda name: P + name)
-        if it.of == "in"
-    ]
-    assert again.settings == own
+    now_ms = wall_ms()
+    young = Carried(records=1, oldest_ms=now_ms, youngest_ms=now_ms, largest=1)
+    assert computed(young)["in"].settings == own
 
 
 def test_a_cut_is_translated_whole(world: World) -> None:

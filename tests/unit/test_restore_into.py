@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.errors import BadInputError, RestoreFailedError, RestoreRefusedError
+from snapkafka.errors import BadInputError, LedgerUnusableError, RestoreFailedError, RestoreRefusedError
 from snapkafka.manifest import ExternalEntry, TopicEntry
 from snapkafka.protocol.captured import Uncaptured
 from snapkafka.protocol.completion import LedgerState
@@ -65,6 +65,10 @@ class NewAdmin(Admin):
         settings: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> bool:
+        if validate_only:
+            if "no.such.setting" in (settings or {}):
+                raise LedgerUnusableError(f"could not create topic {topic}: Unknown topic config name")
+            return topic not in self.topics
         self.topics[topic] = FakeTopic(self.other.get(topic, partitions), "c" * 32)
         self.settings[topic] = dict(settings or {})
         return topic not in self.other
@@ -377,3 +381,61 @@ async def test_what_code_lacks_that_has_run_there_is_left_out_if_asked(new: New)
 async def test_without_a_storage_it_cannot_begin(new: New) -> None:
     with pytest.raises(BadInputError, match="where the tables"):
         await new.restore(storage="")
+
+
+async def test_a_setting_that_the_new_brokers_do_not_know_is_a_reason_before_anything_is_written(
+    new: New,
+) -> None:
+    topics = (
+        *new.old.manifest.topics[1:],
+        dataclasses.replace(new.old.manifest.topics[0], settings={"no.such.setting": "1"}),
+    )
+    save(new.old, dataclasses.replace(new.old.manifest, topics=topics))
+    before = new.fingerprint()
+    with pytest.raises(RestoreRefusedError, match=r"Unknown topic config name \(topic-refused\)"):
+        await new.restore()
+    assert new.fingerprint() == before
+
+
+async def test_what_the_defaults_of_the_new_brokers_would_delete_is_kept_and_listed(new: New) -> None:
+    """Messages of 1970, a topic without settings of its own, and Kafka's seven days."""
+    topics = tuple(dataclasses.replace(it, settings={}) for it in new.old.manifest.topics)
+    save(new.old, dataclasses.replace(new.old.manifest, topics=topics))
+    planned = await new.plan()
+    changed = {it.topic: it.changed for it in planned.topics}
+    assert changed["in"] == {"retention.ms": "-1"}
+    assert changed[LOG.topic] == {"cleanup.policy": "compact"}, (
+        "a changelog is compacted, whatever was recorded"
+    )
+    await new.restore()
+    holding, _ = await new.admin.topic_settings("in")
+    assert (holding["cleanup.policy"], holding["retention.ms"]) == ("delete", "-1")
+    assert (await new.admin.topic_settings(LOG.topic))[0]["cleanup.policy"] == "compact"
+
+
+async def test_a_topic_that_was_there_with_other_settings_is_changed_before_it_is_written(new: New) -> None:
+    """Created empty by somebody else between plan and work: what holds is read once it exists."""
+
+    def crash(at: str) -> None:
+        if at == "topics":
+            new.admin.topics["in"] = FakeTopic(1, "c" * 32)
+            new.admin.settings["in"] = {"cleanup.policy": "delete", "retention.ms": "1000"}
+
+    done = await new.restore(crash=crash)
+    assert (await new.admin.topic_settings("in"))[0]["retention.ms"] == "-1"
+    assert any("topic in got retention.ms=-1" in note for note in done.notes)
+
+
+async def test_a_rerun_is_not_refused_for_what_its_first_run_created(new: New) -> None:
+    topics = tuple(dataclasses.replace(it, settings={}) for it in new.old.manifest.topics)
+    save(new.old, dataclasses.replace(new.old.manifest, topics=topics))
+
+    def crash(at: str) -> None:
+        if at == "ready":
+            raise CrashError
+
+    with pytest.raises(CrashError):
+        await new.restore(crash=crash)
+    assert (await new.plan()).refusals == ()
+    await new.restore()
+    as_in_the_snapshot(new)
