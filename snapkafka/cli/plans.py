@@ -88,6 +88,11 @@ def _facts(plan: ops.RecoveryPlan) -> Iterable[str]:
     if plan.work:
         stored = f", {plan.stored:,} stored external records" if plan.stored else ""
         yield f"appends {plan.messages:,} messages in flight{stored}, at most {plan.state:,} rows of state"
+    for topic, left_ms in plan.expiring:
+        yield (
+            f"[yellow]the oldest message for {escape(topic)} is deleted in {duration(left_ms)}[/] (retention.ms): start"
+            " the workers before, or raise it"
+        )
     if plan.open:
         yield f"unproven paths lead through {escape(', '.join(plan.open))}"
     if plan.removes:

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from .refusals import AFTER, BEFORE, HEADER_BYTES, OVERHEAD_BYTES, Carried, Refusal
+from .refusals import AFTER, BEFORE, CATCH_UP_MS, HEADER_BYTES, OVERHEAD_BYTES, Carried, Refusal
 
 __all__ = ["Fitting", "fit_input", "fit_plain_changelog", "fit_set_changelog"]
 
-#: Apps have so long to catch up before their messages may be deleted, or half of what the topic keeps, if that is less.
-CATCH_UP_MS: Final = 86_400_000
 #: Of brokers before 3.6: it bounds both sides of the broker's clock.
 DIFFERENCE: Final = "message.timestamp.difference.max.ms"
 #: No record may be larger: the size of a batch is a signed number of 32 bits in Kafka's protocol.

@@ -145,7 +145,8 @@ class Plan:
     and empty; `removes`: are left of an earlier attempt, and removed first. `stored`: external records that come from
     the snapshot. `absent`: external records that are not there. `open`: readers that leave the snapshot open.
     `resumes`, `stage`: the open plan that this one continues; empty: it is a new one. `replaces`: the open plan that
-    this one takes the place of. `notes`: what to know besides, a sentence each. `restored_ms`: when the same snapshot
+    this one takes the place of. `notes`: what to know besides, a sentence each. `expiring`: inputs whose oldest message
+    in flight is deleted soon, with the time that is left (ms). `restored_ms`: when the same snapshot
     was restored already (0: it was not, or something else since); `idle`: nothing has run from then on. `consistent`:
     the result is the whole cut; False: a part of it. `rules`: how much each rule about erased keys and each mask
     matches by now.
@@ -177,6 +178,7 @@ class Plan:
     resumes: str = ""
     stage: str = ""
     replaces: str = ""
+    expiring: tuple[tuple[str, int], ...] = ()
     restored_ms: int = 0
     idle: bool = False
     consistent: bool = True

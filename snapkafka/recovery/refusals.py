@@ -29,6 +29,7 @@ __all__ = [
     "TopicFacts",
     "code_refusals",
     "copy_refusals",
+    "expiring",
     "external_refusals",
     "member_refusals",
     "record_refusals",
@@ -44,6 +45,8 @@ OVERHEAD_BYTES: Final = 100
 #: The name of Kafka's setting -> which side of the broker's clock it bounds.
 BEFORE: Final = "message.timestamp.before.max.ms"
 AFTER: Final = "message.timestamp.after.max.ms"
+#: Apps have so long to catch up before their messages may be deleted, or half of what the topic keeps, if that is less.
+CATCH_UP_MS: Final = 86_400_000
 UNBOUNDED: Final = (-1, 2**63 - 1)
 
 
@@ -282,6 +285,21 @@ def record_refusals(facts: Facts) -> Iterator[Refusal]:
     for topic, largest in sorted(facts.state_largest.items()):
         if topic in facts.topics:
             yield from _too_large(topic, largest, facts.topics[topic])
+
+
+def expiring(facts: Facts) -> Iterator[tuple[str, int]]:
+    """Find the inputs whose oldest record in flight will be deleted before the apps may have caught up: topic, and the
+    time that is left (ms)."""
+    for topic, carried in sorted(facts.carried.items()):
+        now = facts.topics.get(topic)
+        if now is None or not carried.records or "delete" not in now.settings.get("cleanup.policy", "delete"):
+            continue
+        retention_ms = now.number("retention.ms", -1)
+        if retention_ms < 0 or now.settings.get("message.timestamp.type", "CreateTime") != "CreateTime":
+            continue
+        left_ms = retention_ms - (facts.now_ms - carried.oldest_ms)
+        if 0 <= left_ms < min(CATCH_UP_MS, retention_ms // 2):
+            yield topic, left_ms
 
 
 def _timestamp(topic: str, setting: str, value: int, how: str) -> Refusal:

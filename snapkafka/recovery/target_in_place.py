@@ -21,7 +21,7 @@ from .channels import Channel, channels, holds_own
 from .facts import carried_by, ranges_from, topics_of
 from .plan import Irrevocable, PartitionMove, Plan, irrevocable
 from .positions import apps_of, changelogs_of, group_offsets, inputs_of, lowest_positions
-from .refusals import Facts, Refusal, refusals, replacing_refusals, unstamped_refusals
+from .refusals import Facts, Refusal, expiring, refusals, replacing_refusals, unstamped_refusals
 from .selection import refused_parts, sent_by
 from .shortened import log_refusals, shortened, written_whole
 from .target import Target, unforced
@@ -71,6 +71,7 @@ class InPlace(Target):
             notes=(*([selection.note] if selection else ()), *replaces, *plan.notes),
             refusals=(*blocked, *self._refusals(facts, found, appends, lasting if same else None)),
             replaces=replaced,
+            expiring=tuple(expiring(facts)),
             restored_ms=restored_ms,
             idle=idle,
             consistent=not selection,

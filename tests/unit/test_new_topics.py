@@ -8,14 +8,13 @@ from collections.abc import Mapping
 import pytest
 
 from snapkafka.recovery.new_topics import (
-    CATCH_UP_MS,
     ENDLESS,
     Fitting,
     fit_input,
     fit_plain_changelog,
     fit_set_changelog,
 )
-from snapkafka.recovery.refusals import Carried
+from snapkafka.recovery.refusals import CATCH_UP_MS, Carried
 
 DAY = 86_400_000
 NOW = 100 * DAY

@@ -16,6 +16,7 @@ from snapkafka import ops
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
 from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.lasting import wall_ms
 from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, SettledEntry, TopicEntry
 from snapkafka.protocol.captured import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
@@ -703,6 +704,15 @@ async def test_code_that_reads_otherwise_is_named(world: World, changes: dict[st
     _code(**changes)(world)
     with pytest.raises(RestoreRefusedError, match=what):
         await world.restore()
+
+
+async def test_messages_that_are_deleted_soon_are_named_with_the_time_that_is_left(world: World) -> None:
+    age_ms = wall_ms() - 1_001  # of the oldest message in flight
+    _set("in", cleanup_policy="delete", retention_ms=str(age_ms + 60_000))(world)
+    ((topic, left_ms),) = (await world.plan()).expiring
+    assert topic == "in" and 0 < left_ms <= 60_000
+    _set("in", retention_ms=str(3 * age_ms))(world)
+    assert (await world.plan()).expiring == ()
 
 
 async def test_code_that_only_has_more_is_no_reason(world: World) -> None:
