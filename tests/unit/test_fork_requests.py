@@ -18,11 +18,13 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.api import Request, RequestStruct
 from aiokafka.protocol.types import Array, Boolean, Bytes, Int8, Int16, Int32, Int64, Schema
 
+import snapkafka.kafka
 from snapkafka.drivers.faust.forked import Isolation
 from snapkafka.errors import ForkIsolationError
 from snapkafka.kafka.fork_requests import NAMES, require_of_fork
 from snapkafka.kafka.groups import ConsumerGroupDescribeRequest
 from snapkafka.kafka.metadata import DescribeClusterRequest, MetadataRequestV12
+from snapkafka.kafka.refusals import DeleteTopicsRequest
 from snapkafka.kafka.settings import AlterTopicRequest, LogDirsRequest
 
 for module in pkgutil.iter_modules(aiokafka.protocol.__path__):
@@ -98,6 +100,11 @@ def test_a_request_passes_only_where_every_name_in_it_is_of_the_fork(struct: typ
 
 def test_every_kind_of_request_has_its_place() -> None:
     assert {struct.API_KEY for struct in STRUCTS} <= NAMES.keys()
+    for module in pkgutil.iter_modules(snapkafka.kafka.__path__):
+        importlib.import_module(f"snapkafka.kafka.{module.name}")
+    ours = {it for it in RequestStruct.__subclasses__() if it.__module__.startswith("snapkafka.")}
+    assert {MetadataRequestV12, AlterTopicRequest} < ours
+    assert {it.API_KEY for it in ours} <= NAMES.keys()
     assert len(STRUCTS) > 60, "aiokafka has its requests elsewhere: this shows nothing"
 
 
@@ -131,6 +138,8 @@ def test_a_request_whose_fields_are_elsewhere_is_refused(struct: type[RequestStr
         (AlterTopicRequest("orders", {"retention.ms": "1"}), False),
         (AlterTopicRequest(OURS, {"retention.ms": "1"}), True),
         (LogDirsRequest("orders", 1), False),
+        (DeleteTopicsRequest(["orders"], 9), False),
+        (DeleteTopicsRequest([OURS], 9), True),
         (DescribeClusterRequest(), True),
         (ConsumerGroupDescribeRequest("shop"), True),
     ],
