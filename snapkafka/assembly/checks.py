@@ -21,6 +21,7 @@ from snapkafka.checks import (
     CheckOutcome,
     ExternalTopic,
     Finding,
+    OutsideSender,
     ReadRange,
     bounds_findings,
     outcome,
@@ -48,11 +49,13 @@ LOG_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5")
 
 
 class Checked(NamedTuple):
-    """The outcomes of checks; what the changelogs hold; the inputs with external records (see `Look`)."""
+    """The outcomes of checks; what the changelogs hold; the inputs with external records; the outsiders whose records
+    were received (see `Look`)."""
 
     outcomes: list[CheckOutcome]
     held: dict[TopicPartition, StateFacts]
     external: tuple[ExternalTopic, ...]
+    outside: tuple[OutsideSender, ...] = ()
 
 
 def run(
@@ -73,7 +76,7 @@ def run(
     """
     first, counts = bounds_findings(lookups.view)
     with step(lookups.spark, "V1 to V5: a first look at every record"):
-        suspicion, held, untold, external, suspects, seen = first_look(stamps, lookups)
+        suspicion, held, untold, external, suspects, seen, outside = first_look(stamps, lookups)
     with step(lookups.spark, "V3: key by key"):
         of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
     lost = lost_sends.findings(stamps, lookups)
@@ -89,7 +92,8 @@ def run(
         counts = counts + Counter({row.kind: row.found for row in rows})
         first += [Finding(*(row[name] for name in Finding._fields)) for row in rows]
     looked_at = [check for check in LOG_CHECKS if not (untold and check == "V5")]
-    return Checked([outcome(check, first, counts, seen.get(check)) for check in looked_at], held, external)
+    outcomes = [outcome(check, first, counts, seen.get(check)) for check in looked_at]
+    return Checked(outcomes, held, external, outside)
 
 
 def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataFrame:

@@ -71,13 +71,14 @@ CHANNELS: Final = (
 )
 #: Per partition: below which offset everything white lies, and what of it a process that left before the trigger can
 #: have sent; up to where it is a changelog and no input (`CutView.only_state_below`). Some input's reader has started
-#: what lies below `reach` or is in `above`, and all readers what lies below `first_position`; past `log_end` what was
-#: sent by a process that left counts as red. Of a changelog what lies in `[state_start, state_end)` is its state, and
-#: the parent's state ends with the record at `seam`. `place` is a number for it.
+#: what lies below `reach` or is in `above`, and all readers what lies below `first_position`; what was received from
+#: `received_since` on may be red; past `log_end` what was sent by a process that left counts as red. Of a changelog
+#: what lies in `[state_start, state_end)` is its state, and the parent's state ends with the record at `seam`. `place`
+#: is a number for it.
 PLACES: Final = (
     "topic string, partition int, place bigint, closed_end bigint, left_end bigint, only_state_below bigint, "
-    "reach bigint, above array<bigint>, first_position bigint, log_end bigint, state_start bigint, "
-    "state_end bigint, seam bigint"
+    "reach bigint, above array<bigint>, received_since bigint, first_position bigint, log_end bigint, "
+    "state_start bigint, state_end bigint, seam bigint"
 )
 #: Last white records that have to be there.
 LAST: Final = "topic string, partition int, offset bigint, process bigint, seq bigint, app string"
@@ -351,6 +352,7 @@ class Lookups:
                     "only_state_below": view.only_state_below(tp),
                     "reach": max((item["reach"] for item in started), default=0),
                     "above": sorted({offset for item in started for offset in item["above"]}),
+                    "received_since": view.received_since(tp),
                     "first_position": first_position(view, tp),
                     "log_end": min((source.log_end for source in sources), default=None),
                     "state_start": view.state_start(tp),

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 import snapkafka
-from snapkafka.checks import CheckOutcome, ExternalTopic, ReadRange, Verdict, Witness, decide
+from snapkafka.checks import CheckOutcome, ExternalTopic, OutsideSender, ReadRange, Verdict, Witness, decide
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
     AroundEntry,
@@ -19,6 +19,7 @@ from snapkafka.manifest import (
     LedgerEntry,
     Manifest,
     OpenEntry,
+    OutsiderEntry,
     ParentEntry,
     ReadEntry,
     RestorableEntry,
@@ -106,6 +107,7 @@ def manifest_of(
         settled=settled,
         open=openness.groups,
         external=openness.external,
+        outsiders=openness.outsiders,
         strict=openness.strict,
         isolation=isolation,
         restorable=restorable,
@@ -119,11 +121,12 @@ def manifest_of(
 
 
 class Openness(NamedTuple):
-    """Groups without snapkafka that read outputs, topics with external records; see `Manifest`."""
+    """Groups without snapkafka that read outputs, topics with external records, outsiders; see `Manifest`."""
 
     groups: tuple[OpenEntry, ...] = ()
     external: tuple[ExternalEntry, ...] = ()
     strict: bool = False
+    outsiders: tuple[OutsiderEntry, ...] = ()
 
 
 def _entries(ranges: Iterable[ReadRange]) -> tuple[ReadEntry, ...]:
@@ -135,13 +138,14 @@ def openness_of(
     external: Iterable[ExternalTopic],
     groups: tuple[OpenEntry, ...],
     *,
+    outside: Iterable[OutsideSender] = (),
     sources: Collection[str] = (),
     strict: bool = False,
 ) -> Openness:
     """Return what leaves a snapshot open: groups count where some topic that is not declared holds external records.
 
     Args:
-        external: what the checks have found.
+        external, outside: what the checks have found.
         sources: topics that are declared, besides those that the apps declare.
     """
     declared = {*captured.sources, *sources}
@@ -149,7 +153,8 @@ def openness_of(
         ExternalEntry(topic=topic, mixed=mixed, declared=topic in declared) for topic, mixed in external
     )
     undeclared = any(not entry.declared for entry in entries)
-    return Openness(groups if undeclared else (), entries, strict)
+    outsiders = tuple(OutsiderEntry(**sender._asdict()) for sender in outside)
+    return Openness(groups if undeclared else (), entries, strict, outsiders)
 
 
 def verdict_of(captured: Captured, outcomes: Iterable[CheckOutcome], openness: Openness) -> Verdict:

@@ -20,6 +20,7 @@ from .records import (
     Position,
     Retention,
     Running,
+    RunsWithout,
     SeqRange,
     Table,
     TopicPartition,
@@ -38,6 +39,7 @@ __all__ = [
     "ChangelogCut",
     "Code",
     "InputCut",
+    "Outsider",
     "ProcessCut",
     "Recorded",
     "SenderEnd",
@@ -172,6 +174,25 @@ class Code:
 
 
 @value
+class Outsider:
+    """A process that had joined by the trigger and is not part of the snapshot: its app is out of scope.
+
+    `cut`: it turned red for the snapshot before it took in anything red, as the ledger shows. `left`: it had left in
+    order before the trigger. Of any other it is unknown which colour its records have.
+    """
+
+    process: int
+    app: str
+    cut: bool = False
+    left: bool = False
+
+    @property
+    def harmless(self) -> bool:
+        """Is what it sent with an epoch before the snapshot's known to be white?"""
+        return self.cut or self.left
+
+
+@value
 class BaseCut:
     """Where the time after the latest restore before the snapshot starts in a partition: at `end`, for processes of
     `apps` from `author` on. Records of earlier ones at or above it are void (see `restoring`)."""
@@ -190,7 +211,8 @@ class Captured:
     `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last. `unread`:
     topics that apps in scope subscribe to and no process had: what waits in them is in no channel. `sources`: topics
     whose external records are no effects of its apps, as these declare. `uncaptured`: what of its apps it does not
-    hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this."""
+    hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this. `outsiders`:
+    processes that are not part of it. `run_without`: see `records.Trigger`."""
 
     id: str
     attempt: int
@@ -210,6 +232,8 @@ class Captured:
     uncaptured: tuple[Uncaptured, ...] = ()
     bases: tuple[BaseCut, ...] = ()
     code: tuple[Code, ...] = ()
+    outsiders: tuple[Outsider, ...] = ()
+    run_without: tuple[RunsWithout, ...] = ()
 
     @property
     def replays(self) -> int:
@@ -275,7 +299,23 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             for app, hello in sorted({hello.app: hello for hello in _hellos(state, snapshot)}.items())
             if hello.agents
         ),
+        outsiders=tuple(_outsiders(state, snapshot)),
+        run_without=trigger.run_without,
     )
+
+
+def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
+    """List who had joined by the trigger, and is not part of the snapshot."""
+    for process, view in sorted(state.processes.items()):
+        if process >= snapshot.epoch or process in snapshot.closed or process in snapshot.left:
+            continue
+        left = view.left is not None and view.left < snapshot.epoch
+        yield Outsider(
+            process=process,
+            app=view.hello.app,
+            cut=process in snapshot.beside,
+            left=left and not (view.dead or view.goes_on),
+        )
 
 
 def _hellos(state: LedgerView, snapshot: SnapshotView) -> Iterator[Hello]:

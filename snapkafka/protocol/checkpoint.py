@@ -206,7 +206,7 @@ def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:
         *(process for process in owners if process in state.processes),
     }
     for view in (state.snapshots[epoch] for epoch in epochs):
-        found |= view.required | {part.process for part in view.parts()}
+        found |= view.required | view.beside | {part.process for part in view.parts()}
         if view.contaminated:
             came_back = {p for p, v in state.processes.items() if v.hello.was in view.left}
             found |= came_back | {state.processes[p].hello.was for p in came_back}

@@ -279,6 +279,7 @@ class LedgerState(LedgerView):
         if not record.supplement:
             view.epoch = max(view.epoch, record.epoch)
             owners.reads_red(self.owners, record, app, inputs)
+            self._cut_beside(record, app)
         moved = owners.moved(self.owners, record, app, inputs)
         if moved and record.supplement:
             return  # R9: void. Who has the input now cuts it itself, or it was too late
@@ -301,6 +302,14 @@ class LedgerState(LedgerView):
                 tps = {*inputs, *record.changelogs}
                 self._claim(offset, snapshot, app, record, tps - owners.moved(self.owners, record, app, tps))
                 self._complete(offset, snapshot)
+
+    def _cut_beside(self, record: CutReport, app: str) -> None:
+        """Note a process that turned red for snapshots of other apps, decided ones too, before it took in any red."""
+        for epoch in reversed(self.snapshots):
+            if epoch <= record.previous:
+                break
+            if epoch <= record.epoch and app not in self.snapshots[epoch].apps:
+                self.snapshots[epoch].beside.add(record.process)
 
     def _claim(
         self, offset: int, snapshot: SnapshotView, app: str, record: CutReport, tps: Iterable[TopicPartition]

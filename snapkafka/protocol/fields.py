@@ -25,6 +25,7 @@ __all__ = [
     "RestoreStage",
     "Retention",
     "Running",
+    "RunsWithout",
     "SentEnd",
     "SeqRange",
     "Table",
@@ -235,6 +236,17 @@ class LogEnd:
     topic: str
     partition: int
     end: int
+
+
+@value
+class RunsWithout:
+    """An app that joined once and ran beside a snapshot with more members in its group than processes that take part.
+
+    `topics`: what its group reads; empty: that is not known.
+    """
+
+    app: str
+    topics: tuple[str, ...] = ()
 
 
 @value

@@ -72,8 +72,20 @@ def strike(world: World) -> bool:
         if not taking_part:
             return False
         world.rng.choice(taking_part).stand_down()
+    elif world.chance("hang"):
+        return _hang(world)
     else:
         return False
+    return True
+
+
+def _hang(world: World) -> bool:
+    """The ledger hangs for a worker of an app out of scope."""
+    outside = [p for p in world.processes if p.joined and p.app.name not in world.plan.scope and not p.hung]
+    if not outside:
+        return False
+    world.rng.choice(outside).hung = True
+    world.count("hung")
     return True
 
 

@@ -22,6 +22,8 @@ __all__ = [
     "late",
     "looks",
     "outgrown",
+    "relayed",
+    "relays_off",
     "sober",
     "stripped",
     "unanswered",
@@ -137,6 +139,39 @@ def outgrown(plan: Plan) -> Plan:
     """Some records are too large with our header, and leave without it."""
     lonely = alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1)(plan)
     return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+
+
+def relayed(plan: Plan) -> Plan:
+    """An app out of scope passes records from one app of the scope on to the other, and the ledger hangs for it."""
+    sending = Agent("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
+    passing_on = Agent("relay.mid", "mid", 1, ((("send", "out"),),))
+    taking = Agent("app1.out", "out", 1, ((("write", "y"),),))
+    return replace(
+        plan,
+        apps=(
+            App("app0", (sending,), 1, 1),
+            App("app1", (taking,), 1, 1),
+            App("relay", (passing_on,), 1, 1),
+        ),
+        scope=("app0", "app1"),
+        externals=("in", "mid", "out"),
+        marker_topics=(),
+        global_table=False,
+        exactly_once=False,
+        classic=False,
+        hear=HEARD,
+        inputs=14,
+        hops=3,
+        snapshots=5,
+        retries=0,
+        slow={"ledger": 0.3},
+        faults={"hang": 0.01},
+    )
+
+
+def relays_off(plan: Plan) -> Plan:
+    """The app out of scope joined once, and runs without snapkafka."""
+    return replace(relayed(plan), off=("relay",), faults={})
 
 
 def stripped(plan: Plan) -> Plan:

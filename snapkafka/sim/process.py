@@ -82,6 +82,7 @@ class Process(Runner):
         self.to_tell: InputsGiven | None = None  # the broker has not said yet where these start
         self.impatient = False  # its inputs run, though nobody has been told of them
         self.paused = False
+        self.hung = False  # the ledger answers nothing, and nothing arrives there
         self.connected = True
         self.reply_tp = TopicPartition(app.reply_topic, number)
         self.ticks = 0
@@ -152,9 +153,9 @@ class Process(Runner):
     def choices(self) -> Iterator[Choice]:
         """Every step that is possible now."""
         world = self.world
-        if self.posts:
+        if self.posts and not self.hung:
             yield "post", None
-        if self.read < len(world.broker.ledger):
+        if self.read < len(world.broker.ledger) and not self.hung:
             yield "ledger", None
         if self.ends:
             yield "ends", None
@@ -286,7 +287,7 @@ class Process(Runner):
         event = MarkerMet(epoch=record.epoch) if record.marker else RecordMet(epoch=record.epoch)
         for action in self.feed(event):
             if isinstance(action, ReadLedgerTo):
-                if self.machine.absent or self.world.chance("silent-ledger"):
+                if self.machine.absent or self.hung or self.world.chance("silent-ledger"):
                     self.world.count("silent_ledgers")
                     self.go_on(missed=min(action.offset + 1, len(self.world.broker.ledger)))
                     self.made_up_for()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from snapkafka.checks import CutView, Finding, LogRecord, Verdict, decide, in_flight, outcome
+from snapkafka.checks import CutView, Finding, LogRecord, Verdict, decide, in_flight, outcome, outside_senders
 from snapkafka.checks.causal import Violation, causal
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.protocol.completion import Status
@@ -79,11 +79,12 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         if any(view.in_channel(record, source) for source in view.inputs.get(record.tp, ())):
             world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
     findings = findings_of(view, records)
-    verdict = verdict_of(view, findings)
+    open_paths = _open_paths(view, records)
+    verdict = verdict_of(view, findings, open_paths)
     world.count(verdict.value)
     world.counts.update(f"found: {finding.kind}" for finding in findings)
     # Who was told that a send failed knows of it: for the rest the snapshot is to be as sound as any other.
-    otherwise = verdict_of(view, [finding for finding in findings if finding.kind not in REPORTED])
+    otherwise = verdict_of(view, [finding for finding in findings if finding.kind not in REPORTED], ())
     found = causal(
         view,
         world.history.steps,
@@ -99,7 +100,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     if world.plan.stripped and not _shows_stripping(world, view):
         found = []  # nobody who lives had sent there in white: no check can see it
         world.count("stripped_unseen")
-    found = [] if otherwise is Verdict.UNVERIFIABLE else found
+    found = [] if otherwise is Verdict.UNVERIFIABLE or verdict is Verdict.VERIFIED_OPEN else found
     return [*found, *_doubted(world, findings), *_unlisted(world, view, findings)], verdict
 
 
@@ -166,12 +167,20 @@ def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:
     return [finding for check in (v1, left_late, v2, v4, v5) for finding in check(view, records)]
 
 
-def verdict_of(view: CutView, findings: list[Finding]) -> Verdict:
+def _open_paths(view: CutView, records: list[LogRecord]) -> list[str]:
+    """Name who is not part of a snapshot and may have passed on what is red."""
+    outside = [f"process {sender.process}" for sender in outside_senders(view, records)]
+    return [*outside, *(it.app for it in view.captured.run_without)]
+
+
+def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str] = ()) -> Verdict:
     """Return what the checks' findings come to."""
     counts = Counter(finding.kind for finding in findings)
     outcomes = [outcome(check, findings, counts) for check in ("V1", "V2", "V4", "V5")]
     captured = view.captured
-    return decide(outcomes, replays=captured.replays, contaminated=captured.contaminated)
+    return decide(
+        outcomes, replays=captured.replays, open_paths=open_paths, contaminated=captured.contaminated
+    )
 
 
 def _liveness(world: World) -> list[Violation]:

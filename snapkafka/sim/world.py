@@ -18,6 +18,7 @@ from snapkafka.protocol.events import (
     TriggerAppended,
 )
 from snapkafka.protocol.records import (
+    Bye,
     CutReport,
     Hello,
     LedgerRecord,
@@ -28,7 +29,7 @@ from snapkafka.protocol.records import (
 from snapkafka.protocol.retries import pause_after
 
 from .faults import strike
-from .groups import commit, rebalance, revoke
+from .groups import commit, rebalance, revoke, run_without
 from .history import History
 from .log import ABORTED, Broker, Stored
 from .plan import Plan
@@ -82,6 +83,9 @@ class World:
         self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
         #: Seqs that their sender was ever told of as failed, and not as undone: (ledger, process, place, seq).
         self.told_failed: set[tuple[int, int, TopicPartition, int]] = set()
+        for name in plan.off:
+            joined = self.append_to_ledger(Hello(n=self.number(), app=name))
+            self.append_to_ledger(Bye(process=joined, n=1))
         for app in plan.apps:
             for _ in range(app.workers):
                 self.launch(app.name)
@@ -185,6 +189,8 @@ class World:
                 for tp in sorted(set(inputs))
             ),
             marker_topics=self.plan.marker_topics,
+            apps=self.plan.scope,
+            run_without=run_without(self) if self.plan.scope else (),
         )
         if "ledger" not in self.plan.hear:
             self._trigger_by_a_process(record)
@@ -246,7 +252,7 @@ class World:
     # -- lives -------------------------------------------------------------------------------------------------
 
     def launch(self, app: str) -> None:
-        without = self.chance("bare")
+        without = (app in self.plan.off and not self.healthy) or self.chance("bare")
         late = not without and self.chance("late-hello")
         process = Process(self, len(self.processes_ever), self.apps[app], without=without, late=late)
         self.count("bare_starts" if without else "starts")
@@ -308,6 +314,7 @@ class World:
         """From here on nothing goes wrong: who is missing comes back, who sleeps wakes up."""
         self.healthy = True
         for process in self.processes:
+            process.hung = False
             if process.paused or not process.connected:
                 process.paused = False
                 if process.consumer.generation != self.generation[process.app.name]:

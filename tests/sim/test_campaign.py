@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,9 +15,20 @@ import pytest
 from snapkafka.protocol import sent
 from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
 from snapkafka.sim.campaign import RULES, campaign, caught_by
-from snapkafka.sim.mutant_plans import disordered, faults, late, stripped, unanswered, unsettled, without
+from snapkafka.sim.mutant_plans import (
+    disordered,
+    faults,
+    late,
+    relayed,
+    relays_off,
+    stripped,
+    unanswered,
+    unsettled,
+    without,
+)
 from snapkafka.sim.mutants import EXPLORED, MUTANTS, SEEDS, STRIPPED, VERDICTS, WITHOUT, Mutant
-from snapkafka.sim.plan import make_plan
+from snapkafka.sim.outside_mutants import OUTSIDE
+from snapkafka.sim.plan import Plan, make_plan
 from snapkafka.sim.run import run
 
 CAMPAIGN = 250
@@ -155,6 +167,25 @@ def test_r10_a_rule_about_workers_without_snapkafka_is_missed(mutant: Mutant) ->
     assert caught_by(mutant, mutant.seed) is not None, mutant.seed
 
 
+@pytest.mark.parametrize(
+    ("plan", "opened"),
+    [(relayed, 10), (relays_off, 200), (lambda plan: replace(relayed(plan), faults={}), 0)],
+    ids=["hangs", "off", "sound"],
+)
+def test_r2_a_relay_out_of_scope_is_named_unless_it_turned_red_as_well(
+    plan: Callable[[Plan], Plan], opened: int
+) -> None:
+    """Design, section 12: the ledger hangs for it, or it is switched off; else the snapshot is as good as any other."""
+    counts: Counter[str] = Counter()
+    for seed in range(60):
+        outcome = run(seed, plan(make_plan(seed)))
+        assert outcome.violations == [], (seed, outcome.violations)
+        counts += outcome.counts
+    assert counts["VERIFIED_OPEN"] >= opened
+    assert bool(counts["VERIFIED_OPEN"]) == bool(opened)
+    assert counts["VERIFIED"] > 50
+
+
 def test_v4_headers_that_are_removed_on_the_way_make_no_good_verdict() -> None:
     """V4 (design, section 11): one that was received leaves a snapshot unverifiable, one in flight fails it."""
     counts: Counter[str] = Counter()
@@ -202,12 +233,13 @@ def test_a_seed_that_once_showed_something(seed: int) -> None:
 
 
 def test_every_rule_has_a_seed_that_misses_it() -> None:
-    assert {mutant.name for mutant in MUTANTS + WITHOUT + STRIPPED + VERDICTS} == SEEDS.keys() | EXPLORED
+    every = MUTANTS + WITHOUT + OUTSIDE + STRIPPED + VERDICTS
+    assert {mutant.name for mutant in every} == SEEDS.keys() | EXPLORED
 
 
 @pytest.mark.parametrize(
     "mutant",
-    [mutant for mutant in MUTANTS + STRIPPED + VERDICTS if mutant.name not in EXPLORED],
+    [mutant for mutant in MUTANTS + OUTSIDE + STRIPPED + VERDICTS if mutant.name not in EXPLORED],
     ids=lambda mutant: mutant.name.replace(" ", "-"),
 )
 def test_a_rule_that_is_switched_off_is_missed(mutant: Mutant) -> None:
