@@ -263,7 +263,9 @@ def last_missing(stamps: DataFrame, lookups: Lookups) -> DataFrame:
         fn.col("process").isNull().alias("external"),
     )
     as_counted = (fn.col("by") == fn.col("process")) & (fn.col("its_seq") == fn.col("seq"))
-    kind = fn.when(fn.coalesce("external", fn.lit(False)), fn.lit("unstamped"))
+    kind = fn.when(fn.col("old_topic"), fn.lit("last-recreated")).when(
+        fn.coalesce("external", fn.lit(False)), fn.lit("unstamped")
+    )
     return (
         last.join(there, [*TP, "offset"], "left")
         .where(~fn.coalesce(as_counted, fn.lit(False)))
@@ -368,7 +370,7 @@ def _with_causes(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     if over := lookups.view.before_restore:
         caused &= ~fn.col("process").isin(*over)
     return (
-        seqs.of_known(stamps.where(caused), lookups)
+        lookups.without_strays(seqs.of_known(stamps.where(caused), lookups))
         .join(fn.broadcast(lookups.places), list(TP))
         .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"])
         .join(

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .facts import OldTopic, Renewed, Stated
 from .records import (
     NOBODY,
     Agent,
     Heard,
-    Hello,
     InputTopic,
     Position,
     Retention,
@@ -39,9 +39,11 @@ __all__ = [
     "ChangelogCut",
     "Code",
     "InputCut",
+    "OldTopic",
     "Outsider",
     "ProcessCut",
     "Recorded",
+    "Renewed",
     "SenderEnd",
     "Uncaptured",
     "gather",
@@ -212,7 +214,8 @@ class Captured:
     topics that apps in scope subscribe to and no process had: what waits in them is in no channel. `sources`: topics
     whose external records are no effects of its apps, as these declare. `uncaptured`: what of its apps it does not
     hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this. `outsiders`:
-    processes that are not part of it. `run_without`: see `records.Trigger`."""
+    processes that are not part of it. `run_without`: see `records.Trigger`. `renewed`: topics that were
+    recreated while a process of it ran. `old_topics`: those that a process knew before they were recreated."""
 
     id: str
     attempt: int
@@ -234,6 +237,8 @@ class Captured:
     code: tuple[Code, ...] = ()
     outsiders: tuple[Outsider, ...] = ()
     run_without: tuple[RunsWithout, ...] = ()
+    renewed: tuple[Renewed, ...] = ()
+    old_topics: tuple[OldTopic, ...] = ()
 
     @property
     def replays(self) -> int:
@@ -250,7 +255,9 @@ def gather(state: LedgerView, epoch: int) -> Captured:
     trigger = snapshot.trigger
     parts = list(snapshot.parts())
     own = {part.process: part for part in parts if not part.report.supplement}
-    inputs = tuple(_input_cuts(state, snapshot, parts))
+    stated = Stated(state, snapshot)
+    hellos = [*stated.standing().values()]
+    inputs = tuple(_input_cuts(state, snapshot, parts, stated))
     cut = {(source.app, source.topic) for source in inputs}
     return Captured(
         id=trigger.id,
@@ -281,27 +288,37 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             for p, (_, closed) in sorted(snapshot.closed.items())
             for sent in closed.sent
         ),
-        changelogs=tuple(_changelog_cuts(state, snapshot, parts)),
+        changelogs=tuple(_changelog_cuts(state, snapshot, parts, stated)),
         recorded=tuple(_recorded(state, snapshot, parts)),
-        contaminated=snapshot.contaminated,
+        contaminated=snapshot.contaminated or _recreated(state, snapshot),
         retention=_retention(state, epoch),
         unread=tuple(item for item in snapshot.unread if (item.app, item.topic) not in cut),
-        sources=tuple(sorted({topic for hello in _hellos(state, snapshot) for topic in hello.sources})),
+        sources=tuple(sorted({topic for hello in hellos for topic in hello.sources})),
         uncaptured=tuple(
             Uncaptured(app=app, what=what)
-            for app, what in sorted(
-                {(hello.app, what) for hello in _hellos(state, snapshot) for what in hello.uncaptured}
-            )
+            for app, what in sorted({(hello.app, what) for hello in hellos for what in hello.uncaptured})
         ),
         bases=tuple(_bases(state, epoch)),
         code=tuple(
             Code(app=app, agents=hello.agents, tables=hello.tables)
-            for app, hello in sorted({hello.app: hello for hello in _hellos(state, snapshot)}.items())
+            for app, hello in sorted({hello.app: hello for hello in hellos}.items())
             if hello.agents
         ),
         outsiders=tuple(_outsiders(state, snapshot)),
         run_without=trigger.run_without,
+        renewed=tuple(stated.renewed()),
+        old_topics=tuple(stated.old_topics(inputs)),
     )
+
+
+def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
+    """Name a topic that was recreated while a process sent there, since the cut before; empty: none was."""
+    for process, (_, closed) in sorted(snapshot.closed.items()):
+        for sent in closed.sent:
+            if sent.recreated:
+                who = f"process {process} of app {state.app_of(process)}"
+                return f"topic {sent.topic} was recreated while {who} sent there: messages in flight went with it"
+    return ""
 
 
 def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
@@ -316,16 +333,6 @@ def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
             cut=process in snapshot.beside,
             left=left and not (view.dead or view.goes_on),
         )
-
-
-def _hellos(state: LedgerView, snapshot: SnapshotView) -> Iterator[Hello]:
-    """Return what its apps are like: of each process that closed, and of an app that did not run the last one
-    before."""
-    closed = {p for p in snapshot.closed if p in state.processes}
-    yield from (state.processes[p].hello for p in sorted(closed))
-    stopped = {app for app, _ in snapshot.claims} - {state.processes[p].hello.app for p in closed}
-    last = {view.hello.app: view.hello for p, view in sorted(state.processes.items()) if p < snapshot.epoch}
-    yield from (last[app] for app in sorted(stopped & last.keys()))
 
 
 def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
@@ -379,14 +386,16 @@ def _app(state: LedgerView, part: Part) -> str:
     return part.report.app or state.app_of(part.process)
 
 
-def _input_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[InputCut]:
+def _input_cuts(
+    state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
+) -> Iterator[InputCut]:
     """The inputs, each as the report cut it that claimed it first; in the order of apps and partitions."""
     low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
     lives = {p: view.hello.was for p, view in sorted(state.processes.items()) if view.hello.was != NOBODY}
     cuts = []
     for part in parts:
         app = _app(state, part)
-        topics = _topics(state, app)
+        topics = stated.topics(part)
         log_end = {(end.topic, end.partition): end.end for end in part.closed.input_ends}
         for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
             if snapshot.claims.get((app, tp)) != part.at:
@@ -462,13 +471,9 @@ def _without(position: Position, torn: set[int]) -> Position:
     return replace(position, offset=first, started_above=tuple(sorted(above)))
 
 
-def _topics(state: LedgerView, app: str) -> dict[str, InputTopic]:
-    """The input topics of an app, as its latest process knew them."""
-    hellos = (view.hello for view in state.processes.values() if view.hello.app == app)
-    return {source.topic: source for hello in hellos for source in hello.inputs}
-
-
-def _changelog_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[ChangelogCut]:
+def _changelog_cuts(
+    state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
+) -> Iterator[ChangelogCut]:
     """Table partitions, each as the report cut it that claimed it first. An event may outlive the assignment under
     which it wrote, so the end lies past whatever anybody wrote there in white."""
     white_ends: dict[TopicPartition, int] = {}
@@ -477,8 +482,7 @@ def _changelog_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]
         white_ends[tp] = max(sent.white_end, sent.landed_end, white_ends.get(tp, 0))
     for part in parts:
         app = _app(state, part)
-        hellos = [view.hello for view in state.processes.values() if view.hello.app == app]
-        tables = {table.name: table for hello in hellos for table in hello.tables}
+        tables = stated.tables(part)
         for end in part.closed.changelogs:
             if snapshot.claims.get((app, TopicPartition(end.topic, end.partition)), part.at) != part.at:
                 continue

@@ -204,7 +204,8 @@ class SentEnd:
     this seq was appended below this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
 
     `bare_end`: one past the last record that it sent there without a header, for a limit had no room for that (R15); 0:
-    none.
+    none. `recreated`: an acknowledgement since the cut before showed that the topic is another one than before: a later
+    record lay below an earlier one. All ends are of the present topic.
     """
 
     topic: str
@@ -217,6 +218,7 @@ class SentEnd:
     landed_end: int = 0
     earlier_seq: int = -1
     earlier_end: int = 0
+    recreated: bool = False
 
 
 @value

@@ -24,6 +24,7 @@ __all__ = [
     "outgrown",
     "relayed",
     "relays_off",
+    "renewed",
     "sober",
     "stripped",
     "unanswered",
@@ -166,6 +167,22 @@ def relayed(plan: Plan) -> Plan:
         retries=0,
         slow={"ledger": 0.3},
         faults={"hang": 0.01},
+    )
+
+
+def renewed(plan: Plan) -> Plan:
+    """The topic between two apps is deleted and recreated now and then; its reader is restarted, its sender is not."""
+    whole = relayed(plan)
+    names = ("app0", "relay", "app1")
+    return replace(
+        whole,
+        apps=tuple(app for name in names for app in whole.apps if app.name == name),
+        scope=(),
+        recreated=("mid",),
+        inputs=20,
+        snapshots=6,
+        slow={},
+        faults={"recreate-topic": 0.003},
     )
 
 

@@ -1,17 +1,18 @@
-"""Rules about processes that are not part of a snapshot, each switched off: see `mutants`."""
+"""Rules about processes that are not part of a snapshot, and about recreated topics, each switched off: see
+`mutants`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.protocol import captured
+from snapkafka.protocol import captured, facts, sent
 
 from . import broken, run, world
 from .broken import patching
-from .mutant_plans import relayed, relays_off
+from .mutant_plans import relayed, relays_off, renewed
 from .mutants import Mutant
 
-__all__ = ["OUTSIDE"]
+__all__ = ["OUTSIDE", "RENEWED"]
 
 #: Caught by the causal checker in random worlds; the exhaustive search has one scope only, all apps.
 OUTSIDE: Final[tuple[Mutant, ...]] = (
@@ -32,5 +33,27 @@ OUTSIDE: Final[tuple[Mutant, ...]] = (
         "the group of an app out of scope is not asked whether it runs without snapkafka",
         patching(world, "run_without", lambda _: lambda asked: ()),
         relays_off,
+    ),
+)
+
+#: Without these a sound snapshot is accused after a topic was recreated, or doubted for ever.
+RENEWED: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R7 recreated",
+        "ends of a topic that was recreated stand for ever",
+        patching(sent.Sent, "_begin_anew", lambda _: lambda self, epoch: None),
+        renewed,
+    ),
+    Mutant(
+        "V5 recreated",
+        "causes in a topic that was recreated since, and ends of it, are judged as if it were the same",
+        patching(facts.Stated, "old_topics", lambda _: lambda self, inputs: ()),
+        renewed,
+    ),
+    Mutant(
+        "R11 latest",
+        "topics have the ids that who joined last has found, whenever that was",
+        patching(facts, "joined_by", lambda _: lambda state, snapshot: broken.whoever_joined(state)),
+        renewed,
     ),
 )

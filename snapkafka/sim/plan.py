@@ -78,6 +78,7 @@ class Plan:
     slow: dict[str, float] = field(default_factory=dict)  # kind of step -> weight, 1 where it is not named
     faults: dict[str, float] = field(default_factory=dict)  # kind of fault -> chance per step
     scope: tuple[str, ...] = ()  # apps that snapshots are asked of; none: all
+    recreated: tuple[str, ...] = ()  # topics that may be deleted and recreated
     off: tuple[str, ...] = ()  # apps that joined once, and whose workers run without snapkafka
 
 

@@ -130,7 +130,10 @@ class Process(Runner):
             n=world.number(),
             app=app.name,
             pid=self.number,
-            inputs=tuple(InputTopic(topic=t, partitions=world.partitions[t]) for t in app.topics),
+            inputs=tuple(
+                InputTopic(topic=t, partitions=world.partitions[t], topic_id=world.topic_id(t))
+                for t in app.topics
+            ),
             tables=(
                 Table(
                     name="t",

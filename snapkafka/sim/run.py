@@ -7,7 +7,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from snapkafka.checks import CutView, Finding, LogRecord, Verdict, decide, in_flight, outcome, outside_senders
+from snapkafka.checks import (
+    CutView,
+    Finding,
+    LogBounds,
+    LogRecord,
+    Verdict,
+    bounds_findings,
+    decide,
+    in_flight,
+    outcome,
+    outside_senders,
+)
 from snapkafka.checks.causal import Violation, causal
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.protocol.completion import Status
@@ -74,11 +85,11 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         return [], None
     captured = world.fold.captured(epoch)
     records = world.broker.records(world.fold)
-    view = CutView(captured)
+    view = CutView(captured, _bounds(world) if world.plan.recreated else None)
     for record in records:
         if any(view.in_channel(record, source) for source in view.inputs.get(record.tp, ())):
             world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
-    findings = findings_of(view, records)
+    findings = [*findings_of(view, records), *bounds_findings(view)[0]]
     open_paths = _open_paths(view, records)
     verdict = verdict_of(view, findings, open_paths)
     world.count(verdict.value)
@@ -101,7 +112,8 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         found = []  # nobody who lives had sent there in white: no check can see it
         world.count("stripped_unseen")
     found = [] if otherwise is Verdict.UNVERIFIABLE or verdict is Verdict.VERIFIED_OPEN else found
-    return [*found, *_doubted(world, findings), *_unlisted(world, view, findings)], verdict
+    doubted = [*_doubted(world, findings), *_doubted_topics(world, view, findings)]
+    return [*found, *doubted, *_unlisted(world, view, findings)], verdict
 
 
 def _unreported(world: World, view: CutView) -> Iterator[Violation]:
@@ -139,6 +151,17 @@ def _doubted(world: World, findings: list[Finding]) -> Iterator[Violation]:
             yield Violation("doubted", what)
 
 
+def _doubted_topics(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:
+    """Find doubts about a topic that was recreated, of which its sender knows: it has sent there in white since."""
+    for finding in findings:
+        place = TopicPartition(finding.topic, finding.partition)
+        if finding.kind == "last-recreated" and any(
+            record.process == finding.process and record.epoch < view.epoch and not record.marker
+            for record in world.broker.log(place)
+        ):
+            yield Violation("doubted", f"process {finding.process} knows that {place} was recreated")
+
+
 def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:
     """Compare the events that V5 lists as run twice with those that two workers truly ran, each with an effect in the
     snapshot."""
@@ -165,6 +188,17 @@ def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[
 def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:
     """V1, V2, V4 and V5, as the Spark job runs them."""
     return [finding for check in (v1, left_late, v2, v4, v5) for finding in check(view, records)]
+
+
+def _bounds(world: World) -> dict[TopicPartition, LogBounds]:
+    """Return what the logs hold by now, and whose they are."""
+    places = {*world.broker.logs} | {
+        TopicPartition(topic, p) for topic, count in world.partitions.items() for p in range(count)
+    }
+    return {
+        tp: LogBounds(start=0, end=len(world.broker.log(tp)), topic_id=world.topic_id(tp.topic))
+        for tp in places
+    }
 
 
 def _open_paths(view: CutView, records: list[LogRecord]) -> list[str]:

@@ -62,6 +62,7 @@ class World:
         self.readers = {t: [app.name for app in plan.apps if t in app.topics] for t in plan.externals}
         self.partitions = dict.fromkeys(plan.externals, max((a.partitions for a in plan.apps), default=1))
         self.shared_tp = TopicPartition("global", 0)
+        self.topic_ids = dict.fromkeys(plan.externals, 0)  # how often each was recreated
         self.processes: list[Process] = []
         self.processes_ever: list[Process] = []
         self.generation: Counter[str] = Counter()
@@ -149,6 +150,10 @@ class World:
             self.trigger(f"s{self._snapshots_left}")
             return True
         return self.plan.retries > 0 and self._ask_again()
+
+    def topic_id(self, topic: str) -> str:
+        """Kafka's own, of a topic that may be recreated."""
+        return f"{topic} {self.topic_ids[topic]}" if topic in self.plan.recreated else ""
 
     def any_input(self) -> TopicPartition:
         topic = self.rng.choice(self.plan.externals)

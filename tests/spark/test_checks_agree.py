@@ -84,7 +84,7 @@ EVERYTHING = Suspicion(*(1 for _ in Suspicion._fields))
 _FROM_RECORDS = {
     kind
     for kind in KINDS
-    if not kind.startswith(("recreated", "gone", "unread", "state", "send", "ran", "cause"))
+    if not kind.startswith(("recreated", "renewed", "gone", "unread", "state", "send", "ran", "cause"))
 }
 #: What the first look has to see for a rule to be run that finds this kind.
 _SEEN_AS = {
@@ -98,6 +98,7 @@ _SEEN_AS = {
     **dict.fromkeys(("red-header", "red-birth", "red-late", "received-unsettled"), "red"),
     "recorded-differs": "differs",
     "last-missing": "last_missing",
+    "last-recreated": "last_missing",
     "unstamped": "last_missing",
     **dict.fromkeys(("effect-of-later", "effect-of-red", "replayed"), "later_cause"),
     "effect-missing": "earlier_cause",
