@@ -290,6 +290,7 @@ class ExternalEntry:
 class OutsiderEntry:
     """A process that is not part of the snapshot, and of which nothing shows that it passed on nothing red: apps of the
     snapshot have received records of it in `topic` since the trigger. `app`: empty where the ledger does not name it.
+    `topic`: empty where the ledger refused its `Hello` since the snapshot before, whatever was received of it.
     """
 
     process: int

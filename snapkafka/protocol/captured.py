@@ -177,16 +177,19 @@ class Code:
 
 @value
 class Outsider:
-    """A process that had joined by the trigger and is not part of the snapshot: its app is out of scope.
+    """A process that had joined by the trigger and is not part of the snapshot: its app is out of scope, or the ledger
+    refused it.
 
     `cut`: it turned red for the snapshot before it took in anything red, as the ledger shows. `left`: it had left in
-    order before the trigger. Of any other it is unknown which colour its records have.
+    order before the trigger. `refused`: its `Hello` was refused for its signature, since the snapshot before. Of any
+    other it is unknown which colour its records have.
     """
 
     process: int
     app: str
     cut: bool = False
     left: bool = False
+    refused: bool = False
 
     @property
     def harmless(self) -> bool:
@@ -333,6 +336,12 @@ def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
             cut=process in snapshot.beside,
             left=left and not (view.dead or view.goes_on),
         )
+    earlier = (v.epoch for v in state.snapshots.values() if v.captured_at is not None)
+    before = max((epoch for epoch in earlier if epoch < snapshot.epoch), default=0)
+    for process, hello in state.refusals.hellos.items():
+        if process < snapshot.epoch:
+            left = state.refusals.left.get(process, snapshot.epoch) < snapshot.epoch
+            yield Outsider(process=process, app=hello.app, left=left, refused=process >= before and not left)
 
 
 def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:

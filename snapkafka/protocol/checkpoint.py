@@ -28,6 +28,7 @@ from .records import (
     Kept,
     LedgerRecord,
     Pause,
+    Refused,
     Restore,
     Retire,
     Trigger,
@@ -175,7 +176,7 @@ class _Matter:
                 return at in self.restores
             case Fork():
                 return True  # few, and what a removal goes by
-            case Checkpoint():
+            case Refused() | Checkpoint():
                 return False
             case _:
                 assert_never(record)

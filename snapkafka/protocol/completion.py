@@ -39,6 +39,7 @@ from .records import (
     LedgerRecord,
     Number,
     Pause,
+    Refused,
     Restore,
     Retire,
     Seen,
@@ -83,8 +84,9 @@ class LedgerState(LedgerView):
 
     # -- feeding ----------------------------------------------------------------------------------------------
 
-    def apply(self, offset: int, record: LedgerRecord | None) -> bool:
-        """Take in the record at `offset`; `None` stands for garbage, which only moves the end.
+    def apply(self, offset: int, record: LedgerRecord | None, *, refused: LedgerRecord | None = None) -> bool:
+        """Take in the record at `offset`; `None` stands for garbage, which only moves the end. `refused`: what garbage
+        states whose signature does not count.
 
         Offsets rise but need not be contiguous (a transaction of somebody, a trimmed log).
 
@@ -93,6 +95,8 @@ class LedgerState(LedgerView):
         """
         assert offset >= self.end, "the ledger is read in its order"
         self.end = offset + 1
+        if refused is not None:
+            self.refusals.refuse(offset, refused)
         if self._held is not None:
             self._held.append((offset, record))
             if isinstance(record, Checkpoint):
@@ -128,7 +132,10 @@ class LedgerState(LedgerView):
                 elif snapshot is not None and snapshot.failure is None and record.code in CONTAMINATING:
                     snapshot.contaminated = record.reason
             case Dead():
+                self.refusals.ended(offset, record.dead)
                 self._leave(offset, record.dead, dead=True)
+            case Refused():
+                self.refusals.informed.add(record.hello)
             case Bye():
                 self._bye(offset, record)
             case Retire():

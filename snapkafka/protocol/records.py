@@ -73,6 +73,7 @@ __all__ = [
     "Number",
     "Pause",
     "Position",
+    "Refused",
     "Restore",
     "RestoreStage",
     "Retention",
@@ -270,6 +271,15 @@ class Bye:
 
 
 @value
+class Refused:
+    """The author refuses the `Hello` at ledger offset `hello`, for its signature: that process takes no part."""
+
+    process: int = NOBODY
+    n: int
+    hello: int
+
+
+@value
 class Retire:
     """App `app` is retired for good: its inputs are expected no more (R10)."""
 
@@ -431,6 +441,7 @@ LedgerRecord = (
     | Abort
     | Dead
     | Bye
+    | Refused
     | Retire
     | Verdict
     | Pause
