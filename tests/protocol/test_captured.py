@@ -174,6 +174,7 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
         Outsider(process=2, app="z", cut=True),
         Outsider(process=3, app="z"),
     )
+    assert [outsider.harmless for outsider in state.captured(7).outsiders] == [True, False, True, False]
     assert state.snapshots[13].beside == {3}
 
 

@@ -10,7 +10,7 @@ import pytest
 from snapkafka.protocol.captured import Captured
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import LedgerRead
-from snapkafka.protocol.records import Bye, Hello, LedgerRecord, Refused
+from snapkafka.protocol.records import Bye, Dead, Hello, LedgerRecord, Refused
 from snapkafka.protocol.refusals import KEEP_REFUSED
 
 from .world import A, B, Process, World
@@ -192,6 +192,21 @@ def test_one_that_has_left_is_told_nothing_and_opens_nothing(world: Signed) -> N
     assert p.takes_part
     assert [r for r in world.ledger if isinstance(r, Refused)] == []
     assert not any(outsider.refused for outsider in cut.outsiders)
+
+
+def test_one_that_others_have_taken_for_dead_opens_nothing(world: Signed) -> None:
+    """By a record that counts, or by one that is refused as well."""
+    p = Member(world, "p", (A,), (OLD,))
+    for n, key in enumerate((OLD, NEW)):
+        world.signer = (NEW,)
+        gone = world.append(Hello(n=100 + n, app="z"))
+        world.signer = (key,)
+        world.append(Dead(n=200 + n, dead=gone))
+    found = snapshot(world, "first", (OLD,), p)
+    assert [(o.app, o.left, o.refused) for o in captured(found).outsiders] == [("z", True, False)] * 2
+    world.signer = (NEW,)
+    world.append(Hello(n=300, app="later"))
+    assert world.seen_by((OLD,)).captured(found[1]) == captured(found), "of now nothing is used for then"
 
 
 def test_what_strangers_write_with_the_ids_of_others_makes_nobody_leave(world: Signed) -> None:

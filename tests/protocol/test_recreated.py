@@ -37,6 +37,7 @@ def test_r7_the_snapshot_to_which_it_happens_cannot_be_proven_and_the_next_one_i
     p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
     for _ in range(5):
         p.send(B)
+    p.send(A)
     first = world.trigger("before")
     settle(p, q)
     assert (sent_to_b(p).white_end, sent_to_b(p).last_seq, sent_to_b(p).recreated) == (5, 4, False)
