@@ -197,6 +197,7 @@ def _recreate_ledger(world: World) -> None:
     world.say("ledger recreated")
     world.ledgers.append((world.fold, world.broker))
     world.broker.ledger = []
+    world.broker.refused = set()
     world.broker.ledger_id += 1
     world.fold = LedgerState()
     for execution in world.history.executions:

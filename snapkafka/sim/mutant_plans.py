@@ -25,6 +25,7 @@ __all__ = [
     "relayed",
     "relays_off",
     "renewed",
+    "rotated",
     "sober",
     "stripped",
     "unanswered",
@@ -184,6 +185,12 @@ def renewed(plan: Plan) -> Plan:
         slow={},
         faults={"recreate-topic": 0.003},
     )
+
+
+def rotated(plan: Plan) -> Plan:
+    """The relay has another ledger key than the others: in half of the worlds it accepts theirs."""
+    whole = replace(relayed(plan), scope=(), faults={})
+    return replace(whole, other_key=("relay",)) if plan.inputs % 2 else replace(whole, own_key=("relay",))
 
 
 def relays_off(plan: Plan) -> Plan:

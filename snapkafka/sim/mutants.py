@@ -416,6 +416,7 @@ SEEDS: Final = {
     "R10 outside": 11,
     "R11 latest": 0,
     "R11 lost": 254,
+    "R11 refused": 11,
     "R11 last": 0,
     "R11 born": 6,
     "R12 dead": 15,

@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import Final
 
 from snapkafka.protocol import captured, facts, sent
+from snapkafka.protocol.refusals import Refusals
 
 from . import broken, run, world
 from .broken import patching
-from .mutant_plans import relayed, relays_off, renewed
+from .mutant_plans import relayed, relays_off, renewed, rotated
 from .mutants import Mutant
 
 __all__ = ["OUTSIDE", "RENEWED"]
@@ -33,6 +34,12 @@ OUTSIDE: Final[tuple[Mutant, ...]] = (
         "the group of an app out of scope is not asked whether it runs without snapkafka",
         patching(world, "run_without", lambda _: lambda asked: ()),
         relays_off,
+    ),
+    Mutant(
+        "R11 refused",
+        "what the ledger refuses for its signature is garbage like any other",
+        patching(Refusals, "refuse", lambda _: lambda self, offset, record: None),
+        rotated,
     ),
 )
 

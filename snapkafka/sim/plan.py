@@ -79,6 +79,8 @@ class Plan:
     faults: dict[str, float] = field(default_factory=dict)  # kind of fault -> chance per step
     scope: tuple[str, ...] = ()  # apps that snapshots are asked of; none: all
     recreated: tuple[str, ...] = ()  # topics that may be deleted and recreated
+    other_key: tuple[str, ...] = ()  # apps that sign their ledger records with another key, and accept all
+    own_key: tuple[str, ...] = ()  # apps that sign with another key, and accept no other
     off: tuple[str, ...] = ()  # apps that joined once, and whose workers run without snapkafka
 
 

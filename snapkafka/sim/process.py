@@ -218,11 +218,30 @@ class Process(Runner):
         if isinstance(record, CutReport) and self.world.chance("lose-report"):
             self.world.count("lost_reports")
             return
-        self.world.append_to_ledger(record)
+        self.world.append_to_ledger(record, refused=self.signs_otherwise)
+
+    @property
+    def signs_otherwise(self) -> bool:
+        plan = self.world.plan
+        return self.app.name in plan.other_key or self.app.name in plan.own_key
 
     def _ledger(self, _: object) -> None:
         self.read += 1
-        self.feed(LedgerRead(offset=self.read - 1, record=self.world.broker.ledger[self.read - 1]))
+        offset, broker = self.read - 1, self.world.broker
+        record, other = broker.ledger[offset], offset in broker.refused
+        refuses = (
+            not other if self.app.name in self.world.plan.own_key else other and not self.signs_otherwise
+        )
+        self.feed(
+            LedgerRead(
+                offset=offset,
+                record=None if refuses else record,
+                refused=record if refuses else None,
+            )
+        )
+        if self.machine.withdrawn and not self.bare:
+            self.world.count("withdrawn")
+            self.bare = True
         if self.bare and self.machine.process is not None:
             self.bare = self.greeting = False
             self.world.count("late_hellos")

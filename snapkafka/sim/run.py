@@ -23,6 +23,7 @@ from snapkafka.checks.causal import Violation, causal
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import Dead, TopicPartition
+from snapkafka.protocol.refusals import Refusals
 
 from .plan import Plan, make_plan
 from .world import World
@@ -90,7 +91,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         if any(view.in_channel(record, source) for source in view.inputs.get(record.tp, ())):
             world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
     findings = [*findings_of(view, records), *bounds_findings(view)[0]]
-    open_paths = _open_paths(view, records)
+    open_paths = _open_paths(view, records, world.fold.refusals)
     verdict = verdict_of(view, findings, open_paths)
     world.count(verdict.value)
     world.counts.update(f"found: {finding.kind}" for finding in findings)
@@ -201,10 +202,12 @@ def _bounds(world: World) -> dict[TopicPartition, LogBounds]:
     }
 
 
-def _open_paths(view: CutView, records: list[LogRecord]) -> list[str]:
+def _open_paths(view: CutView, records: list[LogRecord], refusals: Refusals) -> list[str]:
     """Name who is not part of a snapshot and may have passed on what is red."""
     outside = [f"process {sender.process}" for sender in outside_senders(view, records)]
-    return [*outside, *(it.app for it in view.captured.run_without)]
+    # One that has stood down since sends without a header, and its group is none that is known.
+    refused = [it.app for it in view.captured.outsiders if it.process in refusals.hellos and not it.left]
+    return [*outside, *(it.app for it in view.captured.run_without), *refused]
 
 
 def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str] = ()) -> Verdict:

@@ -214,10 +214,13 @@ class World:
             process.feed(TriggerAppended(n=record.n))
             process.posts.append(record)
 
-    def append_to_ledger(self, record: LedgerRecord) -> int:
+    def append_to_ledger(self, record: LedgerRecord, *, refused: bool = False) -> int:
+        """Append a record, with the key of the tools or (`refused`) another."""
         offset = len(self.broker.ledger)
         self.broker.ledger.append(record)
-        self.fold.apply(offset, record)
+        if refused:
+            self.broker.refused.add(offset)
+        self.fold.apply(offset, None if refused else record, refused=record if refused else None)
         self.count(type(record).__name__)
         if isinstance(record, CutReport) and record.supplement:
             self.count("supplements")
@@ -282,7 +285,7 @@ class World:
 
     def _restart_bare(self) -> bool:
         """Restart with snapkafka a process that runs without, as soon as it has nothing under way."""
-        for process in [process for process in self.processes if process.bare]:
+        for process in [p for p in self.processes if p.bare and not p.signs_otherwise]:
             if self.stop(process):
                 self.launch(process.app.name)
                 return True
