@@ -340,8 +340,9 @@ def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
     before = max((epoch for epoch in earlier if epoch < snapshot.epoch), default=0)
     for process, hello in state.refusals.hellos.items():
         if process < snapshot.epoch:
+            # That it has left is refused as well: it may be a stranger's word, and makes nothing white.
             left = state.refusals.left.get(process, snapshot.epoch) < snapshot.epoch
-            yield Outsider(process=process, app=hello.app, left=left, refused=process >= before and not left)
+            yield Outsider(process=process, app=hello.app, refused=process >= before and not left)
 
 
 def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:

@@ -206,7 +206,12 @@ def _open_paths(view: CutView, records: list[LogRecord], refusals: Refusals) -> 
     """Name who is not part of a snapshot and may have passed on what is red."""
     outside = [f"process {sender.process}" for sender in outside_senders(view, records)]
     # One that has stood down since sends without a header, and its group is none that is known.
-    refused = [it.app for it in view.captured.outsiders if it.process in refusals.hellos and not it.left]
+    left = refusals.left
+    refused = [
+        hello.app
+        for process, hello in refusals.hellos.items()
+        if process < view.epoch <= left.get(process, view.epoch)
+    ]
     return [*outside, *(it.app for it in view.captured.run_without), *refused]
 
 

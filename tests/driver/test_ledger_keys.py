@@ -61,7 +61,6 @@ def test_a_worker_with_another_key_takes_no_part_and_is_named(
                 system=system,
             )
             assert worker.log.read_text().count("goes on without taking part") == 1, worker.last_lines(40)
-            assert metric(f"http://127.0.0.1:{port}", "snapkafka_participating") == 0
             observer.call(produce(kafka.bootstrap, f"{other}-in", EVENTS))
             tps = [TopicPartition(f"{other}-out", partition) for partition in range(2)]
             wait_until(
@@ -69,6 +68,11 @@ def test_a_worker_with_another_key_takes_no_part_and_is_named(
                 lambda: sum(observer.call(observer.admin.log_ends(tps)).values()) >= EVENTS,
                 timeout_s=90,
                 system=system,
+            )
+            assert metric(f"http://127.0.0.1:{port}", "snapkafka_participating") == 0
+            assert (
+                metric(f"http://127.0.0.1:{port}", "snapkafka_ignored_total", "ledger-refused") > 0
+                or OLD in keys
             )
             checkup = observer.call(ops.doctor(observer.connection, namespace))
             (advice,) = (it for it in checkup.found if it.code == "ledger-key")

@@ -203,7 +203,9 @@ def test_one_that_others_have_taken_for_dead_opens_nothing(world: Signed) -> Non
         world.signer = (key,)
         world.append(Dead(n=200 + n, dead=gone))
     found = snapshot(world, "first", (OLD,), p)
-    assert [(o.app, o.left, o.refused) for o in captured(found).outsiders] == [("z", True, False)] * 2
+    assert [(o.app, o.harmless, o.refused) for o in captured(found).outsiders] == [("z", False, False)] * 2, (
+        "it opens nothing by its name; what it sent does, for a stranger may have stated that it is dead"
+    )
     world.signer = (NEW,)
     world.append(Hello(n=300, app="later"))
     assert world.seen_by((OLD,)).captured(found[1]) == captured(found), "of now nothing is used for then"
