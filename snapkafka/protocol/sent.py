@@ -22,10 +22,11 @@ class Sent:
         "before",
         "by_colour",
         "end_due",
+        "highest",
         "landed_end",
-        "last_acked",
         "next_seq",
         "recreated",
+        "top",
         "unacknowledged",
     )
 
@@ -38,18 +39,18 @@ class Sent:
         #: A log end that was asked for after results had become unknown: what landed below it counts as sent.
         self.landed_end = 0
         self.end_due = False  # has a result become unknown since?
-        self.last_acked = (-1, 0)  # the highest seq that is acknowledged, and one past its offset
+        self.highest, self.top = -1, 0  # the highest seq that is acknowledged, and one past its offset
         self.recreated = (
             -1
         )  # the colour of the send whose acknowledgement showed that the topic is another one
 
     def acked(self, epoch: int, seq: int, offset: int) -> None:
-        highest, top = self.last_acked
-        if seq > highest:
-            if offset < top:
+        if seq > self.highest:
+            if offset < self.top:
                 self._begin_anew(epoch)
-            self.last_acked = (seq, offset + 1)
-        elif self.recreated >= 0 and offset >= top:
+            self.highest = seq
+            self.top = offset + 1
+        elif self.recreated >= 0 and offset >= self.top:
             return  # an earlier record at a later offset: of the old topic
         last_seq, end = self.by_colour.get(epoch, (-1, 0))
         self.by_colour[epoch] = (max(last_seq, seq), max(end, offset + 1))
