@@ -51,6 +51,7 @@ __all__ = [
     "LogEntry",
     "Manifest",
     "OpenEntry",
+    "OutsiderEntry",
     "ParentEntry",
     "ReadEntry",
     "RestorableEntry",
@@ -287,6 +288,18 @@ class ExternalEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutsiderEntry:
+    """A process that is not part of the snapshot, and of which nothing shows that it passed on nothing red: apps of the
+    snapshot have received records of it in `topic` since the trigger. `app`: empty where the ledger does not name it.
+    `topic`: empty where the ledger refused its `Hello` since the snapshot before, whatever was received of it.
+    """
+
+    process: int
+    app: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicEntry:
     """A topic of the snapshot (input, changelog or output) as it was at assembly: a restore compares it.
 
@@ -323,6 +336,7 @@ class Manifest:
     `external`: topics with external records; a mixed one that is not declared leaves a snapshot open, and so does any
     that is not where the assembly was `strict`; of the others the verdict assumes that nothing that writes there reads
     outputs of the snapshot.
+    `outsiders`: processes that are not part of the snapshot and leave it open.
     `isolation`: how the log was read ("read_committed": without what was aborted).
     `topics`: inputs, changelogs and outputs, by name; empty: assembled by an earlier release.
     `logs`: of the inputs and changelogs, by topic and partition; empty: assembled by an earlier release.
@@ -355,15 +369,19 @@ class Manifest:
     logs: tuple[LogEntry, ...] = ()
     inputs: tuple[ReadEntry, ...] = ()
     around: AroundEntry | None = None
+    outsiders: tuple[OutsiderEntry, ...] = ()
     version: int = MANIFEST_VERSION
 
 
 def open_paths(
-    open_groups: Iterable[OpenEntry], external: Iterable[ExternalEntry], strict: bool
+    open_groups: Iterable[OpenEntry],
+    external: Iterable[ExternalEntry],
+    strict: bool,
+    outsiders: Iterable[OutsiderEntry] = (),
 ) -> list[str]:
-    """Name the groups and topics that leave a snapshot open."""
+    """Name the groups, topics and outsiders that leave a snapshot open."""
     topics = [entry.topic for entry in external if not entry.declared and (entry.mixed or strict)]
-    return [*(entry.group for entry in open_groups), *topics]
+    return [*(e.group for e in open_groups), *topics, *(f"process {e.process}" for e in outsiders)]
 
 
 def state_table(manifest: Manifest) -> TableEntry:

@@ -12,7 +12,7 @@ __all__ = ["Access", "Cluster", "Entry", "Group", "Ledger", "Topic", "TopicAdmin
 
 class Entry(Protocol):
     """One place of the ledger; `record` is None for garbage. `timestamp_ms`: when the broker appended it. `refused`:
-    garbage for want of a signature that counts."""
+    garbage for want of a signature that counts; `states`: the record that it would be with one."""
 
     @property
     def offset(self) -> int: ...
@@ -25,6 +25,9 @@ class Entry(Protocol):
 
     @property
     def refused(self) -> bool: ...
+
+    @property
+    def states(self) -> LedgerRecord | None: ...
 
 
 class Ledger(Protocol):

@@ -44,6 +44,7 @@ class FakeEntry:
     timestamp_ms: int
     record: LedgerRecord | None
     refused: bool = False
+    states: LedgerRecord | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from snapkafka.checks import (
     CheckOutcome,
     ExternalTopic,
     Finding,
+    OutsideSender,
     ReadRange,
     bounds_findings,
     outcome,
@@ -48,11 +49,13 @@ LOG_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5")
 
 
 class Checked(NamedTuple):
-    """The outcomes of checks; what the changelogs hold; the inputs with external records (see `Look`)."""
+    """The outcomes of checks; what the changelogs hold; the inputs with external records; the outsiders whose records
+    were received (see `Look`)."""
 
     outcomes: list[CheckOutcome]
     held: dict[TopicPartition, StateFacts]
     external: tuple[ExternalTopic, ...]
+    outside: tuple[OutsideSender, ...] = ()
 
 
 def run(
@@ -73,7 +76,7 @@ def run(
     """
     first, counts = bounds_findings(lookups.view)
     with step(lookups.spark, "V1 to V5: a first look at every record"):
-        suspicion, held, untold, external, suspects, seen = first_look(stamps, lookups)
+        suspicion, held, untold, external, suspects, seen, outside = first_look(stamps, lookups)
     with step(lookups.spark, "V3: key by key"):
         of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
     lost = lost_sends.findings(stamps, lookups)
@@ -89,7 +92,8 @@ def run(
         counts = counts + Counter({row.kind: row.found for row in rows})
         first += [Finding(*(row[name] for name in Finding._fields)) for row in rows]
     looked_at = [check for check in LOG_CHECKS if not (untold and check == "V5")]
-    return Checked([outcome(check, first, counts, seen.get(check)) for check in looked_at], held, external)
+    outcomes = [outcome(check, first, counts, seen.get(check)) for check in looked_at]
+    return Checked(outcomes, held, external, outside)
 
 
 def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataFrame:
@@ -259,7 +263,9 @@ def last_missing(stamps: DataFrame, lookups: Lookups) -> DataFrame:
         fn.col("process").isNull().alias("external"),
     )
     as_counted = (fn.col("by") == fn.col("process")) & (fn.col("its_seq") == fn.col("seq"))
-    kind = fn.when(fn.coalesce("external", fn.lit(False)), fn.lit("unstamped"))
+    kind = fn.when(fn.col("old_topic"), fn.lit("last-recreated")).when(
+        fn.coalesce("external", fn.lit(False)), fn.lit("unstamped")
+    )
     return (
         last.join(there, [*TP, "offset"], "left")
         .where(~fn.coalesce(as_counted, fn.lit(False)))
@@ -364,7 +370,7 @@ def _with_causes(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     if over := lookups.view.before_restore:
         caused &= ~fn.col("process").isin(*over)
     return (
-        seqs.of_known(stamps.where(caused), lookups)
+        lookups.without_strays(seqs.of_known(stamps.where(caused), lookups))
         .join(fn.broadcast(lookups.places), list(TP))
         .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"])
         .join(

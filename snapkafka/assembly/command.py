@@ -249,7 +249,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
                 _settings(options, manifest.ledger, schemas, registry, spared), isolation=manifest.isolation
             )
             meter = Meter(spark, manifest.id, options.tell)
-            outcomes, _, external = job.verify(
+            outcomes, _, external, outside = job.verify(
                 spark,
                 item.view,
                 settings,
@@ -263,6 +263,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
                 manifest.captured,
                 external,
                 manifest.open,
+                outside=outside,
                 sources=declared,
                 strict=options.strict or manifest.strict,
             )
@@ -271,6 +272,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
                 verdict=verdict_of(manifest.captured, outcomes, openness),
                 open=openness.groups,
                 external=openness.external,
+                outsiders=openness.outsiders,
                 strict=openness.strict,
                 checks=check_entries(outcomes),
             )

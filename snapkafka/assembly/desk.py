@@ -106,8 +106,7 @@ class Desk:
 
     def strangers(self, captured: Captured, sinks: Collection[str]) -> tuple[OpenEntry, ...]:
         """Groups without snapkafka that read outputs of the snapshot: see `kafka.strangers`."""
-        known = {view.hello.app for view in self.reading.state.processes.values()}
-        return self._loop.run(look_for_strangers(self.connection, captured, known=known, sinks=sinks))
+        return self._loop.run(look_for_strangers(self.connection, captured, sinks=sinks))
 
     def restorable(self, captured: Captured) -> RestorableEntry:
         """How long its log holds what it needs, as of now."""

@@ -120,12 +120,12 @@ async def look(
 
 
 async def look_for_strangers(
-    connection: Connection, captured: Captured, *, known: Collection[str] = (), sinks: Collection[str] = ()
+    connection: Connection, captured: Captured, *, sinks: Collection[str] = ()
 ) -> tuple[OpenEntry, ...]:
     """See `kafka.strangers`."""
     admin = KafkaTopicAdmin(connection)
     try:
-        return await strangers(admin, captured, known=known, sinks=sinks)
+        return await strangers(admin, captured, sinks=sinks)
     finally:
         await admin.close()
 

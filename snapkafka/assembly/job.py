@@ -167,7 +167,7 @@ def assemble(
             )
             written = _write(pool, records, lookups, base, settings, folder, ranges)
             sums = clock.timed("digests", lambda: writing.digests(written))
-            outcomes, held, external = looked.result()
+            outcomes, held, external, outside = looked.result()
         seen = written if base is None else _with_state(spark, written, base, store)
         outcomes += clock.timed("invariants", lambda: invariants.check(spark, wanted, seen))
         entries = clock.timed(
@@ -187,7 +187,12 @@ def assemble(
             wanted=wanted,
             ranges=ranges,
             openness=openness_of(
-                captured, external, strangers, sources=settings.sources, strict=settings.strict
+                captured,
+                external,
+                strangers,
+                outside=outside,
+                sources=settings.sources,
+                strict=settings.strict,
             ),
             restorable=restorable,
             topics=topics,

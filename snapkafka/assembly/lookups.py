@@ -56,6 +56,8 @@ STARTED: Final = (
 )
 #: Causes of torn events, by who ran them.
 TORN: Final = "process bigint, cause_check bigint, cause_partition bigint, cause_offset bigint"
+#: Causes that name a topic as it was before it was recreated, by who ran them.
+STRAY: Final = "process bigint, cause_check bigint"
 CHANGELOGS: Final = (
     "app string, table string, topic string, partition int, place int, end bigint, key_codec string, "
     "value_codec string, sets boolean, windowed boolean"
@@ -71,16 +73,19 @@ CHANNELS: Final = (
 )
 #: Per partition: below which offset everything white lies, and what of it a process that left before the trigger can
 #: have sent; up to where it is a changelog and no input (`CutView.only_state_below`). Some input's reader has started
-#: what lies below `reach` or is in `above`, and all readers what lies below `first_position`; past `log_end` what was
-#: sent by a process that left counts as red. Of a changelog what lies in `[state_start, state_end)` is its state, and
-#: the parent's state ends with the record at `seam`. `place` is a number for it.
+#: what lies below `reach` or is in `above`, and all readers what lies below `first_position`; what was received from
+#: `received_since` on may be red; past `log_end` what was sent by a process that left counts as red. Of a changelog
+#: what lies in `[state_start, state_end)` is its state, and the parent's state ends with the record at `seam`. `place`
+#: is a number for it.
 PLACES: Final = (
     "topic string, partition int, place bigint, closed_end bigint, left_end bigint, only_state_below bigint, "
-    "reach bigint, above array<bigint>, first_position bigint, log_end bigint, state_start bigint, "
-    "state_end bigint, seam bigint"
+    "reach bigint, above array<bigint>, received_since bigint, first_position bigint, log_end bigint, "
+    "state_start bigint, state_end bigint, seam bigint"
 )
 #: Last white records that have to be there.
-LAST: Final = "topic string, partition int, offset bigint, process bigint, seq bigint, app string"
+LAST: Final = (
+    "topic string, partition int, offset bigint, process bigint, seq bigint, app string, old_topic boolean"
+)
 
 
 def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
@@ -183,6 +188,7 @@ class Lookups:
             for process, cut in self.view.processes.items()
             if process not in self.view.before_restore
             for row in by_app[cut.app]
+            if (process, row["cause_topic"]) not in self.view.old_topics
         ]
         return local_frame(self.spark, STARTED, rows)
 
@@ -207,6 +213,7 @@ class Lookups:
                 }
                 for source in of_app
                 if source.topic in known
+                and TopicPartition(source.topic, source.partition) not in self.view.recreated
             ]
         return rows
 
@@ -219,6 +226,22 @@ class Lookups:
         }
         names = StructType.fromDDL(TORN).names
         return local_frame(self.spark, TORN, [dict(zip(names, row, strict=True)) for row in sorted(rows)])
+
+    @cached_property
+    def stray_causes(self) -> DataFrame | None:
+        """Topics of which causes that a process names are not to be looked at; None: there are not any."""
+        rows = [
+            {"process": process, "cause_check": topic_check(topic)}
+            for process, topic in sorted(self.view.old_topics)
+        ]
+        return local_frame(self.spark, STRAY, rows) if rows else None
+
+    def without_strays(self, effects: DataFrame) -> DataFrame:
+        """Effects without those whose cause may be an offset of a topic that was recreated since."""
+        strays = self.stray_causes
+        if strays is None:
+            return effects
+        return effects.join(fn.broadcast(strays), ["process", "cause_check"], "left_anti")
 
     @cached_property
     def processes(self) -> DataFrame:
@@ -351,6 +374,7 @@ class Lookups:
                     "only_state_below": view.only_state_below(tp),
                     "reach": max((item["reach"] for item in started), default=0),
                     "above": sorted({offset for item in started for offset in item["above"]}),
+                    "received_since": view.received_since(tp),
                     "first_position": first_position(view, tp),
                     "log_end": min((source.log_end for source in sources), default=None),
                     "state_start": view.state_start(tp),
@@ -370,6 +394,7 @@ class Lookups:
                 "process": end.process,
                 "seq": end.last_seq,
                 "app": source.app,
+                "old_topic": (end.process, tp.topic) in self.view.old_topics,
             }
             for tp, end, source in self.view.last_in_flight()
         ]

@@ -9,7 +9,16 @@ from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 import snapkafka
-from snapkafka.checks import CheckOutcome, CutView, ExternalTopic, ReadRange, Verdict, Witness, decide
+from snapkafka.checks import (
+    CheckOutcome,
+    CutView,
+    ExternalTopic,
+    OutsideSender,
+    ReadRange,
+    Verdict,
+    Witness,
+    decide,
+)
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
     AroundEntry,
@@ -20,6 +29,7 @@ from snapkafka.manifest import (
     LogEntry,
     Manifest,
     OpenEntry,
+    OutsiderEntry,
     ParentEntry,
     ReadEntry,
     RestorableEntry,
@@ -118,6 +128,7 @@ def manifest_of(
         settled=settled,
         open=openness.groups,
         external=openness.external,
+        outsiders=openness.outsiders,
         strict=openness.strict,
         isolation=isolation,
         restorable=restorable,
@@ -132,11 +143,12 @@ def manifest_of(
 
 
 class Openness(NamedTuple):
-    """Groups without snapkafka that read outputs, topics with external records; see `Manifest`."""
+    """Groups without snapkafka that read outputs, topics with external records, outsiders; see `Manifest`."""
 
     groups: tuple[OpenEntry, ...] = ()
     external: tuple[ExternalEntry, ...] = ()
     strict: bool = False
+    outsiders: tuple[OutsiderEntry, ...] = ()
 
 
 def _entries(ranges: Iterable[ReadRange]) -> tuple[ReadEntry, ...]:
@@ -170,13 +182,14 @@ def openness_of(
     external: Iterable[ExternalTopic],
     groups: tuple[OpenEntry, ...],
     *,
+    outside: Iterable[OutsideSender] = (),
     sources: Collection[str] = (),
     strict: bool = False,
 ) -> Openness:
     """Return what leaves a snapshot open: groups count where some topic that is not declared holds external records.
 
     Args:
-        external: what the checks have found.
+        external, outside: what the checks have found.
         sources: topics that are declared, besides those that the apps declare.
     """
     declared = {*captured.sources, *sources}
@@ -184,7 +197,11 @@ def openness_of(
         ExternalEntry(topic=topic, mixed=mixed, declared=topic in declared) for topic, mixed in external
     )
     undeclared = any(not entry.declared for entry in entries)
-    return Openness(groups if undeclared else (), entries, strict)
+    outsiders = (
+        *(OutsiderEntry(process=it.process, app=it.app, topic="") for it in captured.outsiders if it.refused),
+        *(OutsiderEntry(**sender._asdict()) for sender in outside),
+    )
+    return Openness(groups if undeclared else (), entries, strict, outsiders)
 
 
 def verdict_of(captured: Captured, outcomes: Iterable[CheckOutcome], openness: Openness) -> Verdict:

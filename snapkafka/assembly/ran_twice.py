@@ -103,7 +103,7 @@ def _effects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     caused = fn.col("cause_offset").isNotNull()
     if over := lookups.view.before_restore:
         caused &= ~fn.col("process").isin(*over)
-    return seqs.of_known(stamps.where(caused), lookups)
+    return lookups.without_strays(seqs.of_known(stamps.where(caused), lookups))
 
 
 def _spans(stamps: DataFrame, lookups: Lookups) -> dict[tuple[str, int, int], list[Span]]:

@@ -11,8 +11,16 @@ from snapkafka.checks import Status
 from snapkafka.checks.looked_at import NOTHING_SEEN
 from snapkafka.checks.looked_at import in_words as in_words_looked_at
 from snapkafka.kafka.lasting import in_words
-from snapkafka.kafka.strangers import assumptions, open_topics, unseen_paths
-from snapkafka.manifest import CheckEntry, ExternalEntry, Manifest, OpenEntry, RestorableEntry, saw_nothing
+from snapkafka.kafka.strangers import assumptions, open_topics, outside_paths, unseen_paths
+from snapkafka.manifest import (
+    CheckEntry,
+    ExternalEntry,
+    Manifest,
+    OpenEntry,
+    OutsiderEntry,
+    RestorableEntry,
+    saw_nothing,
+)
 from snapkafka.protocol.snapshots import Unread
 
 from .progress import Work
@@ -49,6 +57,7 @@ def verified(manifest: Manifest, path: str, work: Work, not_compared: Sequence[s
         "open": [asdict(entry) for entry in manifest.open],
         "unread": [{"app": item.app, "topic": item.topic} for item in manifest.captured.unread],
         "external": [asdict(entry) for entry in manifest.external],
+        "outsiders": [asdict(entry) for entry in manifest.outsiders],
         "strict": manifest.strict,
         "uncaptured": [asdict(item) for item in manifest.captured.uncaptured],
         "restorable": None if manifest.restorable is None else asdict(manifest.restorable),
@@ -70,6 +79,8 @@ def report(told: dict[str, Any]) -> Iterator[str]:
     yield from (f"  unread:   {Unread(**item)}" for item in told.get("unread", ()))
     external = [ExternalEntry(**entry) for entry in told["external"]]
     yield from (f"  open:     {line}" for line in open_topics(external, strict=told["strict"]))
+    outsiders = [OutsiderEntry(**entry) for entry in told.get("outsiders", ())]
+    yield from (f"  open:     {line}" for line in outside_paths(outsiders))
     yield from (f"  assumed:  {line}" for line in assumptions(external, strict=told["strict"]))
     yield from (f"  without:  app {item['app']}: {item['what']}" for item in told["uncaptured"])
     run = [check for check in told["checks"] if check["run"]]

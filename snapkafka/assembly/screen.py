@@ -20,7 +20,14 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as fn
 
-from snapkafka.checks import CutView, ExternalTopic, LookedAt, written_topics
+from snapkafka.checks import (
+    CutView,
+    ExternalTopic,
+    LookedAt,
+    OutsideSender,
+    outside_senders_of,
+    written_topics,
+)
 from snapkafka.checks.looked_at import channels, total
 from snapkafka.checks.state_checks import StateFacts
 from snapkafka.checks.view import EXTERNAL
@@ -69,7 +76,8 @@ class Look(NamedTuple):
     that the snapshot knows, and none of them states which event it comes from (`cause=False`): V5 has nothing to look
     at. `external`: topics of inputs with records that have no header of ours, below the ends that the snapshot names:
     what comes later states nothing about it, and depends on when one looks. `looked_at`: by check, what this look has
-    seen. `unstamped`: at how many places an external record may stand where a sender had a last white one."""
+    seen. `unstamped`: at how many places an external record may stand where a sender had a last white one. `outside`:
+    outsiders whose records were received since the trigger."""
 
     suspicion: Suspicion
     held: dict[TopicPartition, StateFacts]
@@ -77,6 +85,7 @@ class Look(NamedTuple):
     external: tuple[ExternalTopic, ...] = ()
     unstamped: int = 0
     looked_at: Mapping[str, LookedAt] = MappingProxyType({})
+    outside: tuple[OutsideSender, ...] = ()
 
 
 def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
@@ -102,8 +111,20 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
     )
     external = {tp: run for tp, of_place in by_place.items() for run in of_place if run.process is None}
     return Look(
-        suspicion, held, untold, _external(lookups, runs), unstamped.suspected(lookups, external), looked_at
+        suspicion,
+        held,
+        untold,
+        _external(lookups, runs),
+        unstamped.suspected(lookups, external),
+        looked_at,
+        _outside(lookups, runs),
     )
+
+
+def _outside(lookups: Lookups, runs: list[Row]) -> tuple[OutsideSender, ...]:
+    """As `checks.outside_senders` has them."""
+    found = {(run.process, lookups.partitions[run.place].topic) for run in runs if run.outside}
+    return tuple(outside_senders_of(lookups.view, found))
 
 
 def _external(lookups: Lookups, runs: list[Row]) -> tuple[ExternalTopic, ...]:
@@ -180,6 +201,9 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
     known, white_end = fn.col("left").isNotNull(), fn.coalesce("white_end", fn.lit(0))
     marker = fn.col("marker")
 
+    unknown_colour = ~known & (fn.col("process") < epoch) & (fn.col("epoch") < epoch) & ~marker
+    if harmless := [p for p, outsider in lookups.view.outsiders.items() if outsider.harmless]:
+        unknown_colour &= ~fn.col("process").isin(*harmless)
     white = known & ~left & (fn.col("epoch") < epoch) & ~marker
     copied = (fn.col("seq") <= fn.col("earlier_seq")) & (offset >= fn.col("earlier_end"))
     after_end = (white & ((offset >= white_end) | copied)) | (known & ~left & is_unacknowledged())
@@ -231,6 +255,7 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
             _count(fn.col("process").isNull() & _within(offset, "only_state_below", "closed_end")).alias(
                 "external"
             ),
+            _count(unknown_colour & started & (offset >= fn.col("received_since"))).alias("outside"),
             _count(known & ~marker).alias("of_ours"),
             _count(fn.col("process").isNotNull() & started & ~marker).alias("received"),
             _count(counts_white & (offset >= fn.col("first_position"))).alias("in_flight"),

@@ -5,7 +5,7 @@
 | `witness` | findings and witnesses, every kind of them with its sentence |
 | `view` | a captured snapshot as the checks ask about it; the colour of a record |
 | `ranges` | which offsets must be read; what the bounds of the log alone show |
-| `external` | external records in inputs, and what a verdict assumes of them |
+| `external` | records in inputs that have no proven colour, and what a verdict assumes of them |
 | `log_checks` | V1, V2, V4, V5 on a list of records (the simulator; the reference for Spark's) |
 | `unstamped` | V4: records that lost their header on the way |
 | `ran_twice` | V5: events that ran twice before the cut |
@@ -17,7 +17,14 @@
 Pure: no Kafka, no Spark.
 """
 
-from .external import ExternalTopic, external_topics, written_topics
+from .external import (
+    ExternalTopic,
+    OutsideSender,
+    external_topics,
+    outside_senders,
+    outside_senders_of,
+    written_topics,
+)
 from .looked_at import LookedAt
 from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
 from .verdict import Verdict, decide
@@ -35,6 +42,7 @@ __all__ = [
     "LogBounds",
     "LogRecord",
     "LookedAt",
+    "OutsideSender",
     "ReadRange",
     "Status",
     "Verdict",
@@ -45,6 +53,8 @@ __all__ = [
     "external_topics",
     "in_flight",
     "outcome",
+    "outside_senders",
+    "outside_senders_of",
     "reading_ranges",
     "require_offsets",
     "written_topics",

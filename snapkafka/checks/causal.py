@@ -24,7 +24,7 @@ from typing import Final
 from snapkafka.protocol.captured import InputCut
 from snapkafka.protocol.records import TopicPartition
 
-from .view import CutView, LogRecord, in_flight, read_before, received
+from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received
 
 __all__ = ["WITHOUT", "Execution", "Step", "Violation", "causal"]
 
@@ -104,6 +104,8 @@ class _Truth:
         if record is None or (record.process < 0 and step.record not in self.without):
             return None
         tp = record.tp
+        if self.outsiders(record):  # what is past a position is replayable input
+            return any(received(s, record.offset) for s in self.view.inputs.get(tp, ())) or None
         if record.process < 0:
             if tp in self.view.changelogs:
                 return record.offset < self.view.state_end(tp)
@@ -119,6 +121,10 @@ class _Truth:
             for source in self.view.inputs.get(tp, ())
         ]
         return any(answers) if answers else None
+
+    def outsiders(self, record: LogRecord) -> bool:
+        """Is a record one of a process that had joined by the trigger, and is not part of the snapshot?"""
+        return EXTERNAL < record.process < self.view.epoch and record.process not in self.view.processes
 
     def in_channel(self, record: LogRecord, source: InputCut) -> bool:
         """Is a record a message of the snapshot? One that lost its header is external to it."""
@@ -202,16 +208,24 @@ def causal(
     found += _channels(truth)
     found += _unread(truth, readers, (step for step in steps if inside[step.number]))
     found += _unplaced(truth, readers, executions, inside)
-    for step in steps:
-        if inside[step.number]:
-            for before in step.after:
-                if inside[before] is False:
-                    found.append(
-                        Violation(
-                            "consistent", f"{_say(step)} is in the snapshot, {_say(steps[before])} is not"
-                        )
-                    )
-    return found
+    return [*found, *_depends(truth, inside)]
+
+
+def _depends(truth: _Truth, inside: Mapping[int, bool | None]) -> Iterator[Violation]:
+    """Check that what a step in the snapshot depends on is there, also by way of apps out of its scope."""
+    apps = {cut.app for cut in truth.view.processes.values()} | {app for app, _ in truth.sources}
+    passed_on: set[int] = set()  # steps of other apps that something in the snapshot depends on
+    for step in reversed(truth.steps):
+        if not (inside[step.number] or step.number in passed_on):
+            continue
+        for before in step.after:
+            earlier = truth.steps[before]
+            if inside[before] is False:
+                what = f"{_say(step)} is in the snapshot, {_say(earlier)} is not"
+                yield Violation("consistent", what)
+            elif inside[before] is None and earlier.execution >= 0:
+                outside = truth.executions[earlier.execution].app not in apps
+                passed_on |= {before} if outside else set()
 
 
 def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None]) -> Iterator[Violation]:
@@ -265,7 +279,9 @@ def _channels(truth: _Truth) -> Iterator[Violation]:
             )
     for tp, sources in truth.view.inputs.items():
         for record in (
-            r for (place, _), r in truth.at.items() if place == tp and r.process >= 0 and not r.marker
+            r
+            for (place, _), r in truth.at.items()
+            if place == tp and r.process >= 0 and not (r.marker or truth.outsiders(r))
         ):
             counted = {
                 source.app: received(source, record.offset) or truth.in_channel(record, source)

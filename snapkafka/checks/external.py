@@ -1,9 +1,13 @@
-"""External records in inputs, and what a verdict assumes of them.
+"""Records in inputs that have no proven colour: external ones and those of outsiders.
 
 A record without a header of ours does not name who wrote it. In a topic that apps with snapkafka write as well, it
 may be an effect of what they sent (a plain producer inside an instrumented app, a reader without a consumer group), and
 so red where nothing shows it. In a topic that nobody with snapkafka writes, a snapshot assumes that nothing that writes
 there reads outputs of its apps.
+
+A record of an outsider names a process that is not part of the snapshot. Where that process did not turn red for the
+snapshot, it may have received red and passed it on with an old epoch: so what was received of it since the trigger
+leaves the snapshot open.
 """
 
 from __future__ import annotations
@@ -11,9 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .view import EXTERNAL, CutView, LogRecord
+from .view import EXTERNAL, CutView, LogRecord, received
 
-__all__ = ["ExternalTopic", "external_topics", "written_topics"]
+__all__ = [
+    "ExternalTopic",
+    "OutsideSender",
+    "external_topics",
+    "outside_senders",
+    "outside_senders_of",
+    "written_topics",
+]
 
 
 class ExternalTopic(NamedTuple):
@@ -35,6 +46,39 @@ def external_topics(view: CutView, records: Iterable[LogRecord]) -> list[Externa
         elif record.process == EXTERNAL and tp in view.inputs and _counts(view, record):
             external.add(record.topic)
     return [ExternalTopic(topic, topic in written) for topic in sorted(external)]
+
+
+class OutsideSender(NamedTuple):
+    """An outsider whose records of a topic were received since the trigger. `app`: empty where it is unknown."""
+
+    process: int
+    app: str
+    topic: str
+
+
+def outside_senders(view: CutView, records: Iterable[LogRecord]) -> list[OutsideSender]:
+    """List the outsiders whose records the snapshot's apps have received since the trigger, in order."""
+    found = {
+        (record.process, record.topic)
+        for record in records
+        if view.outsiders_record(record) and record.tp not in view.recreated and _received_late(view, record)
+    }
+    return outside_senders_of(view, found)
+
+
+def outside_senders_of(view: CutView, found: Iterable[tuple[int, str]]) -> list[OutsideSender]:
+    """Name the apps of outsiders, each given with a topic."""
+    known = view.outsiders
+    return [
+        OutsideSender(process, known[process].app if process in known else "", topic)
+        for process, topic in sorted(found)
+    ]
+
+
+def _received_late(view: CutView, record: LogRecord) -> bool:
+    if record.offset < view.received_since(record.tp):
+        return False
+    return any(received(source, record.offset) for source in view.inputs.get(record.tp, ()))
 
 
 def _counts(view: CutView, record: LogRecord) -> bool:

@@ -174,7 +174,8 @@ def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
     Torn events and replays are listed, not hidden, and so are events that ran twice before the cut; an effect with a
     red cause is not a replay. Effects of processes
-    from before a restore of their app are past: they neither accuse nor are listed.
+    from before a restore of their app are past: they neither accuse nor are listed; nor do causes in a topic that was
+    recreated since.
     """
     records = list(records)
     red = {record[:3] for record in records if red_by_itself(view, record)}
@@ -185,9 +186,9 @@ def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
             cut = view.processes.get(record.process)
             if record.cause is None or cut is None or (cut.app, record.cause[0]) not in sources:
                 continue
-            if record.process in view.before_restore:
-                continue
             source, offset = sources[cut.app, record.cause[0]], record.cause[1]
+            if not view.names_cause(record.process, source):
+                continue
             if any((t.topic, t.partition, t.offset) == (*record.cause[0], offset) for t in cut.torn):
                 continue
             kind = _of_later(view, record, source) or _of_earlier(view, record, source)
@@ -318,6 +319,8 @@ def _last_missing(view: CutView, log: dict[TopicPartition, list[LogRecord]]) -> 
         found = at.get((*tp, end.white_end - 1))
         if found is None or (found.process, found.seq, found.marker) != (end.process, end.last_seq, False):
             kind = "unstamped" if found is not None and found.process == EXTERNAL else "last-missing"
+            if (end.process, tp.topic) in view.old_topics:
+                kind = "last-recreated"
             yield Finding(kind, *tp, end.white_end - 1, end.process, end.last_seq, app=source.app)
 
 

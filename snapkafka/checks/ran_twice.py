@@ -53,11 +53,13 @@ def ran_twice(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     workers: dict[tuple[str, TopicPartition, int], set[int]] = defaultdict(set)
     for record in records if sources else ():
         cut = view.processes.get(record.process)
-        if record.cause is None or cut is None or record.process in view.before_restore:
+        if record.cause is None or cut is None:
             continue
         tp, offset = record.cause
         source = sources.get((cut.app, tp))
-        if source is not None and view.counts_white(record) and not in_flight(source, offset):
+        if source is None or not view.names_cause(record.process, source):
+            continue
+        if view.counts_white(record) and not in_flight(source, offset):
             workers[cut.app, tp, offset].add(view.worker(record.process))
     events: dict[tuple[str, str], list[Twice]] = defaultdict(list)
     for (app, tp, offset), by in workers.items():

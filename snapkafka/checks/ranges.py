@@ -78,9 +78,13 @@ def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
             findings.extend(Finding(kind, *tp, offset, **more) for offset in range(start, upto))  # type: ignore[arg-type]
 
     for tp in sorted(view.recreated):
+        then = view.renewed.get(tp.topic)
+        kind, more = (
+            ("recreated", {}) if then is None else ("renewed", {"process": then.process, "app": then.app})
+        )
         for check in ("V1", "V2", "V3", "V4"):
             if check != "V3" or tp in view.changelogs:
-                note(f"recreated-{check}", tp, 0, 1)
+                note(f"{kind}-{check}", tp, 0, 1, **more)
     for tp, sources in sorted(view.inputs.items()):
         start = view.log_start(tp)
         if tp in view.recreated:
@@ -114,6 +118,13 @@ def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | Non
     """
     assert view.bounds is not None, "what the log holds has to be known"
     for tp in sorted(view.recreated):
+        if (then := view.renewed.get(tp.topic)) is not None:
+            raise OffsetsGoneError(
+                f"topic {tp.topic} was recreated since process {then.process} of app {then.app} joined, which took "
+                f"part in snapshot {view.captured.id}",
+                hint="restart that process, write its tables again where the topic is a changelog, and take a new "
+                "snapshot",
+            )
         if tp not in view.bounds:
             raise OffsetsGoneError(
                 f"topic {tp.topic} of snapshot {view.captured.id} has no partition {tp.partition}"

@@ -7,8 +7,11 @@ A record is *white* for a snapshot of epoch E, or red:
 - of any other: white if its header's epoch is below E. But what comes after its sender's white end *counts as* red:
   below a receiver's position it is a witness against the cut.
 
-Markers are never messages. A record without our header, or with one that does not belong there, is *external*, and so
-is one of a process that the snapshot does not know (an app out of its scope), as long as it is not red.
+Markers are never messages. A record without our header, or with one that does not belong there, is *external*.
+
+A record of a process that is not part of the snapshot (an app out of its scope, a worker that the ledger does not
+accept) is an *outsider's*: red if its header or its birth shows it; else its colour is unknown, unless that process
+turned red for the snapshot as well. It is not a message of the snapshot.
 """
 
 from __future__ import annotations
@@ -124,8 +127,13 @@ class CutView:
         self.before_restore = frozenset(
             cut.process for cut in captured.processes if cut.process < self._authors.get(cut.app, 0)
         )
+        #: Who may name offsets of a topic as it was before it was recreated.
+        self.old_topics = {(item.process, item.topic) for item in captured.old_topics}
+        self.outsiders = {outsider.process: outsider for outsider in captured.outsiders}
         self.any_left = any(cut.left for cut in captured.processes)
-        #: Partitions that cannot be the ones of the snapshot any more: made anew, or cut short.
+        #: Topics of which processes of the snapshot knew two, by the first that knew an old one.
+        self.renewed = {item.topic: item for item in reversed(captured.renewed)}
+        #: Partitions that cannot be the ones of the snapshot any more, or never were: made anew, or cut short.
         self.recreated = frozenset(self._recreated())
         self.inputs: dict[TopicPartition, list[InputCut]] = defaultdict(list)
         self._readers: dict[str, set[str]] = defaultdict(set)  # topic -> apps
@@ -282,6 +290,26 @@ class CutView:
             written = [max(sender.white_end for sender in self.senders[tp].values())]
         return min([*ends.values(), *written], default=0)
 
+    def names_cause(self, process: int, source: InputCut) -> bool:
+        """Are the causes that records of a process name into this input offsets of it as it is?"""
+        tp = TopicPartition(source.topic, source.partition)
+        return not (
+            process in self.before_restore or tp in self.recreated or (process, tp.topic) in self.old_topics
+        )
+
+    def received_since(self, tp: TopicPartition) -> int:
+        """Return the offset from which on a record that was received may be red (R1)."""
+        return max((source.low for source in self.inputs.get(tp, ())), default=0)
+
+    def outsiders_record(self, record: LogRecord) -> bool:
+        """Did an outsider send it, and does its header leave open whether it was white?"""
+        if record.process == EXTERNAL or record.marker or record.process in self.processes:
+            return False
+        if record.process >= self.epoch or record.epoch >= self.epoch:
+            return False
+        outsider = self.outsiders.get(record.process)
+        return outsider is None or not outsider.harmless
+
     def is_void(self, record: LogRecord) -> bool:
         """Did a process of before a restore append it to the restored log? Then nobody takes it in."""
         base = self.bases.get(record.tp)
@@ -378,9 +406,12 @@ class CutView:
     def _recreated(self) -> Iterable[TopicPartition]:
         """Those that any of the cuts which report them shows to be another one: several apps may read it, and one of
         them another's changelog."""
+        captured = self.captured
+        named = {(cut.topic, cut.partition) for cut in captured.inputs}
+        named |= {(cut.topic, cut.partition) for cut in captured.changelogs}
+        yield from (TopicPartition(*place) for place in named if place[0] in self.renewed)
         if self.bounds is None:
             return
-        captured = self.captured
         needed = [(cut.topic, cut.partition, cut.position, cut.topic_id) for cut in captured.inputs]
         needed += [(cut.topic, cut.partition, cut.end, cut.topic_id) for cut in captured.changelogs]
         for topic, partition, end, topic_id in needed:

@@ -234,6 +234,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.FAILS,
         "the last white record of process {process} (seq {seq}) should be here, in flight to {app}; it is not",
     ),
+    "last-recreated": Kind(
+        "V4",
+        Weight.UNVERIFIABLE,
+        "the last white record of process {process} (seq {seq}) should be here, in flight to {app}; the topic was "
+        "recreated since that process joined, and it has not sent there since",
+    ),
     "unstamped": Kind(
         "V4",
         Weight.FAILS,
@@ -298,18 +304,21 @@ KINDS: Final[Mapping[str, Kind]] = {
         "topic {topic} has the same 16-bit check value ({a}) as another input of {app}: causes that name it were not "
         "looked at",
     ),
-    "recreated-V1": Kind(
-        "V1", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
-    ),
-    "recreated-V2": Kind(
-        "V2", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
-    ),
-    "recreated-V3": Kind(
-        "V3", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
-    ),
-    "recreated-V4": Kind(
-        "V4", Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
-    ),
+    **{
+        f"recreated-{check}": Kind(
+            check, Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
+        )
+        for check in ("V1", "V2", "V3", "V4")
+    },
+    **{
+        f"renewed-{check}": Kind(
+            check,
+            Weight.UNVERIFIABLE,
+            "the topic was recreated since process {process} of {app} joined: restart it, and write the table again "
+            "where this is a changelog",
+        )
+        for check in ("V1", "V2", "V3", "V4")
+    },
 }
 
 

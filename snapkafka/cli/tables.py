@@ -14,7 +14,7 @@ from rich.table import Table
 from snapkafka.checks.looked_at import NOTHING_SEEN
 from snapkafka.checks.looked_at import in_words as in_words_looked_at
 from snapkafka.kafka.lasting import in_words
-from snapkafka.kafka.strangers import assumptions, open_topics, unseen_paths
+from snapkafka.kafka.strangers import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.manifest import WitnessEntry, saw_nothing
 from snapkafka.ops import Assembled, Checkpointed, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow, wall_ms
@@ -274,6 +274,8 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
         for line in unseen_paths(item.open):
             console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
         for line in open_topics(item.external, strict=item.strict):
+            console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
+        for line in outside_paths(item.outsiders):
             console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
         for line in assumptions(item.external, strict=item.strict):
             console.print(f"assumed: {escape(line)}", soft_wrap=True)

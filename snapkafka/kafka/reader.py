@@ -55,12 +55,13 @@ class LedgerRecreatedError(LedgerUnusableError):
 class Entry(NamedTuple):
     """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 where that
     cannot be determined, `HOLE` where there is no record at all: it only reports that reading has got there. `refused`:
-    it has no signature that counts (`wire.signature`), and is garbage."""
+    it has no signature that counts (`wire.signature`), and is garbage; `states` is what it would be with one."""
 
     offset: int
     timestamp_ms: int
     record: LedgerRecord | None
     refused: bool = False
+    states: LedgerRecord | None = None
 
 
 async def read_entries(
@@ -223,7 +224,9 @@ class _Reader:
         except UndecodableError:
             return Entry(record.offset, record.timestamp, None)
         refused = not self._accepts(record.offset, record.value, record.headers)
-        return Entry(record.offset, record.timestamp, None if refused else decoded, refused)
+        if refused:
+            return Entry(record.offset, record.timestamp, None, refused, decoded)
+        return Entry(record.offset, record.timestamp, decoded)
 
     async def watch(self) -> None:
         """Returns never; raises where the topic is another one."""

@@ -58,7 +58,7 @@ class LedgerReading:
 
     def apply(self, entry: Entry) -> None:
         """Take in the next entry."""
-        self.state.apply(entry.offset, entry.record)
+        self.state.apply(entry.offset, entry.record, refused=entry.states)
         self.times_ms[entry.offset] = entry.timestamp_ms
         self.garbage += entry.record is None
         self.refused += entry.refused

@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.manifest import ExternalEntry, OpenEntry
+from snapkafka.manifest import ExternalEntry, OpenEntry, OutsiderEntry
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured import Captured
 
 from .triggering import OWN_GROUPS
 
-__all__ = ["assumptions", "open_topics", "still_open", "strangers", "unseen_paths"]
+__all__ = ["assumptions", "open_topics", "outside_paths", "still_open", "strangers", "unseen_paths"]
 
 #: In the place of a group: all of them.
 ANY: Final = "*"
@@ -25,12 +25,14 @@ SHOWN_MAX: Final = 5
 
 
 async def strangers(
-    admin: TopicAdmin, captured: Captured, *, known: Collection[str] = (), sinks: Collection[str] = ()
+    admin: TopicAdmin, captured: Captured, *, sinks: Collection[str] = ()
 ) -> tuple[OpenEntry, ...]:
     """Groups that read what the snapshot's processes write, and are none of its apps, by name.
 
+    An app out of its scope is not such a group where a process of it turned red for the snapshot: what it writes has
+    colours. One that ran without taking part when the snapshot was asked for is, whatever became of it since.
+
     Args:
-        known: more apps with snapkafka, outside the snapshot's scope: what they write has colours.
         sinks: groups that write nothing back, as somebody has stated who knows; `*`: anyone who there is.
 
     Returns:
@@ -38,16 +40,22 @@ async def strangers(
     """
     if ANY in sinks:
         return ()
-    apps = {cut.app for cut in captured.processes} | {source.app for source in captured.inputs} | {*known}
+    apps = {cut.app for cut in captured.processes} | {source.app for source in captured.inputs}
+    apps |= {outsider.app for outsider in captured.outsiders if outsider.cut}
     changelogs = {cut.topic for cut in captured.changelogs}
     written = {end.topic for end in captured.senders if end.last_seq >= 0} - changelogs
     if not written:
         return ()
+    then = (
+        OpenEntry(group=it.app, topics=tuple(sorted(written & {*it.topics})))
+        for it in captured.run_without
+        if it.app not in sinks and (not it.topics or written & {*it.topics})
+    )
     try:
         groups = await admin.groups()
     except (LedgerUnusableError, BrokerUnavailableError):  # a right is missing; a coordinator is away
-        return (OpenEntry(group=""),)
-    return tuple(
+        return (*then, OpenEntry(group=""))
+    now = (
         OpenEntry(group=group.name, topics=tuple(sorted(written & (group.topics or frozenset()))))
         for group in groups
         if group.name not in apps
@@ -55,6 +63,7 @@ async def strangers(
         and not group.name.startswith(OWN_GROUPS)
         and (group.topics is None or written & group.topics)
     )
+    return tuple({entry.group: entry for entry in (*then, *now)}.values())
 
 
 def still_open(
@@ -89,6 +98,23 @@ def open_topics(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[s
             )
         elif strict:
             yield f"topic {entry.topic} holds external records, and is not declared (--source): --strict"
+
+
+def outside_paths(entries: Iterable[OutsiderEntry]) -> Iterator[str]:
+    """Name the outsiders that leave a snapshot open, for people."""
+    for entry in entries:
+        if not entry.topic:
+            yield (
+                f"process {entry.process} of app {entry.app} joined with another ledger key, or none: it is not part "
+                "of the snapshot (restart it with the key of the others)"
+            )
+            continue
+        who = f"process {entry.process} of app {entry.app}" if entry.app else f"process {entry.process}"
+        why = "is not part of the snapshot" if entry.app else "has no accepted Hello in the ledger"
+        yield (
+            f"{who} {why} and did not turn red for it: what was received of it in topic {entry.topic} may come from "
+            "behind the cut (take its app into the scope; `snapkafka doctor` reports why a process does not take part)"
+        )
 
 
 def assumptions(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[str]:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from snapkafka.config import TTL_MS_RANGE
@@ -18,7 +18,7 @@ from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.completion import LedgerState
-from snapkafka.protocol.records import Hello, LogEnd, Trigger
+from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, Trigger
 from snapkafka.store import written_down
 
 from .reading import LATEST, captured, find_snapshot, good
@@ -84,9 +84,7 @@ async def compose_trigger(
     parent = _parent(state, type, parent)
     snapshot_id = snapshot_id or made_id()
     fields = about(snapshot=snapshot_id)
-    ends, marker_topics = await asyncio.gather(
-        _ends(admin, state, apps, fields), _marker_topics(admin, state, knowing, fields)
-    )
+    ends, groups = await asyncio.gather(_ends(admin, state, apps, fields), _groups(admin, fields))
     return Trigger(
         n=random.getrandbits(63),
         id=snapshot_id,
@@ -98,7 +96,8 @@ async def compose_trigger(
         ttl_ms=ttl_ms,
         apps=tuple(sorted(apps)),
         ends=ends,
-        marker_topics=marker_topics,
+        marker_topics=_marker_topics(groups, state, knowing, fields) if groups is not None else (),
+        run_without=tuple(_run_without(groups or (), state, apps)),
     )
 
 
@@ -274,16 +273,33 @@ async def _ends(
     )
 
 
-async def _marker_topics(
-    admin: TopicAdmin, state: LedgerState, knowing: Collection[str], fields: dict[str, Any]
-) -> tuple[str, ...]:
-    """The inputs whose every reader knows markers, none where these may not be seen; and no changelogs."""
+async def _groups(admin: TopicAdmin, fields: dict[str, Any]) -> Sequence[Group] | None:
+    """Return who reads topics of this cluster; None where that may not be seen."""
     try:
         async with asyncio.timeout(LOOK_S):
-            groups = await admin.groups()
+            return await admin.groups()
     except (SnapkafkaError, TimeoutError) as error:
         logger.info("consumer groups cannot be seen (%s): no markers will be sent", error, extra=fields)
-        return ()
+        return None
+
+
+def _run_without(groups: Iterable[Group], state: LedgerState, apps: Collection[str]) -> Iterator[RunsWithout]:
+    """List the apps that joined once, are not in scope, and have members that take no part.
+
+    R10 asks the others: those of its scope that are stopped.
+    """
+    in_scope = {view.hello.app for view in state.standing(apps)}
+    joined = {view.hello.app for view in state.processes.values()} - in_scope
+    for group in sorted((group for group in groups if group.name in joined), key=lambda group: group.name):
+        taking_part = sum(view.hello.app == group.name for view in state.participants())
+        if len(group.members) > taking_part:
+            yield RunsWithout(app=group.name, topics=tuple(sorted(group.topics or ())))
+
+
+def _marker_topics(
+    groups: Iterable[Group], state: LedgerState, knowing: Collection[str], fields: dict[str, Any]
+) -> tuple[str, ...]:
+    """The inputs whose every reader knows markers; and no changelogs."""
     readers = [group for group in groups if not group.name.startswith(OWN_GROUPS)]
     strangers = [group for group in readers if group.name not in knowing and not knows_markers(state, group)]
     if blind := [group.name for group in strangers if group.topics is None]:

@@ -19,7 +19,14 @@ from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
 from snapkafka.kafka.connection import Connection
-from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, RestorableEntry, WitnessEntry
+from snapkafka.manifest import (
+    CheckEntry,
+    ExternalEntry,
+    OpenEntry,
+    OutsiderEntry,
+    RestorableEntry,
+    WitnessEntry,
+)
 from snapkafka.protocol.captured import Uncaptured
 from snapkafka.protocol.snapshots import Unread
 from snapkafka.query.locate import manifest_places
@@ -159,6 +166,7 @@ class Assembled:
     open: tuple[OpenEntry, ...] = ()
     unread: tuple[Unread, ...] = ()
     external: tuple[ExternalEntry, ...] = ()
+    outsiders: tuple[OutsiderEntry, ...] = ()
     strict: bool = False
     uncaptured: tuple[Uncaptured, ...] = ()
     not_compared: tuple[str, ...] = ()
@@ -353,6 +361,7 @@ def _assembled(told: Mapping[str, Any]) -> Assembled:
         ),
         unread=tuple(Unread(**item) for item in told.get("unread", ())),
         external=tuple(ExternalEntry(**item) for item in told.get("external", ())),
+        outsiders=tuple(OutsiderEntry(**item) for item in told.get("outsiders", ())),
         strict=told.get("strict", False),
         uncaptured=tuple(Uncaptured(**item) for item in told.get("uncaptured", ())),
         not_compared=tuple(told.get("not_compared", ())),

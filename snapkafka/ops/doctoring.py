@@ -277,7 +277,17 @@ async def _about_ledger(work: Opened) -> list[Advice]:
 
 def _about_signatures(work: Opened) -> Iterator[Advice]:
     """Return what was ignored for its signature."""
-    topic = work.reading.topic
+    topic, refusals = work.reading.topic, work.reading.state.refusals
+    for process, hello in refusals.hellos.items():
+        if process not in refusals.left:
+            yield Advice(
+                code="ledger-key",
+                weight=Weight.PROBLEM,
+                what=f"process {process} ({hello.app} on {hello.host}, pid {hello.pid}) joined with a ledger key that"
+                " is not accepted here, or with none: it takes no part, and snapshots are open at best while it runs",
+                do="restart it with the key of the others, in the steps of docs/reference/ledger.md; if it has ended,"
+                " `snapkafka checkpoint` removes it",
+            )
     if work.reading.refused:
         yield Advice(
             code="ledger-refused",

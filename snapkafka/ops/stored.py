@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from snapkafka.kafka.strangers import assumptions, open_topics, unseen_paths
+from snapkafka.kafka.strangers import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.manifest import CheckEntry, RestorableEntry
 from snapkafka.store import read_manifest
 
@@ -47,6 +47,10 @@ def stored(place: str) -> Stored:
         checks=found.checks,
         restorable=found.restorable,
         parents=tuple(parent.id for parent in found.parents),
-        left_open=(*unseen_paths(found.open), *open_topics(found.external, strict=found.strict)),
+        left_open=(
+            *unseen_paths(found.open),
+            *open_topics(found.external, strict=found.strict),
+            *outside_paths(found.outsiders),
+        ),
         assumptions=tuple(assumptions(found.external, strict=found.strict)),
     )

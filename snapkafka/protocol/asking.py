@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from .forking import ForkView
 from .owners import Input, Owner
 from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
+from .refusals import Refusals
 from .repeats import Latest
 from .restoring import Restores
 from .snapshots import ProcessView, SnapshotView, Unread, Waiting
@@ -39,6 +40,7 @@ class LedgerView:
         self.restores = Restores()
         self.fork: ForkView | None = None  # whose ledger this is; None: that of no fork
         self._epochs: Latest[int] = Latest(float("inf"))
+        self.refusals = Refusals()
 
     @property
     def paused(self) -> bool:

@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .facts import OldTopic, Renewed, Stated
 from .records import (
     NOBODY,
     Agent,
     Heard,
-    Hello,
     InputTopic,
     Position,
     Retention,
     Running,
+    RunsWithout,
     SeqRange,
     Table,
     TopicPartition,
@@ -38,8 +39,11 @@ __all__ = [
     "ChangelogCut",
     "Code",
     "InputCut",
+    "OldTopic",
+    "Outsider",
     "ProcessCut",
     "Recorded",
+    "Renewed",
     "SenderEnd",
     "Uncaptured",
     "gather",
@@ -172,6 +176,28 @@ class Code:
 
 
 @value
+class Outsider:
+    """A process that had joined by the trigger and is not part of the snapshot: its app is out of scope, or the ledger
+    refused it.
+
+    `cut`: it turned red for the snapshot before it took in anything red, as the ledger shows. `left`: it had left in
+    order before the trigger. `refused`: its `Hello` was refused for its signature, since the snapshot before. Of any
+    other it is unknown which colour its records have.
+    """
+
+    process: int
+    app: str
+    cut: bool = False
+    left: bool = False
+    refused: bool = False
+
+    @property
+    def harmless(self) -> bool:
+        """Is what it sent with an epoch before the snapshot's known to be white?"""
+        return self.cut or self.left
+
+
+@value
 class BaseCut:
     """Where the time after the latest restore before the snapshot starts in a partition: at `end`, for processes of
     `apps` from `author` on. Records of earlier ones at or above it are void (see `restoring`)."""
@@ -190,7 +216,9 @@ class Captured:
     `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last. `unread`:
     topics that apps in scope subscribe to and no process had: what waits in them is in no channel. `sources`: topics
     whose external records are no effects of its apps, as these declare. `uncaptured`: what of its apps it does not
-    hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this."""
+    hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this. `outsiders`:
+    processes that are not part of it. `run_without`: see `records.Trigger`. `renewed`: topics that were
+    recreated while a process of it ran. `old_topics`: those that a process knew before they were recreated."""
 
     id: str
     attempt: int
@@ -210,6 +238,10 @@ class Captured:
     uncaptured: tuple[Uncaptured, ...] = ()
     bases: tuple[BaseCut, ...] = ()
     code: tuple[Code, ...] = ()
+    outsiders: tuple[Outsider, ...] = ()
+    run_without: tuple[RunsWithout, ...] = ()
+    renewed: tuple[Renewed, ...] = ()
+    old_topics: tuple[OldTopic, ...] = ()
 
     @property
     def replays(self) -> int:
@@ -226,7 +258,9 @@ def gather(state: LedgerView, epoch: int) -> Captured:
     trigger = snapshot.trigger
     parts = list(snapshot.parts())
     own = {part.process: part for part in parts if not part.report.supplement}
-    inputs = tuple(_input_cuts(state, snapshot, parts))
+    stated = Stated(state, snapshot)
+    hellos = [*stated.standing().values()]
+    inputs = tuple(_input_cuts(state, snapshot, parts, stated))
     cut = {(source.app, source.topic) for source in inputs}
     return Captured(
         id=trigger.id,
@@ -257,35 +291,58 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             for p, (_, closed) in sorted(snapshot.closed.items())
             for sent in closed.sent
         ),
-        changelogs=tuple(_changelog_cuts(state, snapshot, parts)),
+        changelogs=tuple(_changelog_cuts(state, snapshot, parts, stated)),
         recorded=tuple(_recorded(state, snapshot, parts)),
-        contaminated=snapshot.contaminated,
+        contaminated=snapshot.contaminated or _recreated(state, snapshot),
         retention=_retention(state, epoch),
         unread=tuple(item for item in snapshot.unread if (item.app, item.topic) not in cut),
-        sources=tuple(sorted({topic for hello in _hellos(state, snapshot) for topic in hello.sources})),
+        sources=tuple(sorted({topic for hello in hellos for topic in hello.sources})),
         uncaptured=tuple(
             Uncaptured(app=app, what=what)
-            for app, what in sorted(
-                {(hello.app, what) for hello in _hellos(state, snapshot) for what in hello.uncaptured}
-            )
+            for app, what in sorted({(hello.app, what) for hello in hellos for what in hello.uncaptured})
         ),
         bases=tuple(_bases(state, epoch)),
         code=tuple(
             Code(app=app, agents=hello.agents, tables=hello.tables)
-            for app, hello in sorted({hello.app: hello for hello in _hellos(state, snapshot)}.items())
+            for app, hello in sorted({hello.app: hello for hello in hellos}.items())
             if hello.agents
         ),
+        outsiders=tuple(_outsiders(state, snapshot)),
+        run_without=trigger.run_without,
+        renewed=tuple(stated.renewed()),
+        old_topics=tuple(stated.old_topics(inputs)),
     )
 
 
-def _hellos(state: LedgerView, snapshot: SnapshotView) -> Iterator[Hello]:
-    """Return what its apps are like: of each process that closed, and of an app that did not run the last one
-    before."""
-    closed = {p for p in snapshot.closed if p in state.processes}
-    yield from (state.processes[p].hello for p in sorted(closed))
-    stopped = {app for app, _ in snapshot.claims} - {state.processes[p].hello.app for p in closed}
-    last = {view.hello.app: view.hello for p, view in sorted(state.processes.items()) if p < snapshot.epoch}
-    yield from (last[app] for app in sorted(stopped & last.keys()))
+def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
+    """Name a topic that was recreated while a process sent there, since the cut before; empty: none was."""
+    for process, (_, closed) in sorted(snapshot.closed.items()):
+        for sent in closed.sent:
+            if sent.recreated:
+                who = f"process {process} of app {state.app_of(process)}"
+                return f"topic {sent.topic} was recreated while {who} sent there: messages in flight went with it"
+    return ""
+
+
+def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
+    """List who had joined by the trigger, and is not part of the snapshot."""
+    for process, view in sorted(state.processes.items()):
+        if process >= snapshot.epoch or process in snapshot.closed or process in snapshot.left:
+            continue
+        left = view.left is not None and view.left < snapshot.epoch
+        yield Outsider(
+            process=process,
+            app=view.hello.app,
+            cut=process in snapshot.beside,
+            left=left and not (view.dead or view.goes_on),
+        )
+    earlier = (v.epoch for v in state.snapshots.values() if v.captured_at is not None)
+    before = max((epoch for epoch in earlier if epoch < snapshot.epoch), default=0)
+    for process, hello in state.refusals.hellos.items():
+        if process < snapshot.epoch:
+            # That it has left is refused as well: it may be a stranger's word, and makes nothing white.
+            left = state.refusals.left.get(process, snapshot.epoch) < snapshot.epoch
+            yield Outsider(process=process, app=hello.app, refused=process >= before and not left)
 
 
 def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
@@ -339,14 +396,16 @@ def _app(state: LedgerView, part: Part) -> str:
     return part.report.app or state.app_of(part.process)
 
 
-def _input_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[InputCut]:
+def _input_cuts(
+    state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
+) -> Iterator[InputCut]:
     """The inputs, each as the report cut it that claimed it first; in the order of apps and partitions."""
     low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
     lives = {p: view.hello.was for p, view in sorted(state.processes.items()) if view.hello.was != NOBODY}
     cuts = []
     for part in parts:
         app = _app(state, part)
-        topics = _topics(state, app)
+        topics = stated.topics(part)
         log_end = {(end.topic, end.partition): end.end for end in part.closed.input_ends}
         for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
             if snapshot.claims.get((app, tp)) != part.at:
@@ -422,13 +481,9 @@ def _without(position: Position, torn: set[int]) -> Position:
     return replace(position, offset=first, started_above=tuple(sorted(above)))
 
 
-def _topics(state: LedgerView, app: str) -> dict[str, InputTopic]:
-    """The input topics of an app, as its latest process knew them."""
-    hellos = (view.hello for view in state.processes.values() if view.hello.app == app)
-    return {source.topic: source for hello in hellos for source in hello.inputs}
-
-
-def _changelog_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[ChangelogCut]:
+def _changelog_cuts(
+    state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
+) -> Iterator[ChangelogCut]:
     """Table partitions, each as the report cut it that claimed it first. An event may outlive the assignment under
     which it wrote, so the end lies past whatever anybody wrote there in white."""
     white_ends: dict[TopicPartition, int] = {}
@@ -437,8 +492,7 @@ def _changelog_cuts(state: LedgerView, snapshot: SnapshotView, parts: list[Part]
         white_ends[tp] = max(sent.white_end, sent.landed_end, white_ends.get(tp, 0))
     for part in parts:
         app = _app(state, part)
-        hellos = [view.hello for view in state.processes.values() if view.hello.app == app]
-        tables = {table.name: table for hello in hellos for table in hello.tables}
+        tables = stated.tables(part)
         for end in part.closed.changelogs:
             if snapshot.claims.get((app, TopicPartition(end.topic, end.partition)), part.at) != part.at:
                 continue

@@ -28,6 +28,7 @@ from .records import (
     Kept,
     LedgerRecord,
     Pause,
+    Refused,
     Restore,
     Retire,
     Trigger,
@@ -175,7 +176,7 @@ class _Matter:
                 return at in self.restores
             case Fork():
                 return True  # few, and what a removal goes by
-            case Checkpoint():
+            case Refused() | Checkpoint():
                 return False
             case _:
                 assert_never(record)
@@ -206,7 +207,7 @@ def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:
         *(process for process in owners if process in state.processes),
     }
     for view in (state.snapshots[epoch] for epoch in epochs):
-        found |= view.required | {part.process for part in view.parts()}
+        found |= view.required | view.beside | {part.process for part in view.parts()}
         if view.contaminated:
             came_back = {p for p, v in state.processes.items() if v.hello.was in view.left}
             found |= came_back | {state.processes[p].hello.was for p in came_back}

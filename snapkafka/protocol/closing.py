@@ -56,7 +56,7 @@ def closed(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Closed:
         n=n,
         epoch=cut.epoch,
         report=cut.report,
-        sent=exact(colours.sent_ends(cut.epoch, cut.markers)),
+        sent=exact(colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous)),
         changelogs=exact(colours.changelog_ends(cut.epoch, cut.changelogs)),
         input_ends=cut.ends,
         recorded=tuple(cut.recorded),

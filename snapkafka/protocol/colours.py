@@ -365,7 +365,10 @@ class Colours:
             sent = self.sent[tp]
             sent.landed_end, sent.end_due = max(end, sent.landed_end), False
 
-    def sent_ends(self, epoch: int, markers: dict[TopicPartition, int]) -> Iterator[SentEnd]:
+    def sent_ends(
+        self, epoch: int, markers: dict[TopicPartition, int], *, previous: int
+    ) -> Iterator[SentEnd]:
+        """Return what was sent to each partition in white. `previous`: the epoch of the cut before."""
         for tp, sent in sorted(self.sent.items()):
             last_seq, white_end = sent.white(epoch)
             earlier_seq, earlier_end = sent.earlier(epoch)
@@ -380,6 +383,7 @@ class Colours:
                 landed_end=sent.landed(markers.get(tp, -1)),
                 earlier_seq=earlier_seq,
                 earlier_end=earlier_end,
+                recreated=sent.recreated >= previous,
             )
 
     def changelog_ends(self, epoch: int, recovered: tuple[ChangelogEnd, ...]) -> Iterator[ChangelogEnd]:

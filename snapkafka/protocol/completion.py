@@ -39,6 +39,7 @@ from .records import (
     LedgerRecord,
     Number,
     Pause,
+    Refused,
     Restore,
     Retire,
     Seen,
@@ -83,8 +84,9 @@ class LedgerState(LedgerView):
 
     # -- feeding ----------------------------------------------------------------------------------------------
 
-    def apply(self, offset: int, record: LedgerRecord | None) -> bool:
-        """Take in the record at `offset`; `None` stands for garbage, which only moves the end.
+    def apply(self, offset: int, record: LedgerRecord | None, *, refused: LedgerRecord | None = None) -> bool:
+        """Take in the record at `offset`; `None` stands for garbage, which only moves the end. `refused`: what garbage
+        states whose signature does not count.
 
         Offsets rise but need not be contiguous (a transaction of somebody, a trimmed log).
 
@@ -93,6 +95,8 @@ class LedgerState(LedgerView):
         """
         assert offset >= self.end, "the ledger is read in its order"
         self.end = offset + 1
+        if refused is not None:
+            self.refusals.refuse(offset, refused)
         if self._held is not None:
             self._held.append((offset, record))
             if isinstance(record, Checkpoint):
@@ -128,7 +132,10 @@ class LedgerState(LedgerView):
                 elif snapshot is not None and snapshot.failure is None and record.code in CONTAMINATING:
                     snapshot.contaminated = record.reason
             case Dead():
+                self.refusals.ended(offset, record.dead)
                 self._leave(offset, record.dead, dead=True)
+            case Refused():
+                self.refusals.informed.add(record.hello)
             case Bye():
                 self._bye(offset, record)
             case Retire():
@@ -279,6 +286,7 @@ class LedgerState(LedgerView):
         if not record.supplement:
             view.epoch = max(view.epoch, record.epoch)
             owners.reads_red(self.owners, record, app, inputs)
+            self._cut_beside(record, app)
         moved = owners.moved(self.owners, record, app, inputs)
         if moved and record.supplement:
             return  # R9: void. Who has the input now cuts it itself, or it was too late
@@ -301,6 +309,14 @@ class LedgerState(LedgerView):
                 tps = {*inputs, *record.changelogs}
                 self._claim(offset, snapshot, app, record, tps - owners.moved(self.owners, record, app, tps))
                 self._complete(offset, snapshot)
+
+    def _cut_beside(self, record: CutReport, app: str) -> None:
+        """Note a process that turned red for snapshots of other apps, decided ones too, before it took in any red."""
+        for epoch in reversed(self.snapshots):
+            if epoch <= record.previous:
+                break
+            if epoch <= record.epoch and app not in self.snapshots[epoch].apps:
+                self.snapshots[epoch].beside.add(record.process)
 
     def _claim(
         self, offset: int, snapshot: SnapshotView, app: str, record: CutReport, tps: Iterable[TopicPartition]

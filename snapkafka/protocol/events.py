@@ -41,10 +41,12 @@ class Joined:
 
 @value
 class LedgerRead:
-    """The ledger was read at `offset`; `record` is None for garbage."""
+    """The ledger was read at `offset`; `record` is None for garbage. `refused`: what garbage states that is a record,
+    but for its signature."""
 
     offset: int
     record: LedgerRecord | None
+    refused: LedgerRecord | None = None
 
 
 @value

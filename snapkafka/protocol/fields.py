@@ -25,6 +25,7 @@ __all__ = [
     "RestoreStage",
     "Retention",
     "Running",
+    "RunsWithout",
     "SentEnd",
     "SeqRange",
     "Table",
@@ -203,7 +204,8 @@ class SentEnd:
     this seq was appended below this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
 
     `bare_end`: one past the last record that it sent there without a header, for a limit had no room for that (R15); 0:
-    none.
+    none. `recreated`: an acknowledgement since the cut before showed that the topic is another one than before: a later
+    record lay below an earlier one. All ends are of the present topic.
     """
 
     topic: str
@@ -216,6 +218,7 @@ class SentEnd:
     landed_end: int = 0
     earlier_seq: int = -1
     earlier_end: int = 0
+    recreated: bool = False
 
 
 @value
@@ -235,6 +238,17 @@ class LogEnd:
     topic: str
     partition: int
     end: int
+
+
+@value
+class RunsWithout:
+    """An app that joined once and ran beside a snapshot with more members in its group than processes that take part.
+
+    `topics`: what its group reads; empty: that is not known.
+    """
+
+    app: str
+    topics: tuple[str, ...] = ()
 
 
 @value

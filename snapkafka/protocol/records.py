@@ -28,6 +28,7 @@ from .fields import (
     RestoreStage,
     Retention,
     Running,
+    RunsWithout,
     SentEnd,
     SeqRange,
     Table,
@@ -72,11 +73,13 @@ __all__ = [
     "Number",
     "Pause",
     "Position",
+    "Refused",
     "Restore",
     "RestoreStage",
     "Retention",
     "Retire",
     "Running",
+    "RunsWithout",
     "Seen",
     "SentEnd",
     "SeqRange",
@@ -169,7 +172,8 @@ class Trigger:
 
     `apps`: those in scope, empty = all. `ends`: log ends of the inputs just before, no red record lies below them;
     empty where the author may not read them. `marker_topics`: topics whose every consumer group knows markers.
-    `ttl_ms`: not captured within that time, it is aborted by whoever notices.
+    `ttl_ms`: not captured within that time, it is aborted by whoever notices. `run_without`: apps out of scope, and
+    retired ones, that ran without taking part as far as the author saw their groups.
     """
 
     process: int = NOBODY
@@ -184,6 +188,7 @@ class Trigger:
     apps: tuple[str, ...] = ()
     ends: tuple[LogEnd, ...] = ()
     marker_topics: tuple[str, ...] = ()
+    run_without: tuple[RunsWithout, ...] = ()
 
 
 @value
@@ -263,6 +268,15 @@ class Bye:
     n: int
     goes_on: bool = False
     since: int = 0
+
+
+@value
+class Refused:
+    """The author refuses the `Hello` at ledger offset `hello`, for its signature: that process takes no part."""
+
+    process: int = NOBODY
+    n: int
+    hello: int
 
 
 @value
@@ -429,6 +443,7 @@ LedgerRecord = (
     | Abort
     | Dead
     | Bye
+    | Refused
     | Retire
     | Verdict
     | Pause

@@ -17,7 +17,18 @@ RANGES_MAX: Final = 16
 class Sent:
     """Hold what this process has sent to one partition: the next seq, and per colour the last seq and the end."""
 
-    __slots__ = ("bare_end", "before", "by_colour", "end_due", "landed_end", "next_seq", "unacknowledged")
+    __slots__ = (
+        "bare_end",
+        "before",
+        "by_colour",
+        "end_due",
+        "highest",
+        "landed_end",
+        "next_seq",
+        "recreated",
+        "top",
+        "unacknowledged",
+    )
 
     def __init__(self) -> None:
         self.next_seq = 0
@@ -28,10 +39,28 @@ class Sent:
         #: A log end that was asked for after results had become unknown: what landed below it counts as sent.
         self.landed_end = 0
         self.end_due = False  # has a result become unknown since?
+        self.highest, self.top = -1, 0  # the highest seq that is acknowledged, and one past its offset
+        self.recreated = (
+            -1
+        )  # the colour of the send whose acknowledgement showed that the topic is another one
 
     def acked(self, epoch: int, seq: int, offset: int) -> None:
+        if seq > self.highest:
+            if offset < self.top:
+                self._begin_anew(epoch)
+            self.highest = seq
+            self.top = offset + 1
+        elif self.recreated >= 0 and offset >= self.top:
+            return  # an earlier record at a later offset: of the old topic
         last_seq, end = self.by_colour.get(epoch, (-1, 0))
         self.by_colour[epoch] = (max(last_seq, seq), max(end, offset + 1))
+
+    def _begin_anew(self, epoch: int) -> None:
+        """The topic was recreated: a later record lies below an earlier one. All ends so far are of the old topic."""
+        self.by_colour.clear()
+        self.before, self.recreated = (-1, 0), epoch
+        self.bare_end = self.landed_end = 0
+        self.unacknowledged, self.end_due = (), False
 
     def failed(self, first: int, last: int, *, refused: bool, undone: bool = False) -> None:
         """No acknowledgement will come for these seqs."""

@@ -104,7 +104,7 @@ class SnapshotView:
     `reports`, `closed`: of the processes that turned red for it, one each. `supplements`, `supplements_closed`: of
     inputs that were cut where they start (R10), by the ledger offset of the report. `claims`: which report is the cut
     of an input or of a table partition; the first one that landed is (R11). `unread`: inputs in scope that no process
-    had when the snapshot was asked for.
+    had when the snapshot was asked for. `beside`: processes of apps out of scope that turned red for it in time.
     """
 
     epoch: int
@@ -128,6 +128,7 @@ class SnapshotView:
     contaminated: str = ""  # why nobody can prove it any more, though it was captured
     verdict: Verdict | None = None
     unread: tuple[Unread, ...] = ()
+    beside: set[int] = field(default_factory=set)
 
     @property
     def open(self) -> bool:

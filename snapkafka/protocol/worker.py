@@ -87,15 +87,18 @@ from .records import (
     NOBODY,
     Assigned,
     Bye,
+    Closed,
     CutReport,
     Dead,
     Heard,
     Hello,
     LedgerRecord,
+    Refused,
     Restore,
     TopicPartition,
     Trigger,
 )
+from .refusals import KEEP_REFUSED
 from .restoring import Rule
 from .work import Work
 
@@ -121,12 +124,14 @@ class WorkerProtocol(Work):
         self.absent = False
         self.inputs = moves.Inputs()
         self.stood_down: int | None = None  # the id that it had
+        self.withdrawn = ""  # why it takes no part: nobody accepts it, or it nobody
         self._hello_n: int | None = None
         self._strayed = False  # was it absent since the last of its records that it has read in the ledger?
         self._sent_by: dict[int, int] = {}  # n of such a record -> how much it had sent when it wrote that
         self._known_sent = 0  # of the last one that it has read
         self._uncounted = False  # has it written to its tables before it had an id?
         self._own_triggers: set[int] = set()
+        self._refused: set[int] = set()  # the processes that it has informed
         self._n = 0
 
     def handle(self, event: Event) -> list[Action]:
@@ -188,7 +193,9 @@ class WorkerProtocol(Work):
                 assert_never(event)
 
     def _ledger_read(self, event: LedgerRead) -> list[Action]:
-        news = self.ledger.apply(event.offset, event.record)
+        news = self.ledger.apply(event.offset, event.record, refused=event.refused)
+        if event.refused is not None and self.process is not None:
+            return [*self._refuses(event.refused), *self._drop_and_advance()]
         if not self.ledger.whole:
             return []  # ours are written after the checkpoint, so none of them is among these
         if news and self.process is not None and event.record is not None:
@@ -211,10 +218,40 @@ class WorkerProtocol(Work):
                 return self._new_life()
             case Restore() if self._restored_at(event.offset):
                 return self._new_life()
+            case Refused() as note if note.hello == self.process:
+                return self._withdraw(f"process {note.process} refused its Hello for its signature")
             case _:
                 pass
+        return self._drop_and_advance()
+
+    def _drop_and_advance(self) -> list[Action]:
         self._drop_decided()
         return self._advance()
+
+    def _refuses(self, record: LedgerRecord) -> list[Action]:
+        """R11: a record counts for whoever has its key, and not for this process. One of the two is to take no part."""
+        if isinstance(record, Hello):
+            return self._inform_refused()
+        reports = isinstance(record, CutReport | Closed) and record.process not in self.ledger.processes
+        if reports and not any(view.process != self.process for view in self.ledger.participants()):
+            return self._withdraw(f"reports of process {record.process} are signed with a key that it lacks")
+        return []
+
+    def _inform_refused(self) -> list[Action]:
+        """Inform those whose `Hello` is refused; it is unknown whether the others accept it. Each is informed once, and
+        so many at most: anyone who may write to the ledger can write more."""
+        refused = [process for process in self.ledger.refusals.uninformed() if process not in self._refused]
+        refused = refused[: KEEP_REFUSED - len(self._refused)]
+        self._refused.update(refused)
+        return [
+            AppendToLedger(record=Refused(process=self._me, n=self._next_n(), hello=process))
+            for process in refused
+        ]
+
+    def _withdraw(self, why: str) -> list[Action]:
+        """R15: it is absent for good, and states that where anybody accepts it."""
+        self.withdrawn = f"has a ledger key that the others do not share ({why})"
+        return self.stand_down()
 
     def _restored_at(self, offset: int) -> bool:
         """Was our app restored by the record at `offset`? What we are is of the time before then."""
@@ -397,6 +434,7 @@ class WorkerProtocol(Work):
         if self.ledger.highest_epoch > self.colours.epoch:
             self.colours.turn(self.ledger.highest_epoch)
         actions = [*(self._contaminated() if self.absent else []), *map(_timer, self.ledger.open.values())]
+        actions += self._inform_refused()
         return [*actions, *self._announce()] if self.inputs.announceable else actions
 
     def _new_life(self, *, recreated: bool = False) -> list[Action]:
@@ -429,6 +467,7 @@ class WorkerProtocol(Work):
     def _other_ledger(self, start: int = 0) -> None:
         """Forget what was read so far: the ledger is a new one, or we missed a part of it."""
         self.ledger = LedgerState(history=False, start=start)
+        self._refused.clear()
         self.open.aborted.clear()
 
     @property

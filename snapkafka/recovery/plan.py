@@ -346,8 +346,9 @@ def irrevocable(captured: Captured, ends: Mapping[TopicPartition, int]) -> tuple
 
 
 def open_readers(manifest: Manifest) -> tuple[str, ...]:
-    """Name the groups and topics that leave a snapshot open."""
+    """Name the groups, topics and outsiders that leave a snapshot open."""
     if manifest.verdict != "VERIFIED_OPEN":
         return ()
     groups = [entry.group or "groups that cannot be seen" for entry in manifest.open]
-    return tuple(groups + [entry.topic for entry in manifest.external if not entry.declared and entry.mixed])
+    topics = [entry.topic for entry in manifest.external if not entry.declared and entry.mixed]
+    return (*groups, *topics, *(f"process {entry.process}" for entry in manifest.outsiders))

@@ -10,8 +10,9 @@ from typing import Any
 from snapkafka.checks import view
 from snapkafka.protocol import captured, closing, completion, worker
 from snapkafka.protocol.actions import Action
+from snapkafka.protocol.asking import LedgerView
 from snapkafka.protocol.colours import Colours
-from snapkafka.protocol.records import Closed, CutReport, TopicPartition
+from snapkafka.protocol.records import Closed, CutReport, Hello, TopicPartition
 
 from .log import Stored
 from .process import Process
@@ -45,6 +46,7 @@ __all__ = [
     "shifted",
     "stale_counts",
     "unmet",
+    "whoever_joined",
 ]
 
 Patch = Callable[[], AbstractContextManager[None]]
@@ -350,6 +352,12 @@ def nobody_came_back(record: Any) -> Any:
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def whoever_joined(state: LedgerView) -> dict[int, Hello]:
+    """Each process as if it had found what the last one of its app found."""
+    last = {view.hello.app: view.hello for _, view in sorted(state.processes.items())}
+    return {process: last[view.hello.app] for process, view in sorted(state.processes.items())}
 
 
 def sees_nothing(check: Any) -> Any:

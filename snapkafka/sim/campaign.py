@@ -12,6 +12,7 @@ from typing import Final
 from snapkafka.checks.causal import Violation
 
 from .mutants import EXPLORED, LIVENESS, MUTANTS, STRIPPED, VERDICTS, WITHOUT, Mutant
+from .outside_mutants import OUTSIDE, RENEWED
 from .plan import make_plan
 from .run import run
 
@@ -35,6 +36,7 @@ RULES: Final[dict[str, tuple[str, ...]]] = {
     "R7": ("Closed",),
     "R8": ("in_flight", "in_flight_of_left"),
     "R9": ("heard by assigned", "failed: input-moved"),
+    "R2 outside": ("hung", "VERIFIED_OPEN"),
     "R10": ("supplements", "stopped_apps", "VERIFIED_WITH_REPLAYS"),
     "R11": ("born_red", "Hello"),
     "R12": ("expired", "zombies", "failed: process-lost"),
@@ -111,7 +113,7 @@ class Caught:
 def mutate(
     seeds: int,
     *,
-    mutants: Iterable[Mutant] = MUTANTS + WITHOUT + STRIPPED + LIVENESS + VERDICTS,
+    mutants: Iterable[Mutant] = (MUTANTS + WITHOUT + OUTSIDE + STRIPPED + LIVENESS + VERDICTS + RENEWED),
     tell: Callable[[Caught], None] = lambda caught: None,
 ) -> list[Caught]:
     """Look for a seed that catches each mutant of random worlds: the one that did before, then those from 0 on."""
@@ -133,7 +135,13 @@ def mutate(
 def caught_by(mutant: Mutant, seed: int) -> Violation | None:
     """Return what the checker states about a mutant in one run; nothing, if it reports it without the mutant too."""
     plan = mutant.plan(replace(make_plan(seed), retries=0))
-    wanted = CAUSAL | {"liveness"} if mutant in LIVENESS else OF_VERDICTS if mutant in VERDICTS else CAUSAL
+    wanted = (
+        CAUSAL | {"liveness"}
+        if mutant in LIVENESS
+        else OF_VERDICTS
+        if mutant in VERDICTS + RENEWED
+        else CAUSAL
+    )
     try:
         with mutant.patch():
             outcome = run(seed, plan)

@@ -167,7 +167,8 @@ class Fold(LedgerState):
         super().__init__(history=history)
         self.next: dict[int, tuple[LedgerRecord | None, dict[str, Any], bool]] = {}
 
-    def apply(self, offset: int, record: LedgerRecord | None) -> bool:
+    def apply(self, offset: int, record: LedgerRecord | None, *, refused: LedgerRecord | None = None) -> bool:
+        assert refused is None, "nobody has a key"
         known = self.next.get(id(record))
         if known is None:
             memo: Memo = {}

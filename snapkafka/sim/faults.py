@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import CameBack, LedgerRecreated, WentAbsent
+from snapkafka.protocol.records import TopicPartition
 
 from .groups import revoke
 from .log import COMMITTED, FORGER, Stored
@@ -72,8 +73,22 @@ def strike(world: World) -> bool:
         if not taking_part:
             return False
         world.rng.choice(taking_part).stand_down()
+    elif world.chance("recreate-topic"):
+        _recreate_topic(world)
+    elif world.chance("hang"):
+        return _hang(world)
     else:
         return False
+    return True
+
+
+def _hang(world: World) -> bool:
+    """The ledger hangs for a worker of an app out of scope."""
+    outside = [p for p in world.processes if p.joined and p.app.name not in world.plan.scope and not p.hung]
+    if not outside:
+        return False
+    world.rng.choice(outside).hung = True
+    world.count("hung")
     return True
 
 
@@ -153,12 +168,36 @@ def _go_on_unannounced(world: World, processes: list[Process]) -> bool:
     return True
 
 
+def _recreate_topic(world: World) -> None:
+    """A topic is deleted and recreated, and its readers are restarted; who sends there runs on."""
+    topic = world.rng.choice(sorted(world.plan.recreated))
+    readers = [p for p in world.processes if topic in p.app.topics]
+    for process in readers:
+        world.crash(process)
+    world.topic_ids[topic] += 1
+    world.count("topics_recreated")
+    world.say(f"{topic} recreated")
+    for tp in [tp for tp in world.broker.logs if tp.topic == topic]:
+        gone = TopicPartition(f"{topic} before {world.topic_ids[topic]}", tp.partition)
+        del world.broker.logs[tp]
+        world.broker.committed = {at: n for at, n in world.broker.committed.items() if at[1] != tp}
+        for step in world.history.steps:
+            if step.record is not None and step.record[0] == tp:
+                step.record, step.failed = (gone, step.record[1]), True
+        for execution in world.history.executions:
+            if execution.tp == tp:
+                execution.tp = gone
+    for process in readers:
+        world.launch(process.app.name)
+
+
 def _recreate_ledger(world: World) -> None:
     """The ledger is deleted and recreated: every id and epoch of the old one is void."""
     world.count("ledgers_recreated")
     world.say("ledger recreated")
     world.ledgers.append((world.fold, world.broker))
     world.broker.ledger = []
+    world.broker.refused = set()
     world.broker.ledger_id += 1
     world.fold = LedgerState()
     for execution in world.history.executions:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken, StoppedSeen
-from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, TopicPartition
+from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, RunsWithout, TopicPartition
 
 from .history import Memory
 from .log import ABORTED, OPEN
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from .process import Process
     from .world import World
 
-__all__ = ["commit", "rebalance", "revoke", "stopped_app", "tell"]
+__all__ = ["commit", "rebalance", "revoke", "run_without", "stopped_app", "tell"]
 
 
 def rebalance(world: World, app_name: str) -> None:
@@ -149,6 +150,18 @@ def stopped_app(world: World, action: AskStopped) -> StoppedSeen:
             for tp in action.inputs
         ),
         members=sum(p.app.name == action.app and p.connected for p in world.processes),
+    )
+
+
+def run_without(world: World) -> tuple[RunsWithout, ...]:
+    """List the apps out of scope that joined once, and have members that take no part."""
+    joined = {view.hello.app for view in world.fold.processes.values()} - {*world.plan.scope}
+    members = Counter(p.app.name for p in world.processes if p.connected)
+    taking_part = Counter(view.hello.app for view in world.fold.participants())
+    return tuple(
+        RunsWithout(app=app, topics=world.apps[app].topics)
+        for app in sorted(joined)
+        if members[app] > taking_part[app]
     )
 
 

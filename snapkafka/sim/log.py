@@ -50,6 +50,9 @@ class Broker:
     logs: dict[TopicPartition, list[Stored]] = field(default_factory=dict)
     committed: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
     ledger: list[LedgerRecord] = field(default_factory=list)
+    refused: set[int] = field(
+        default_factory=set
+    )  # what of it is signed with another key than that of the tools
     ledger_id: int = 0
     strips: frozenset[str] = frozenset()
     without: set[tuple[TopicPartition, int]] = field(
@@ -94,7 +97,8 @@ class Broker:
                     continue
                 ours = record.process != EXTERNAL and record.ledger == self.ledger_id
                 if ours and ledger is not None:
-                    ours = ledger.knows(record.process, record.epoch) and not record.stripped
+                    known = ledger.knows(record.process, record.epoch)
+                    ours = (known or record.process in ledger.refusals.hellos) and not record.stripped
                 elif ours:
                     ours = record.process != FORGER and not record.copied
                 found.append(

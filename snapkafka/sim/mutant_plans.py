@@ -22,6 +22,10 @@ __all__ = [
     "late",
     "looks",
     "outgrown",
+    "relayed",
+    "relays_off",
+    "renewed",
+    "rotated",
     "sober",
     "stripped",
     "unanswered",
@@ -137,6 +141,61 @@ def outgrown(plan: Plan) -> Plan:
     """Some records are too large with our header, and leave without it."""
     lonely = alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1)(plan)
     return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+
+
+def relayed(plan: Plan) -> Plan:
+    """An app out of scope passes records from one app of the scope on to the other, and the ledger hangs for it."""
+    sending = Agent("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
+    passing_on = Agent("relay.mid", "mid", 1, ((("send", "out"),),))
+    taking = Agent("app1.out", "out", 1, ((("write", "y"),),))
+    return replace(
+        plan,
+        apps=(
+            App("app0", (sending,), 1, 1),
+            App("app1", (taking,), 1, 1),
+            App("relay", (passing_on,), 1, 1),
+        ),
+        scope=("app0", "app1"),
+        externals=("in", "mid", "out"),
+        marker_topics=(),
+        global_table=False,
+        exactly_once=False,
+        classic=False,
+        hear=HEARD,
+        inputs=14,
+        hops=3,
+        snapshots=5,
+        retries=0,
+        slow={"ledger": 0.3},
+        faults={"hang": 0.01},
+    )
+
+
+def renewed(plan: Plan) -> Plan:
+    """The topic between two apps is deleted and recreated now and then; its reader is restarted, its sender is not."""
+    whole = relayed(plan)
+    names = ("app0", "relay", "app1")
+    return replace(
+        whole,
+        apps=tuple(app for name in names for app in whole.apps if app.name == name),
+        scope=(),
+        recreated=("mid",),
+        inputs=20,
+        snapshots=6,
+        slow={},
+        faults={"recreate-topic": 0.003},
+    )
+
+
+def rotated(plan: Plan) -> Plan:
+    """The relay has another ledger key than the others: in half of the worlds it accepts theirs."""
+    whole = replace(relayed(plan), scope=(), faults={})
+    return replace(whole, other_key=("relay",)) if plan.inputs % 2 else replace(whole, own_key=("relay",))
+
+
+def relays_off(plan: Plan) -> Plan:
+    """The app out of scope joined once, and runs without snapkafka."""
+    return replace(relayed(plan), off=("relay",), faults={})
 
 
 def stripped(plan: Plan) -> Plan:

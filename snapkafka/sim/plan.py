@@ -77,6 +77,11 @@ class Plan:
     steps: int = 700  # of the safety phase
     slow: dict[str, float] = field(default_factory=dict)  # kind of step -> weight, 1 where it is not named
     faults: dict[str, float] = field(default_factory=dict)  # kind of fault -> chance per step
+    scope: tuple[str, ...] = ()  # apps that snapshots are asked of; none: all
+    recreated: tuple[str, ...] = ()  # topics that may be deleted and recreated
+    other_key: tuple[str, ...] = ()  # apps that sign their ledger records with another key, and accept all
+    own_key: tuple[str, ...] = ()  # apps that sign with another key, and accept no other
+    off: tuple[str, ...] = ()  # apps that joined once, and whose workers run without snapkafka
 
 
 FAULTS = {
@@ -111,6 +116,11 @@ UNSETTLED_SEEDS = frozenset({4, 8, 9, 14})
 #: known by number (of mutants, and those that once showed something) are none of them.
 LOOKING = 0.25
 LOOKS = "looks 7618"
+
+#: The share of worlds in which the last app is out of scope, and the ledger hangs for its workers now and then. Their
+#: seeds, too, are none of those that are known by number.
+SCOPED = 0.08
+SCOPES = "scopes 16"
 
 HARMLESS_TO_ASSIGNMENTS = frozenset(
     {
@@ -163,6 +173,10 @@ def make_plan(seed: int) -> Plan:
         hear = frozenset({"headers"})
     elif style < 0.3:
         hear = frozenset({"ledger"})
+    scopes = random.Random(f"{SCOPES} {seed}")
+    scope = tuple(names[:-1]) if scopes.random() < SCOPED and style >= 0.1 else ()
+    if scope:
+        chosen = [fault for fault in chosen if fault != "recreate"]
     looks = random.Random(f"{LOOKS} {seed}")
     if looks.random() < LOOKING:
         apps = [looking(looks, app, global_table and style >= 0.1) for app in apps]
@@ -185,7 +199,9 @@ def make_plan(seed: int) -> Plan:
             for kind in ("ledger", "post", "ack", "append", "step", "stamp")
         },
         faults={fault: min(0.5, FAULTS[fault] * rng.choice((0.5, 1, 2)) * rough) for fault in chosen}
-        | unsettled,
+        | unsettled
+        | ({"hang": 0.004} if scope else {}),
+        scope=scope,
     )
 
 

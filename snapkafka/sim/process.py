@@ -82,6 +82,7 @@ class Process(Runner):
         self.to_tell: InputsGiven | None = None  # the broker has not said yet where these start
         self.impatient = False  # its inputs run, though nobody has been told of them
         self.paused = False
+        self.hung = False  # the ledger answers nothing, and nothing arrives there
         self.connected = True
         self.reply_tp = TopicPartition(app.reply_topic, number)
         self.ticks = 0
@@ -129,7 +130,10 @@ class Process(Runner):
             n=world.number(),
             app=app.name,
             pid=self.number,
-            inputs=tuple(InputTopic(topic=t, partitions=world.partitions[t]) for t in app.topics),
+            inputs=tuple(
+                InputTopic(topic=t, partitions=world.partitions[t], topic_id=world.topic_id(t))
+                for t in app.topics
+            ),
             tables=(
                 Table(
                     name="t",
@@ -152,9 +156,9 @@ class Process(Runner):
     def choices(self) -> Iterator[Choice]:
         """Every step that is possible now."""
         world = self.world
-        if self.posts:
+        if self.posts and not self.hung:
             yield "post", None
-        if self.read < len(world.broker.ledger):
+        if self.read < len(world.broker.ledger) and not self.hung:
             yield "ledger", None
         if self.ends:
             yield "ends", None
@@ -214,11 +218,30 @@ class Process(Runner):
         if isinstance(record, CutReport) and self.world.chance("lose-report"):
             self.world.count("lost_reports")
             return
-        self.world.append_to_ledger(record)
+        self.world.append_to_ledger(record, refused=self.signs_otherwise)
+
+    @property
+    def signs_otherwise(self) -> bool:
+        plan = self.world.plan
+        return self.app.name in plan.other_key or self.app.name in plan.own_key
 
     def _ledger(self, _: object) -> None:
         self.read += 1
-        self.feed(LedgerRead(offset=self.read - 1, record=self.world.broker.ledger[self.read - 1]))
+        offset, broker = self.read - 1, self.world.broker
+        record, other = broker.ledger[offset], offset in broker.refused
+        refuses = (
+            not other if self.app.name in self.world.plan.own_key else other and not self.signs_otherwise
+        )
+        self.feed(
+            LedgerRead(
+                offset=offset,
+                record=None if refuses else record,
+                refused=record if refuses else None,
+            )
+        )
+        if self.machine.withdrawn and not self.bare:
+            self.world.count("withdrawn")
+            self.bare = True
         if self.bare and self.machine.process is not None:
             self.bare = self.greeting = False
             self.world.count("late_hellos")
@@ -286,7 +309,7 @@ class Process(Runner):
         event = MarkerMet(epoch=record.epoch) if record.marker else RecordMet(epoch=record.epoch)
         for action in self.feed(event):
             if isinstance(action, ReadLedgerTo):
-                if self.machine.absent or self.world.chance("silent-ledger"):
+                if self.machine.absent or self.hung or self.world.chance("silent-ledger"):
                     self.world.count("silent_ledgers")
                     self.go_on(missed=min(action.offset + 1, len(self.world.broker.ledger)))
                     self.made_up_for()

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from snapkafka.checks import CutView, Finding, LogRecord, Verdict, decide, in_flight, outcome
+from snapkafka.checks import (
+    CutView,
+    Finding,
+    LogBounds,
+    LogRecord,
+    Verdict,
+    bounds_findings,
+    decide,
+    in_flight,
+    outcome,
+    outside_senders,
+)
 from snapkafka.checks.causal import Violation, causal
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.protocol.completion import Status
 from snapkafka.protocol.records import Dead, TopicPartition
+from snapkafka.protocol.refusals import Refusals
 
 from .plan import Plan, make_plan
 from .world import World
@@ -74,16 +86,17 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         return [], None
     captured = world.fold.captured(epoch)
     records = world.broker.records(world.fold)
-    view = CutView(captured)
+    view = CutView(captured, _bounds(world) if world.plan.recreated else None)
     for record in records:
         if any(view.in_channel(record, source) for source in view.inputs.get(record.tp, ())):
             world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
-    findings = findings_of(view, records)
-    verdict = verdict_of(view, findings)
+    findings = [*findings_of(view, records), *bounds_findings(view)[0]]
+    open_paths = _open_paths(view, records, world.fold.refusals)
+    verdict = verdict_of(view, findings, open_paths)
     world.count(verdict.value)
     world.counts.update(f"found: {finding.kind}" for finding in findings)
     # Who was told that a send failed knows of it: for the rest the snapshot is to be as sound as any other.
-    otherwise = verdict_of(view, [finding for finding in findings if finding.kind not in REPORTED])
+    otherwise = verdict_of(view, [finding for finding in findings if finding.kind not in REPORTED], ())
     found = causal(
         view,
         world.history.steps,
@@ -99,8 +112,9 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     if world.plan.stripped and not _shows_stripping(world, view):
         found = []  # nobody who lives had sent there in white: no check can see it
         world.count("stripped_unseen")
-    found = [] if otherwise is Verdict.UNVERIFIABLE else found
-    return [*found, *_doubted(world, findings), *_unlisted(world, view, findings)], verdict
+    found = [] if otherwise is Verdict.UNVERIFIABLE or verdict is Verdict.VERIFIED_OPEN else found
+    doubted = [*_doubted(world, findings), *_doubted_topics(world, view, findings)]
+    return [*found, *doubted, *_unlisted(world, view, findings)], verdict
 
 
 def _unreported(world: World, view: CutView) -> Iterator[Violation]:
@@ -138,6 +152,17 @@ def _doubted(world: World, findings: list[Finding]) -> Iterator[Violation]:
             yield Violation("doubted", what)
 
 
+def _doubted_topics(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:
+    """Find doubts about a topic that was recreated, of which its sender knows: it has sent there in white since."""
+    for finding in findings:
+        place = TopicPartition(finding.topic, finding.partition)
+        if finding.kind == "last-recreated" and any(
+            record.process == finding.process and record.epoch < view.epoch and not record.marker
+            for record in world.broker.log(place)
+        ):
+            yield Violation("doubted", f"process {finding.process} knows that {place} was recreated")
+
+
 def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:
     """Compare the events that V5 lists as run twice with those that two workers truly ran, each with an effect in the
     snapshot."""
@@ -166,12 +191,38 @@ def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:
     return [finding for check in (v1, left_late, v2, v4, v5) for finding in check(view, records)]
 
 
-def verdict_of(view: CutView, findings: list[Finding]) -> Verdict:
+def _bounds(world: World) -> dict[TopicPartition, LogBounds]:
+    """Return what the logs hold by now, and whose they are."""
+    places = {*world.broker.logs} | {
+        TopicPartition(topic, p) for topic, count in world.partitions.items() for p in range(count)
+    }
+    return {
+        tp: LogBounds(start=0, end=len(world.broker.log(tp)), topic_id=world.topic_id(tp.topic))
+        for tp in places
+    }
+
+
+def _open_paths(view: CutView, records: list[LogRecord], refusals: Refusals) -> list[str]:
+    """Name who is not part of a snapshot and may have passed on what is red."""
+    outside = [f"process {sender.process}" for sender in outside_senders(view, records)]
+    # One that has stood down since sends without a header, and its group is none that is known.
+    left = refusals.left
+    refused = [
+        hello.app
+        for process, hello in refusals.hellos.items()
+        if process < view.epoch <= left.get(process, view.epoch)
+    ]
+    return [*outside, *(it.app for it in view.captured.run_without), *refused]
+
+
+def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str] = ()) -> Verdict:
     """Return what the checks' findings come to."""
     counts = Counter(finding.kind for finding in findings)
     outcomes = [outcome(check, findings, counts) for check in ("V1", "V2", "V4", "V5")]
     captured = view.captured
-    return decide(outcomes, replays=captured.replays, contaminated=captured.contaminated)
+    return decide(
+        outcomes, replays=captured.replays, open_paths=open_paths, contaminated=captured.contaminated
+    )
 
 
 def _liveness(world: World) -> list[Violation]:

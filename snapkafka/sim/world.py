@@ -18,6 +18,7 @@ from snapkafka.protocol.events import (
     TriggerAppended,
 )
 from snapkafka.protocol.records import (
+    Bye,
     CutReport,
     Hello,
     LedgerRecord,
@@ -28,7 +29,7 @@ from snapkafka.protocol.records import (
 from snapkafka.protocol.retries import pause_after
 
 from .faults import strike
-from .groups import commit, rebalance, revoke
+from .groups import commit, rebalance, revoke, run_without
 from .history import History
 from .log import ABORTED, Broker, Stored
 from .plan import Plan
@@ -61,6 +62,7 @@ class World:
         self.readers = {t: [app.name for app in plan.apps if t in app.topics] for t in plan.externals}
         self.partitions = dict.fromkeys(plan.externals, max((a.partitions for a in plan.apps), default=1))
         self.shared_tp = TopicPartition("global", 0)
+        self.topic_ids = dict.fromkeys(plan.externals, 0)  # how often each was recreated
         self.processes: list[Process] = []
         self.processes_ever: list[Process] = []
         self.generation: Counter[str] = Counter()
@@ -82,6 +84,9 @@ class World:
         self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
         #: Seqs that their sender was ever told of as failed, and not as undone: (ledger, process, place, seq).
         self.told_failed: set[tuple[int, int, TopicPartition, int]] = set()
+        for name in plan.off:
+            joined = self.append_to_ledger(Hello(n=self.number(), app=name))
+            self.append_to_ledger(Bye(process=joined, n=1))
         for app in plan.apps:
             for _ in range(app.workers):
                 self.launch(app.name)
@@ -146,6 +151,10 @@ class World:
             return True
         return self.plan.retries > 0 and self._ask_again()
 
+    def topic_id(self, topic: str) -> str:
+        """Kafka's own, of a topic that may be recreated."""
+        return f"{topic} {self.topic_ids[topic]}" if topic in self.plan.recreated else ""
+
     def any_input(self) -> TopicPartition:
         topic = self.rng.choice(self.plan.externals)
         return TopicPartition(topic, self.rng.randrange(self.partitions[topic]))
@@ -185,6 +194,8 @@ class World:
                 for tp in sorted(set(inputs))
             ),
             marker_topics=self.plan.marker_topics,
+            apps=self.plan.scope,
+            run_without=run_without(self) if self.plan.scope else (),
         )
         if "ledger" not in self.plan.hear:
             self._trigger_by_a_process(record)
@@ -203,10 +214,13 @@ class World:
             process.feed(TriggerAppended(n=record.n))
             process.posts.append(record)
 
-    def append_to_ledger(self, record: LedgerRecord) -> int:
+    def append_to_ledger(self, record: LedgerRecord, *, refused: bool = False) -> int:
+        """Append a record, with the key of the tools or (`refused`) another."""
         offset = len(self.broker.ledger)
         self.broker.ledger.append(record)
-        self.fold.apply(offset, record)
+        if refused:
+            self.broker.refused.add(offset)
+        self.fold.apply(offset, None if refused else record, refused=record if refused else None)
         self.count(type(record).__name__)
         if isinstance(record, CutReport) and record.supplement:
             self.count("supplements")
@@ -246,7 +260,7 @@ class World:
     # -- lives -------------------------------------------------------------------------------------------------
 
     def launch(self, app: str) -> None:
-        without = self.chance("bare")
+        without = (app in self.plan.off and not self.healthy) or self.chance("bare")
         late = not without and self.chance("late-hello")
         process = Process(self, len(self.processes_ever), self.apps[app], without=without, late=late)
         self.count("bare_starts" if without else "starts")
@@ -271,7 +285,7 @@ class World:
 
     def _restart_bare(self) -> bool:
         """Restart with snapkafka a process that runs without, as soon as it has nothing under way."""
-        for process in [process for process in self.processes if process.bare]:
+        for process in [p for p in self.processes if p.bare and not p.signs_otherwise]:
             if self.stop(process):
                 self.launch(process.app.name)
                 return True
@@ -308,6 +322,7 @@ class World:
         """From here on nothing goes wrong: who is missing comes back, who sleeps wakes up."""
         self.healthy = True
         for process in self.processes:
+            process.hung = False
             if process.paused or not process.connected:
                 process.paused = False
                 if process.consumer.generation != self.generation[process.app.name]:

@@ -226,7 +226,7 @@ def _wrong_verdict(manifest: Manifest) -> Iterator[str]:
         if check.run
     ]
     cut = manifest.captured
-    paths = open_paths(manifest.open, manifest.external, manifest.strict)
+    paths = open_paths(manifest.open, manifest.external, manifest.strict, manifest.outsiders)
     verdict = decide(
         outcomes, replays=cut.replays, open_paths=paths, contaminated=cut.contaminated, unread=cut.unread
     )

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.captured import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    Outsider,
+    ProcessCut,
+    Recorded,
+    SenderEnd,
+)
 from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.records import (
     Assigned,
@@ -16,6 +24,7 @@ from snapkafka.protocol.records import (
     ChannelRange,
     Closed,
     CutReport,
+    Dead,
     Hello,
     InputTopic,
     LedgerRecord,
@@ -134,6 +143,43 @@ def test_r3_processes_with_how_they_heard_and_what_ran(whole: Captured) -> None:
             torn=CLOSED.torn,
         ),
     )
+
+
+def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
+    """Of an app out of scope: one process turned red for it, one did not, one had left in order, one was lost, one
+    joined later."""
+    other = Hello(n=1, app="z")
+    cut = CutReport(process=2, n=1, epoch=7, previous=0, heard="ledger", assigned=-1, positions=())
+    state = LedgerState()
+    for record in (
+        replace(other, n=10),  # 0: leaves
+        replace(other, n=11),  # 1: is lost
+        replace(other, n=12),  # 2: turns red for it, after it was captured
+        replace(other, n=13),  # 3: does not, but for a later one
+        HELLO,  # 4
+        Bye(process=0, n=1),
+        replace(TRIGGER, apps=("p",)),  # 6: epoch 7
+        Dead(dead=1, n=99),
+        replace(other, n=14),  # 8: was not there
+        replace(REPORT, process=4, epoch=7),  # 9
+        replace(CLOSED, process=4, epoch=7, report=9),  # captured
+        cut,
+        replace(TRIGGER, n=98, id="next", apps=("p",)),  # 12: epoch 13
+        replace(cut, process=3, epoch=13, previous=7),
+    ):
+        state.apply(state.end, record)
+    assert state.captured(7).outsiders == (
+        Outsider(process=0, app="z", left=True),
+        Outsider(process=1, app="z"),
+        Outsider(process=2, app="z", cut=True),
+        Outsider(process=3, app="z"),
+    )
+    assert [outsider.harmless for outsider in state.captured(7).outsiders] == [True, False, True, False]
+    assert state.snapshots[13].beside == {3}
+
+
+def test_r2_without_a_scope_nobody_is_an_outsider(whole: Captured) -> None:
+    assert whole.outsiders == ()
 
 
 def test_r3_a_process_that_was_red_for_something_before_says_for_what() -> None:

@@ -120,6 +120,9 @@ class Process:
             inputs=tuple(InputTopic(topic=tp.topic, partitions=1) for tp in self.inputs),
             tables=(Table(name="t", changelog=f"{self.app}-t-changelog", partitions=1),),
         )
+        self.join_as(hello)
+
+    def join_as(self, hello: Hello) -> None:
         self.feed(Joined(hello=hello))
         self.world.append(hello)
         self.catch_up()

@@ -30,6 +30,7 @@ from snapkafka.protocol.records import (
     Hello,
     LedgerRecord,
     Pause,
+    Refused,
     Restore,
     Retire,
     TopicPartition,
@@ -119,6 +120,8 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"{who} says that {stage.actor_of(dead)} is dead"
         case Bye():
             return f"{who} says bye"
+        case Refused(hello=process):
+            return f"{who} refuses the hello of {stage.actor_of(process)}"
         case Retire(app=app):
             return f"app {app} is gone for good"
         case Verdict(epoch=number, verdict=verdict):

@@ -11,7 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
@@ -31,6 +31,7 @@ from snapkafka.protocol.records import (
     InputTopic,
     LedgerRecord,
     LogEnd,
+    Pause,
     Position,
     Retention,
     SentEnd,
@@ -173,6 +174,7 @@ def play(
     lost: int = 0,
     external: bool = True,
     declared: bool = True,
+    relay: str = "",
 ) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it.
 
@@ -183,20 +185,27 @@ def play(
         calm: let no event of alpha run at its cut: the state of balances[0] ends with offset 6, red begins at 7.
         external: False: what clients without snapkafka send comes from beta in their place.
         lost: let so many of alpha's records to balances[0] be lost, the first of them behind its cut.
+        relay: a process of an app out of scope passes a record of beta on to `orders` (offset 8), which alpha takes in
+            before it cuts. "hangs": it was red, and the relay did not cut; "refused": nor did the ledger take its
+            Hello; "cuts": it was white, and the relay cuts after it.
     """
-    return asyncio.run(_play(bootstrap, namespace, red_received, later_cause, calm, lost, external, declared))
+    acts = _Acts(red_received, later_cause, calm, lost, external, declared, relay)
+    return asyncio.run(_play(bootstrap, namespace, acts))
 
 
-async def _play(
-    bootstrap: str,
-    namespace: str,
-    red_received: bool,
-    later_cause: bool,
-    calm: bool,
-    lost: int,
-    external: bool,
-    declared: bool,
-) -> Stage:
+class _Acts(NamedTuple):
+    """What happens: see `play`."""
+
+    red_received: bool
+    later_cause: bool
+    calm: bool
+    lost: int
+    external: bool
+    declared: bool
+    relay: str
+
+
+async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
     connection = Connection(bootstrap=bootstrap)
     ledger, admin = KafkaLedger(connection, namespace), KafkaTopicAdmin(connection)
     await ledger.open()
@@ -207,13 +216,18 @@ async def _play(
             ledger,
             Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0}),
         )
-        for name, settings in (("orders", {}), ("credits", {}), ("balances", {"cleanup.policy": "compact"})):
+        for name, settings in (
+            ("orders", {}),
+            ("credits", {}),
+            ("side", {}),
+            ("balances", {"cleanup.policy": "compact"}),
+        ):
             await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
-        old, a, b = await _join(stage, ids, (stage.topic("orders"),) if declared else ())
+        old, a, b = await _join(stage, ids, (stage.topic("orders"),) if acts.declared else ())
         stage.players = (a, b)
-        _white(stage, old, a, b, later_cause, external)
-        await _cut(stage, a, b, red_received, calm, lost)
+        _white(stage, old, a, b, acts.later_cause, acts.external)
+        await _cut(stage, a, b, acts, await _relay(stage, ids, acts.relay))
         stage.captured = stage.state.captured(stage.epoch)
         return stage
     finally:
@@ -251,6 +265,17 @@ async def _join(stage: Stage, ids: dict[str, str], sources: tuple[str, ...]) -> 
     return old, a, b
 
 
+async def _relay(stage: Stage, ids: dict[str, str], kind: str) -> Sender | None:
+    """The process that passes records of `side` on; one that is refused has an id that is no `Hello` here."""
+    if not kind:
+        return None
+    side = stage.topic("side")
+    if kind == "refused":
+        return Sender(stage, await stage.append(Pause(n=99, paused=False)), "relay")
+    source = InputTopic(topic=side, partitions=2, topic_id=ids[side])
+    return Sender(stage, await stage.append(Hello(n=77, app="relay", inputs=(source,))), "relay")
+
+
 def _white(stage: Stage, old: Sender, a: Sender, b: Sender, later_cause: bool, external: bool) -> None:
     """What is sent before the cut. Offsets are in the order of the lines."""
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
@@ -282,26 +307,34 @@ def _white(stage: Stage, old: Sender, a: Sender, b: Sender, later_cause: bool, e
     a.send(balances, b'"late"', b'{"n": 1.50}')  # 6
 
 
-async def _cut(stage: Stage, a: Sender, b: Sender, red_received: bool, calm: bool, lost: int) -> None:
+async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | None) -> None:
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
     for sender, topic in ((a, "orders"), (b, "credits")):
         inputs = (stage.tp(topic, 0), stage.tp(topic, 1))
         await sender.tell(Assigned, generation=1, inputs=inputs)
     low = (LogEnd(topic=orders.topic, partition=0, end=2), LogEnd(topic=back.topic, partition=1, end=0))
-    trigger = Trigger(n=9, id=f"{stage.namespace}-snap", who="test", ends=low)
+    scope = ("alpha", "beta") if relay is not None else ()
+    trigger = Trigger(n=9, id=f"{stage.namespace}-snap", who="test", ends=low, apps=scope)
     stage.epoch = await stage.append(trigger) + 1
 
     position = 2
-    if red_received:
+    if relay is not None:
+        passed_on = 0 if acts.relay == "cuts" else stage.epoch
+        b.send(stage.tp("side"), b'"on"', b"{}", epoch=passed_on)
+        position = relay.send(orders, b'"on"', b"{}") + 1
+    if acts.relay == "cuts":
+        assert relay is not None
+        await relay.tell(CutReport, epoch=stage.epoch, previous=0, heard="ledger", assigned=-1, positions=())
+    if acts.red_received:
         position = b.send(orders, b'"red"', b"{}", epoch=stage.epoch) + 1
     report_a = await _report(stage, a, "orders", {0: (position, ()), 1: (0, ())})
     marker = b.mark(orders)  # orders 8
     a.mark(back)  # credits 3
     a.mark(stage.tp("credits", 1))
-    if not calm:  # an event of a that ran at the cut writes once more in white, behind a red write
+    if not acts.calm:  # an event of a that ran at the cut writes once more in white, behind a red write
         a.send(balances, b'"x"', b"999", epoch=stage.epoch)  # balances 7: red
         a.send(balances, b'"late"', b"2")  # balances 8: white
-    a.seqs[balances] += lost
+    a.seqs[balances] += acts.lost
     report_b = await _report(stage, b, "credits", {0: (0, (1,)), 1: (1, ())})
     b.send(orders, b'"red"', b"{}", epoch=stage.epoch)  # orders 9: red
     a.send(back, b'"red"', b"{}", epoch=stage.epoch)  # credits 4: red
@@ -317,7 +350,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, red_received: bool, calm: boo
         sent=tuple(a.ends.values()),
         changelogs=tuple(
             ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
-            for partition, end in ((0, 7 if calm else 9), (1, 0))
+            for partition, end in ((0, 7 if acts.calm else 9), (1, 0))
         ),
         input_ends=(ends[orders], ends[stage.tp("orders", 1)]),
         recorded=(

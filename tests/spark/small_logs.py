@@ -11,12 +11,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from snapkafka.checks import LogBounds, LogRecord, in_flight
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.captured import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    OldTopic,
+    ProcessCut,
+    Recorded,
+    SenderEnd,
+)
 from snapkafka.protocol.records import NOBODY, Position, SeqRange, TopicPartition, TornEvent
 
 __all__ = ["EPOCH", "World", "captured", "damage", "history", "together"]
 
 EPOCH = 1_000_000_000
+#: In this share of the worlds the first sender has known its inputs before they were recreated.
+OLD = 0.1
 
 
 @dataclass
@@ -34,6 +44,7 @@ class World:
     senders: list[SenderEnd] = field(default_factory=list)
     changelogs: list[ChangelogCut] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
+    old_topics: list[OldTopic] = field(default_factory=list)
     written: dict[TopicPartition, list[LogRecord]] = field(default_factory=dict)
     deletions: set[tuple[TopicPartition, int]] = field(default_factory=set)
 
@@ -51,13 +62,14 @@ def captured(world: World) -> Captured:
         senders=tuple(world.senders),
         changelogs=tuple(world.changelogs),
         recorded=tuple(world.recorded),
+        old_topics=tuple(world.old_topics),
     )
 
 
 def together(worlds: list[World]) -> World:
     whole = World()
     for world in worlds:
-        for name in ("records", "processes", "inputs", "senders", "changelogs", "recorded"):
+        for name in ("records", "processes", "inputs", "senders", "changelogs", "recorded", "old_topics"):
             getattr(whole, name).extend(getattr(world, name))
         whole.bounds.update(world.bounds)
         whole.written.update(world.written)
@@ -79,6 +91,8 @@ def history(rng: random.Random, n: int) -> World:
     _changelog(rng, world, TopicPartition(f"table{n}", 0), n, living[0])
     if rng.random() < 0.3:
         _read_by_another(rng, world, TopicPartition(f"table{n}", 0), n)
+    if random.Random(f"old {n} {world.senders}").random() < OLD:  # so that others draw what they drew
+        world.old_topics.append(OldTopic(process=living[0], topic=f"in{n}"))
     ran: dict[tuple[TopicPartition, int], int] = {}
     world.records = [_caused(rng, world, record, ran) for record in world.records]
     return world

@@ -30,11 +30,13 @@ from snapkafka.checks import (
     ReadRange,
     external_topics,
     log_checks,
+    outside_senders,
     reading_ranges,
 )
 from snapkafka.checks.looked_at import on_list
 from snapkafka.checks.state_checks import v3
 from snapkafka.checks.witness import Weight
+from snapkafka.protocol.captured import Outsider
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
 from tests.unit.little_log import CAPTURED, INPUT, LOG, STATE, TP, shared_changelog
@@ -82,7 +84,7 @@ EVERYTHING = Suspicion(*(1 for _ in Suspicion._fields))
 _FROM_RECORDS = {
     kind
     for kind in KINDS
-    if not kind.startswith(("recreated", "gone", "unread", "state", "send", "ran", "cause"))
+    if not kind.startswith(("recreated", "renewed", "gone", "unread", "state", "send", "ran", "cause"))
 }
 #: What the first look has to see for a rule to be run that finds this kind.
 _SEEN_AS = {
@@ -96,6 +98,7 @@ _SEEN_AS = {
     **dict.fromkeys(("red-header", "red-birth", "red-late", "received-unsettled"), "red"),
     "recorded-differs": "differs",
     "last-missing": "last_missing",
+    "last-recreated": "last_missing",
     "unstamped": "last_missing",
     **dict.fromkeys(("effect-of-later", "effect-of-red", "replayed"), "later_cause"),
     "effect-missing": "earlier_cause",
@@ -245,8 +248,9 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
     for kinds in sorted(by_kinds, key=lambda kinds: (len(kinds), sorted(kinds))):
         if kinds - covered:  # as few at once as there are: nothing else could have given it away
             covered |= kinds
-            suspicion, *_, suspects, looked_at = first_look(*_stamps(spark, by_kinds[kinds]))
-            assert looked_at == _looked_at_on_lists(by_kinds[kinds])
+            look = first_look(*_stamps(spark, by_kinds[kinds]))
+            suspicion, suspects = look.suspicion, look.unstamped
+            assert look.looked_at == _looked_at_on_lists(by_kinds[kinds])
             missed = {
                 kind
                 for kind in kinds
@@ -313,6 +317,29 @@ def test_spark_and_lists_find_the_same_external_topics(spark: SparkSession) -> N
 
 
 @pytest.mark.spark
+def test_spark_and_lists_find_the_same_outsiders(spark: SparkSession) -> None:
+    """Known and unknown ones, those that cut and those that left; on partitions with several readers, too."""
+    rng, found = random.Random(12), Counter[str]()
+    for n in range(6):
+        world = together([history(rng, 3 * n + k) for k in range(1, 4)])
+        for at in rng.sample(range(len(world.records)), len(world.records) // 2):
+            if world.records[at].process >= 0:
+                process = EPOCH - rng.randint(1, 5) if rng.random() < 0.9 else EPOCH + 1
+                world.records[at] = world.records[at]._replace(process=process, cause=None)
+        outsiders = tuple(
+            Outsider(process=EPOCH - p, app=f"z{p}", cut=p == 2, left=p == 3) for p in range(1, 5)
+        )
+        cut = replace(captured(world), outsiders=outsiders)
+        view = CutView(cut, world.bounds)
+        visible = _visible(view, world.records)
+        expected = outside_senders(view, visible)
+        stamps = local_frame(spark, STAMPS_SCHEMA, [_stamp(record) for record in visible])
+        assert [*first_look(stamps, Lookups(spark, view)).outside] == expected
+        found.update(sender.app for sender in expected)
+    assert found.keys() == {"z1", "z4", ""}
+
+
+@pytest.mark.spark
 def test_v4_last_records_below_what_is_read_are_read_for_themselves(spark: SparkSession) -> None:
     """Whatever lies there without its header is found as on the lists, and nothing of other records."""
     log = [LogRecord(*r[:3]) if r.topic == "in" and r.offset < 5 else r for r in LOG]
@@ -373,8 +400,9 @@ def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) 
         seen += len(worlds)
         world = _as_headers_tell(together(worlds))
         stamps, lookups = _stamps(spark, world)
-        suspicion, held, *_, looked_at = first_look(stamps, lookups)
-        assert looked_at == on_list(lookups.view, _visible(lookups.view, world.records)), (
+        look = first_look(stamps, lookups)
+        suspicion, held = look.suspicion, look.held
+        assert look.looked_at == on_list(lookups.view, _visible(lookups.view, world.records)), (
             f"seeds up to {seed}"
         )
         found = in_spark.findings(stamps, lookups, suspicion).collect() if any(suspicion) else []

@@ -94,7 +94,7 @@ def _submit(bootstrap: str, manifests: list[Path], folder: Path) -> subprocess.C
 def verified(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Verified:
     """Five scenes, one of them left as it was, and one verifier that looks at all of them."""
     folder = tmp_path_factory.mktemp("alone")
-    damage = {"red": {"red_received": True}, "cause": {"later_cause": True}}
+    damage: dict[str, dict[str, Any]] = {"red": {"red_received": True}, "cause": {"later_cause": True}}
     stages = {
         name: play(kafka.bootstrap, f"d{os.getpid()}-{name}", **damage.get(name, {}))
         for name in ("sound", "late", "gone", *damage)

@@ -325,6 +325,25 @@ async def test_it_says_whether_records_are_signed_and_how_many_are_ignored(clust
     )
 
 
+async def test_a_process_with_another_ledger_key_is_a_problem_until_it_leaves(cluster: FakeCluster) -> None:
+    joined(cluster)
+    ledger = cluster.the_ledger
+    at = len(ledger.entries)
+    hello = Hello(n=5, app="old-deployment", host="far", pid=7)
+    ledger.entries.append(FakeEntry(at, 0, None, refused=True, states=hello))
+    found = await codes(cluster)
+    assert (
+        f"process {at} (old-deployment on far, pid 7) joined with a ledger key that is not accepted"
+        in found["ledger-key"]
+    )
+    assert not (await ops.doctor(cluster, "ns")).well
+    withdrawn = FakeEntry(at + 1, 0, None, refused=True, states=Bye(process=at, n=1, goes_on=True))
+    ledger.entries.append(withdrawn)
+    assert "ledger-key" in await codes(cluster), "it runs on"
+    ledger.entries.append(FakeEntry(at + 2, 0, None, refused=True, states=Bye(process=at, n=2)))
+    assert "ledger-key" not in await codes(cluster)
+
+
 async def test_an_app_that_runs_without_snapkafka_is_named(cluster: FakeCluster) -> None:
     """R10: it is no stopped one. Retired, it is a group like any other."""
     joined(cluster, "other", inputs=(InputTopic(topic="parcels", partitions=1),), tables=())

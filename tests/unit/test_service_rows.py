@@ -144,6 +144,7 @@ class _At:
     offset: int
     record: LedgerRecord | None
     refused: bool = False
+    states: LedgerRecord | None = None
 
     @property
     def timestamp_ms(self) -> int:

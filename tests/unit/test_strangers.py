@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.strangers import still_open, strangers, unseen_paths
 from snapkafka.manifest import OpenEntry
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, Outsider, ProcessCut, SenderEnd
+from snapkafka.protocol.records import RunsWithout
 from tests.fakes import FakeAdmin, FakeGroup
 
 
@@ -52,7 +55,8 @@ CAPTURED = Captured(
         ("bank", {"letters", "bills"}, ("bills", "letters")),
         ("bank", None, ()),  # it may read anything
         ("shop", {"bills"}, None),  # an app of the snapshot
-        ("neighbour", {"bills"}, None),  # an app with snapkafka that is not in its scope
+        ("neighbour", {"bills"}, None),  # out of its scope, and it turned red for it all the same
+        ("once", {"bills"}, ("bills",)),  # it ran with snapkafka once, and does so no more
         ("snapkafka.ns.shop", {"bills"}, None),  # positions that we have committed ourselves
         ("bank", {"orders"}, None),  # an input that nobody of ours writes to
         ("bank", {"shop-changelog"}, None),
@@ -64,8 +68,31 @@ async def test_who_reads_outputs_without_snapkafka(
     group: str, reads: set[str] | None, found: tuple[str, ...] | None
 ) -> None:
     admin = FakeAdmin(known_groups=[FakeGroup(group, None if reads is None else frozenset(reads))])
-    seen = await strangers(admin, CAPTURED, known={"neighbour"}, sinks=["archive"])
+    neighbours = (Outsider(process=2, app="neighbour", cut=True), Outsider(process=3, app="once", left=True))
+    seen = await strangers(admin, replace(CAPTURED, outsiders=neighbours), sinks=["archive"])
     assert seen == (() if found is None else (OpenEntry(group=group, topics=found),))
+
+
+@pytest.mark.parametrize(
+    ("reads", "sinks", "found"),
+    [
+        (("bills", "orders"), (), ("bills",)),
+        ((), (), ()),
+        (("orders",), (), None),
+        (("bills",), ("relay",), None),
+    ],
+)
+async def test_who_ran_without_taking_part_at_the_trigger_counts_though_it_is_away(
+    reads: tuple[str, ...], sinks: tuple[str, ...], found: tuple[str, ...] | None
+) -> None:
+    captured = replace(
+        CAPTURED,
+        run_without=(RunsWithout(app="relay", topics=reads),),
+        outsiders=(Outsider(process=2, app="relay", cut=True),),  # another worker of it takes part
+    )
+    for admin in (FakeAdmin(), FakeAdmin(known_groups=[FakeGroup("relay", frozenset({"bills"}))])):
+        seen = await strangers(admin, captured, sinks=sinks)
+        assert seen == (() if found is None else (OpenEntry(group="relay", topics=found),))
 
 
 async def test_whoever_there_is_writes_nothing_back() -> None:

@@ -26,6 +26,7 @@ from snapkafka.protocol.records import (
     InputTopic,
     LogEnd,
     Retire,
+    RunsWithout,
     Table,
     TopicPartition,
     Trigger,
@@ -330,6 +331,43 @@ async def test_retired_apps_are_not_asked_for_ends() -> None:
     assert [end.topic for end in (await compose_trigger(admin, state)).ends] == ["orders"]
     back = state_of(SHOP, gone, Bye(process=1, n=1), Retire(n=3, app="gone"), replace(gone, n=4))
     assert [end.topic for end in (await compose_trigger(admin, back)).ends] == ["clicks", "orders"]
+
+
+async def test_apps_out_of_scope_that_run_without_taking_part_are_noted() -> None:
+    """A relay that is switched off, one of whose workers is, that is retired and runs; not one that takes part, is
+    stopped, in scope, or never joined."""
+    names = ("off", "half", "retired", "on", "stopped")
+    state = state_of(SHOP, *(Hello(n=10 + n, app=name) for n, name in enumerate(names)))
+    for record in (
+        Bye(process=1, n=1),
+        Bye(process=3, n=1),
+        Retire(n=99, app="retired"),
+        Bye(process=5, n=1),
+    ):
+        state.apply(state.end, record)
+    reads = frozenset({"orders", "more"})
+    groups = [
+        FakeGroup("shop", reads, ("a", "b")),
+        FakeGroup("retired", reads),
+        FakeGroup("off", reads),
+        FakeGroup("half", None, ("a", "b")),
+        FakeGroup("on", reads),
+        FakeGroup("stopped", reads, ()),
+        FakeGroup("never", reads),
+    ]
+    admin = FakeAdmin(known_groups=groups)
+    scoped = await compose_trigger(admin, state, apps=["shop"])
+    topics = ("more", "orders")
+    assert scoped.run_without == (
+        RunsWithout(app="half"),
+        RunsWithout(app="off", topics=topics),
+        RunsWithout(app="retired", topics=topics),
+    )
+    assert (await compose_trigger(admin, state)).run_without == (
+        RunsWithout(app="retired", topics=topics),
+    ), "the others are asked as stopped apps of its scope (R10)"
+    unseen = await compose_trigger(FakeAdmin(failure=LedgerUnusableError("no right")), state, apps=["shop"])
+    assert unseen.run_without == ()
 
 
 def test_ids_in_use_are_ids() -> None:

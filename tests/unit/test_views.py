@@ -19,7 +19,7 @@ from snapkafka.checks import (
 from snapkafka.checks.ranges import TAIL_MAX, ReadRange, reading_ranges
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured import Captured, Renewed
 from snapkafka.protocol.records import SeqRange, TopicPartition
 from tests.unit.little_log import (
     CAPTURED,
@@ -269,6 +269,20 @@ def refused(
     with pytest.raises(OffsetsGoneError) as caught:
         require_offsets(CutView(captured, now), starts=starts)
     return str(caught.value).splitlines()[0], caught.value.advice
+
+
+def test_a_topic_that_was_recreated_while_a_process_ran_is_told_with_that_process() -> None:
+    """Whatever id the log has by now: who reports a position or a state of the old one took part."""
+    twice = replace(CAPTURED, renewed=(Renewed(topic="table", process=1, app="app", since=3),))
+    now = bounds(start=0)
+    findings, _ = bounds_findings(CutView(twice, now))
+    assert [(f.kind, f.topic, f.process) for f in findings] == [
+        (f"renewed-{check}", "table", 1) for check in ("V1", "V2", "V3", "V4")
+    ]
+    assert "recreated since process 1 of app joined" in Witness.of(findings[0]).what
+    why, hint = refused(twice, now)
+    assert "topic table was recreated since process 1 of app app joined" in why
+    assert "restart that process" in hint
 
 
 def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:

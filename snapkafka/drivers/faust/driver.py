@@ -250,6 +250,12 @@ class FaustDriver:
                 self.log_failed("to record in the ledger that it stands down", also)
             self.machine.process = None
 
+    def withdraw(self, why: str) -> None:
+        """Take no part from here on: the machine has found that nobody would count it."""
+        if not self.absent:
+            self.absent = why
+            logger.error("snapkafka: this worker %s; %s", why, GOES_ON, extra=self.about())
+
     def log_failed(self, what: str, error: Exception, then: str = GOES_ON) -> None:
         """One line, with where it failed."""
         logger.error("snapkafka: failed %s (%r); %s", what, error, then, exc_info=True, extra=self.about())

@@ -106,7 +106,9 @@ class Scribe:
         ledger = self._driver.machine.ledger
         before = list(ledger.open.values())
         process = self._driver.machine.process
-        self._driver.feed(LedgerRead(offset=read.offset, record=read.record))
+        self._driver.feed(LedgerRead(offset=read.offset, record=read.record, refused=read.states))
+        if self._driver.machine.withdrawn:
+            self._driver.withdraw(self._driver.machine.withdrawn)
         if isinstance(read.record, Restore | Checkpoint):
             self._driver.restored.ledger_read()
         if self._driver.machine.process not in (None, process):

@@ -424,7 +424,9 @@ class Participant:
         return True
 
     def _fed(self, entry: Entry) -> None:
-        self._feeding.feed(LedgerRead(offset=entry.offset, record=entry.record))
+        self._feeding.feed(LedgerRead(offset=entry.offset, record=entry.record, refused=entry.states))
+        if self._machine.withdrawn:
+            self._leave(self._machine.withdrawn)
         self._receive_added()
         self._announce()
         self._receiving.changed()

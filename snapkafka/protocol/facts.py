@@ -1,0 +1,129 @@
+"""Statements of processes about topics and tables, as they stood at the trigger of a snapshot (R11).
+
+A snapshot means what was true then: an input has the id and the codecs that the process knew that cut it, whoever
+joined since, and the inputs of an app that does not run those that its youngest process knew. Where two processes that
+took part know one topic by two ids, it was recreated while the first of them ran: its positions and its state are of a
+topic that was deleted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from .records import Hello, InputTopic, Table
+from .value import value
+
+if TYPE_CHECKING:
+    from .asking import LedgerView
+    from .captured import InputCut
+    from .snapshots import Part, SnapshotView
+
+__all__ = ["OldTopic", "Renewed", "Stated"]
+
+
+@value
+class Renewed:
+    """A topic that was recreated since `process` of `app` joined, which took part: `since` joined later, and found
+    another one."""
+
+    topic: str
+    process: int
+    app: str
+    since: int
+
+
+@value
+class OldTopic:
+    """A topic that `process` knew, or may have sent to, before it was recreated: offsets that it names may be of the
+    old one."""
+
+    process: int
+    topic: str
+
+
+def joined_by(state: LedgerView, snapshot: SnapshotView) -> dict[int, Hello]:
+    """Return who had joined by the trigger of a snapshot, and who cut an input of it where it started, in order."""
+    reported = {part.process for part in snapshot.parts()}
+    return {
+        p: view.hello for p, view in sorted(state.processes.items()) if p < snapshot.epoch or p in reported
+    }
+
+
+class Stated:
+    """The `Hello`s that stood at the trigger of a snapshot."""
+
+    def __init__(self, state: LedgerView, snapshot: SnapshotView) -> None:
+        self._hellos = joined_by(state, snapshot)
+        self._snapshot = snapshot
+        self._topics: dict[str, dict[str, InputTopic]] = defaultdict(dict)
+        self._tables: dict[str, dict[str, Table]] = defaultdict(dict)
+        for hello in self._hellos.values():
+            self._topics[hello.app].update((source.topic, source) for source in hello.inputs)
+            self._tables[hello.app].update((table.name, table) for table in hello.tables)
+
+    def topics(self, part: Part) -> dict[str, InputTopic]:
+        """The input topics of an app as the author of a report knew them; one that it did not find when it joined as
+        the latest one did that had joined by the trigger."""
+        if part.report.app:
+            return self._topics[part.report.app]
+        hello = self._hellos[part.process]
+        return self._topics[hello.app] | {source.topic: source for source in hello.inputs}
+
+    def tables(self, part: Part) -> dict[str, Table]:
+        """The tables of an app, likewise."""
+        if part.report.app:
+            return self._tables[part.report.app]
+        hello = self._hellos[part.process]
+        return self._tables[hello.app] | {table.name: table for table in hello.tables}
+
+    def standing(self) -> dict[int, Hello]:
+        """The processes whose reports count, and of each app that did not run the last one before; in order."""
+        closed = {part.process for part in self._snapshot.parts()} & self._hellos.keys()
+        stopped = {app for app, _ in self._snapshot.claims} - {self._hellos[p].app for p in closed}
+        last = {hello.app: process for process, hello in self._hellos.items()}
+        return {p: self._hellos[p] for p in sorted({*closed, *(last[app] for app in stopped & last.keys())})}
+
+    def renewed(self) -> Iterator[Renewed]:
+        """List the topics that were recreated while a process that took part ran, by topic and process."""
+        standing = self.standing()
+        known: dict[str, dict[int, str]] = defaultdict(dict)
+        for process, hello in standing.items():
+            for topic, topic_id in _ids(hello):
+                known[topic][process] = topic_id
+        for topic, ids in sorted(known.items()):
+            latest = ids[max(ids)]
+            since = min(process for process, topic_id in ids.items() if topic_id == latest)
+            for process, topic_id in ids.items():
+                if topic_id != latest:
+                    yield Renewed(topic=topic, process=process, app=standing[process].app, since=since)
+
+    def old_topics(self, inputs: Iterable[InputCut]) -> Iterator[OldTopic]:
+        """List which processes of the snapshot may name offsets of a topic as it was before it was recreated.
+
+        One whose `Hello` names another id than the input has; and one that joined before anybody named the present id,
+        where an earlier `Hello` names another: it sends there, and never read the id.
+        """
+        present = {source.topic: source.topic_id for source in inputs if source.topic_id}
+        known: dict[str, dict[int, str]] = defaultdict(dict)
+        for process, hello in self._hellos.items():
+            for topic, topic_id in _ids(hello):
+                if topic in present:
+                    known[topic][process] = topic_id
+        for topic, ids in sorted(known.items()):
+            first = min((p for p, topic_id in ids.items() if topic_id == present[topic]), default=-1)
+            if all(topic_id == present[topic] for topic_id in ids.values()):
+                continue
+            for process in sorted(self._snapshot.closed.keys() | self._snapshot.left):
+                if (
+                    process in self._hellos
+                    and ids.get(process, "" if process < first else present[topic]) != present[topic]
+                ):
+                    yield OldTopic(process=process, topic=topic)
+
+
+def _ids(hello: Hello) -> Iterator[tuple[str, str]]:
+    named = [(source.topic, source.topic_id) for source in hello.inputs]
+    named += [(table.changelog, table.topic_id) for table in hello.tables]
+    return (item for item in named if item[1])

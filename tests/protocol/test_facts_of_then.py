@@ -1,0 +1,184 @@
+"""Facts about topics and tables are those of the process that cut them, not of whoever joined last (design, 12)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.protocol.captured import Captured, Renewed
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.records import (
+    Bye,
+    ChangelogEnd,
+    Closed,
+    CutReport,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    LogEnd,
+    Position,
+    Table,
+    TopicPartition,
+    Trigger,
+)
+
+OLD = Hello(
+    n=1,
+    app="p",
+    inputs=(InputTopic(topic="a", partitions=2, topic_id="a-old", key_codec="raw"),),
+    tables=(Table(name="t", changelog="c", partitions=2, topic_id="c-old", sets=True, key_codec="raw"),),
+)
+#: A worker that joined after both topics had been recreated, with other codecs and another kind of table.
+NEW = replace(
+    OLD,
+    n=2,
+    inputs=(InputTopic(topic="a", partitions=2, topic_id="a-new", key_codec="json"),),
+    tables=(Table(name="t", changelog="c", partitions=2, topic_id="c-new", key_codec="json"),),
+)
+
+
+def cut(process: int, epoch: int, partition: int, *, app: str = "") -> CutReport:
+    return CutReport(
+        process=process,
+        n=1,
+        epoch=epoch,
+        previous=epoch - 1 if app else 0,
+        heard="stopped" if app else "ledger",
+        assigned=epoch if app else -1,
+        positions=(Position(agent="*", topic="a", partition=partition, offset=3),),
+        supplement=bool(app),
+        app=app,
+        changelogs=(TopicPartition("c", partition),),
+    )
+
+
+def closed(process: int, epoch: int, partition: int, report: int) -> Closed:
+    return Closed(
+        process=process,
+        n=2,
+        epoch=epoch,
+        report=report,
+        changelogs=(ChangelogEnd(table="t", topic="c", partition=partition, end=4),),
+        input_ends=(LogEnd(topic="a", partition=partition, end=9),),
+    )
+
+
+def captured(*records: LedgerRecord) -> Captured:
+    state = LedgerState()
+    for record in records:
+        state.apply(state.end, record)
+    (epoch,) = state.snapshots
+    assert state.snapshots[epoch].captured_at is not None, state.waiting(epoch)
+    return state.captured(epoch)
+
+
+def facts(whole: Captured) -> tuple[set[tuple[str, str]], set[tuple[str, bool, str]]]:
+    return (
+        {(source.topic_id, source.key_codec) for source in whole.inputs},
+        {(table.topic_id, table.sets, table.key_codec) for table in whole.changelogs},
+    )
+
+
+ONE = (
+    replace(OLD, inputs=(replace(OLD.inputs[0], partitions=1),)),
+    Trigger(n=3, id="s"),
+    cut(0, 2, 0),
+    closed(0, 2, 0, 2),
+)
+
+
+def test_r11_who_joins_after_the_trigger_changes_nothing_of_the_snapshot() -> None:
+    for whole in (captured(*ONE), captured(*ONE, NEW), captured(*ONE[:2], NEW, *_later(ONE[2:]))):
+        assert facts(whole) == ({("a-old", "raw")}, {("c-old", True, "raw")})
+        assert whole.renewed == ()
+
+
+def _later(records: tuple[LedgerRecord, ...]) -> tuple[LedgerRecord, ...]:
+    """The same, one ledger offset later."""
+    report, end = records
+    assert isinstance(end, Closed)
+    return report, replace(end, report=end.report + 1)
+
+
+def test_r11_a_process_that_has_another_topic_in_mind_than_one_that_joined_since_is_named() -> None:
+    """Both take part, and each names the topic that it knows; which of the two the log is, only one can know."""
+    whole = captured(
+        OLD,
+        NEW,
+        Trigger(n=3, id="s"),
+        cut(0, 3, 0),
+        cut(1, 3, 1),
+        closed(0, 3, 0, 3),
+        closed(1, 3, 1, 4),
+    )
+    assert {(s.partition, s.topic_id, s.key_codec) for s in whole.inputs} == {
+        (0, "a-old", "raw"),
+        (1, "a-new", "json"),
+    }
+    assert {(t.partition, t.topic_id, t.sets) for t in whole.changelogs} == {
+        (0, "c-old", True),
+        (1, "c-new", False),
+    }
+    assert whole.renewed == (
+        Renewed(topic="a", process=0, app="p", since=1),
+        Renewed(topic="c", process=0, app="p", since=1),
+    )
+
+
+def test_r11_a_process_that_has_left_names_no_topic_any_more() -> None:
+    """Its successors joined when the topic was there; every app that is restarted after a topic is recreated is
+    such a case."""
+    whole = captured(
+        OLD,
+        Bye(process=0, n=1),
+        replace(NEW, inputs=(replace(NEW.inputs[0], partitions=1),)),
+        Trigger(n=3, id="s"),
+        cut(2, 4, 0),
+        closed(2, 4, 0, 4),
+    )
+    assert facts(whole) == ({("a-new", "json")}, {("c-new", False, "json")})
+    assert whole.renewed == ()
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_r10_of_a_stopped_app_its_youngest_before_the_trigger_counts(comes_back: bool) -> None:
+    """Not the one before that, nor who joins when the snapshot has been asked for."""
+    reader = Hello(n=9, app="q")
+    report = replace(cut(0, 7, 0, app="p"), n=5, assigned=6)
+    later: list[LedgerRecord] = [replace(OLD, n=8)] if comes_back else []
+    at = 9
+    records: list[LedgerRecord] = [
+        reader,  # 0
+        OLD,
+        Bye(process=1, n=1),
+        replace(NEW, inputs=(replace(NEW.inputs[0], partitions=1),)),  # 3
+        Bye(process=3, n=1),
+        Hello(n=10, app="r"),
+        Trigger(n=3, id="s"),  # 6
+        replace(cut(0, 7, 0), positions=(), changelogs=()),
+        replace(cut(5, 7, 0), positions=(), changelogs=()),
+        report,  # 9
+        Closed(process=0, n=6, epoch=7, report=7),
+        replace(closed(0, 7, 0, at), n=7),
+        Closed(process=5, n=2, epoch=7, report=8),
+        *later,
+    ]
+    assert facts(captured(*records)) == ({("a-new", "json")}, {("c-new", False, "json")})
+
+
+def test_what_a_process_did_not_find_when_it_joined_is_told_by_another_of_its_app() -> None:
+    """A topic that came later: it has the id that a later one names, if it joined before the trigger."""
+    early = replace(OLD, inputs=(), tables=())
+    late = replace(NEW, inputs=(replace(NEW.inputs[0], partitions=1),))
+    whole = captured(
+        early,
+        late,
+        Trigger(n=3, id="s"),
+        cut(0, 3, 0),
+        replace(cut(1, 3, 1), positions=(), changelogs=()),
+        closed(0, 3, 0, 3),
+        Closed(process=1, n=2, epoch=3, report=4),
+        replace(OLD, n=7),
+    )
+    assert facts(whole) == ({("a-new", "json")}, {("c-new", False, "json")})

@@ -1,0 +1,74 @@
+"""Processes that are no part of a snapshot and may have passed on what is red: the verdict names them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly import job
+from snapkafka.assembly.command import main
+from snapkafka.assembly.desk import Desk
+from snapkafka.kafka.connection import Connection
+from snapkafka.manifest import Manifest, OutsiderEntry
+from snapkafka.store import LocalStore
+from snapkafka.store.soundness import contradictions
+from snapkafka.testing import Broker
+from tests.spark.scene import Stage, play
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def assembled(spark: SparkSession, stage: Stage, folder: Path) -> Manifest:
+    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
+        captured = desk.captured(f"{stage.namespace}-snap")
+        view = desk.look(captured, "read_committed")
+        settings = job.Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
+        strangers = desk.strangers(captured, ())
+        store = LocalStore(folder)
+        return job.assemble(spark, view, settings, store, namespace=stage.namespace, strangers=strangers)
+
+
+def passed_on_unsent(stage: Stage) -> bool:
+    """The oracle, which knows no headers: has alpha received a record that was passed on of what beta had not sent?
+
+    Beta sends one record to `side`, the relay passes it on to `orders` at offset 8.
+    """
+    assert stage.captured is not None
+    (source,) = (s for s in stage.captured.inputs if (s.topic, s.partition) == stage.tp("orders"))
+    ends = (e for e in stage.captured.senders if e.topic == stage.topic("side"))
+    sent_by_then = sum(end.last_seq + 1 for end in ends)
+    return source.position > 8 and sent_by_then < 1
+
+
+@pytest.mark.parametrize("relay", ["hangs", "refused"])
+def test_a_relay_that_did_not_cut_is_named(
+    relay: str, spark: SparkSession, kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = play(kafka.bootstrap, f"out{os.getpid()}{relay}", calm=True, external=False, relay=relay)
+    assert passed_on_unsent(stage)
+    manifest = assembled(spark, stage, tmp_path)
+    assert manifest.verdict == "VERIFIED_OPEN"
+    (entry,) = manifest.outsiders
+    assert (entry.app, entry.topic) == ("relay" if relay == "hangs" else "", stage.topic("orders"))
+    assert list(contradictions(manifest)) == []
+    place = tmp_path / f"{manifest.id}.json"
+    assert main(["--bootstrap", stage.bootstrap, "--verify-only", "--manifest", str(place)]) == 0
+    told = capsys.readouterr().out
+    assert "VERIFIED_OPEN" in told, "verification says the same"
+    assert f"process {entry.process}" in told and f"topic {entry.topic}" in told
+
+
+def test_a_relay_that_turned_red_as_well_leaves_nothing_open(
+    spark: SparkSession, kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = play(kafka.bootstrap, f"outc{os.getpid()}", calm=True, external=False, relay="cuts")
+    assert not passed_on_unsent(stage)
+    manifest = assembled(spark, stage, tmp_path)
+    outsiders: tuple[OutsiderEntry, ...] = ()
+    assert (manifest.verdict, manifest.outsiders) == ("VERIFIED", outsiders)
+    place = tmp_path / f"{manifest.id}.json"
+    assert main(["--bootstrap", stage.bootstrap, "--verify-only", "--manifest", str(place)]) == 0
+    assert "): VERIFIED\n" in capsys.readouterr().out
