@@ -1,0 +1,232 @@
+"""`python -m tests.driver.faults BOOTSTRAP OUT [FUNCTION...]`: find what a snapshot calls, then try a fault in each.
+
+Many workers run in one process, some at a time; each has a namespace, a fault and a peer of its own. What became of
+each is written to OUT as JSON.
+"""
+
+from __future__ import annotations
+
+from tests.driver.faults.instrument import RUN, Fault, install_hook
+
+install_hook()
+
+import asyncio  # noqa: E402
+import dataclasses  # noqa: E402
+import json  # noqa: E402
+import logging  # noqa: E402
+import sys  # noqa: E402
+import tempfile  # noqa: E402
+import uuid  # noqa: E402
+from contextvars import Context  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any, Final  # noqa: E402
+
+from aiokafka import AIOKafkaProducer  # noqa: E402
+
+import snapkafka  # noqa: E402
+from snapkafka.kafka.connection import Connection  # noqa: E402
+from snapkafka.ops import doctor  # noqa: E402
+from snapkafka.protocol.snapshots import SnapshotView  # noqa: E402
+from snapkafka.testing import create_topics  # noqa: E402
+from tests.driver.faults.peer import PEER, Peer  # noqa: E402
+from tests.driver.faults.wide_app import WideApp  # noqa: E402
+
+#: Workers at a time.
+AT_ONCE: Final = 8
+#: Events before the snapshot, with each snapshot, and at last.
+EVENTS: Final = 8
+#: Snapshots until a fault is met at the latest.
+SNAPSHOTS: Final = 3
+#: What the log may say of one fault.
+LINE: Final = "snapkafka: failed"
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of one fault. `wrong`: what should not be."""
+
+    where: str
+    raised: int = 0
+    wrong: list[str] = dataclasses.field(default_factory=list)
+    called: list[str] = dataclasses.field(default_factory=list)
+    withdraws: list[str] = dataclasses.field(default_factory=list)
+
+
+class Lines(logging.Handler):
+    """What the worker of one run logs as an error."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(logging.WARNING)
+        self._fault = fault
+        self.ours: list[str] = []
+        self.theirs: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if RUN.get() is self._fault:
+            line = record.getMessage()
+            if line.startswith(LINE):
+                self.ours.append(line)
+            elif record.levelno >= logging.ERROR:
+                error = record.exc_info[1] if record.exc_info else None
+                self.theirs.append(f"{line[:300]} {error!r}")
+
+
+class Run:
+    """One worker with one fault."""
+
+    def __init__(self, bootstrap: str, folder: Path, fault: Fault) -> None:
+        self.fault = fault
+        self.outcome = Outcome(fault.where)
+        self.name = f"w{uuid.uuid4().hex[:10]}"
+        self._bootstrap = bootstrap
+        self._connection = Connection(bootstrap=bootstrap)
+        self._wide = WideApp(self.name, bootstrap, folder / self.name)
+        self._driver: Any = snapkafka.install(self._wide.app, namespace=self.name)
+        self._peer = Peer(self._connection, self.name, f"{self.name}-peer")
+        self._sent = 0
+        self._producer: Any = None
+
+    async def go(self) -> Outcome:
+        """To be called in a context of its own."""
+        RUN.set(self.fault)
+        lines = Lines(self.fault)
+        logging.getLogger().addHandler(lines)
+        try:
+            await self._go(lines)
+        except Exception as error:
+            self.outcome.wrong.append(f"{type(error).__name__}: {error} ({self._wide.amiss(self._sent)}, {self._waits()})")
+        finally:
+            try:
+                async with asyncio.timeout(20):
+                    await self._wide.app.stop()
+            except Exception as error:
+                self.outcome.wrong.append(f"it did not stop: {error!r}")
+            await self._peer.stop()
+            if self._producer is not None:
+                await self._producer.stop()
+            logging.getLogger().removeHandler(lines)
+        self.outcome.raised = self.fault.raised
+        self.outcome.wrong += lines.theirs
+        if self.fault.where and len(lines.ours) != 1:
+            self.outcome.wrong.append(f"{len(lines.ours)} lines in the log: {lines.ours}")
+        self.outcome.called = sorted(self.fault.called)
+        self.outcome.withdraws = sorted(self.fault.called_to_withdraw)
+        return self.outcome
+
+    async def _go(self, lines: Lines) -> None:
+        names = [f"{self.name}-{of}" for of in ("in", "out", "soon", "asks", "ticks", "peer")]
+        await asyncio.to_thread(create_topics, self._bootstrap, *names)
+        self._producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap, linger_ms=0)
+        await self._producer.start()
+        await self._peer.start()
+        await self._wide.app.start()
+        await self._peer.until("the worker to take part", lambda: self._driver.participating, 60.0)
+        await self._produce()
+        await self._done("before the snapshot")
+        self.fault.armed = True
+        for number in range(SNAPSHOTS):
+            snapshot = await self._peer.trigger(f"s{number}")
+            await self._produce()
+            if not self.fault.where:
+                await self._peer.until("the snapshot", lambda s=snapshot: not s.open)
+                if snapshot.failure is not None:
+                    self.outcome.wrong.append(f"it failed: {snapshot.failure}")
+            else:
+                await self._peer.until("the fault", lambda s=snapshot: self.fault.raised or not s.open)
+            await self._done(f"with snapshot {number}")
+            if self.fault.raised:
+                break
+        if self.fault.where and not self.fault.raised:
+            return
+        if not self.fault.where:
+            await self._rehearse()
+            return
+        await self._withdrawn(snapshot)
+        await self._produce()
+        await self._done("at last")
+
+    def _waits(self) -> str:
+        state = self._peer.state
+        return "; ".join(str(waits) for epoch in state.open for waits in state.waiting(epoch))
+
+    async def _produce(self) -> None:
+        for number in range(self._sent, self._sent + EVENTS):
+            await self._producer.send(f"{self.name}-in", str(number).encode(), b"k%d" % (number % 5))
+        self._sent += EVENTS
+        await self._producer.flush()
+
+    async def _done(self, when: str) -> None:
+        await self._peer.until(f"all events to be processed {when}", lambda: not self._wide.amiss(self._sent))
+
+    async def _rehearse(self) -> None:
+        """Stand down without a fault: what is called for that is needed to withdraw."""
+        self._driver.stand_down("to rehearse", RuntimeError("none"))
+        await self._peer.until("it to withdraw", self._view_gone)
+        self.fault.armed = False
+
+    def _view_gone(self) -> bool:
+        return any(v.goes_on for v in self._peer.state.processes.values() if v.hello.app == self.name)
+
+    async def _withdrawn(self, snapshot: SnapshotView) -> None:
+        """The worker has withdrawn, everybody knows why, and the others go on."""
+        wrong, where = self.outcome.wrong, self.fault.where
+        await self._peer.until("the worker to stand down", lambda: self._driver.absent)
+        self.fault.over = True
+        await self._peer.until("its withdrawal to be in the ledger", self._view_gone)
+        await self._peer.until("the open snapshot to be decided", lambda: not snapshot.open)
+        failure = snapshot.failure
+        if failure is not None and where not in failure.reason:
+            wrong.append(f"the open snapshot failed for another reason: {failure}")
+        if failure is None and where not in snapshot.contaminated:
+            await self._peer.trigger("later")  # it was captured before the fault
+        later = await self._peer.trigger("all")
+        await self._peer.until("the next snapshot of all", lambda: not later.open)
+        if later.failure is None or where not in later.failure.reason:
+            wrong.append(f"the next snapshot of all: {later.failure}")
+        others = await self._peer.trigger("others", PEER)
+        await self._peer.until("a snapshot of the others", lambda: not others.open)
+        if others.failure is not None:
+            wrong.append(f"a snapshot of the others failed: {others.failure}")
+        found = await asyncio.get_running_loop().create_task(
+            doctor(self._connection, self.name), context=Context()
+        )
+        if not any(where in advice.what and self.name in advice.what for advice in found.found):
+            wrong.append(f"doctor does not name it: {[advice.code for advice in found.found]}")
+
+
+async def all_of(bootstrap: str, folder: Path, chosen: list[str]) -> list[Outcome]:
+    """First what a snapshot calls, then a fault in each function."""
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(fault: Fault) -> Outcome:
+        async with slots:
+            return await Run(bootstrap, folder, fault).go()
+
+    def started(fault: Fault) -> asyncio.Task[Outcome]:
+        return asyncio.get_running_loop().create_task(one(fault), context=Context())
+
+    first = await asyncio.gather(*(started(Fault()) for _ in range(2)))
+    for found in first:
+        if found.wrong:
+            return [found]
+    called = sorted(set.intersection(*(set(found.called) for found in first)))
+    withdraws = set().union(*(found.withdraws for found in first))
+    wanted = [where for where in called if not chosen or any(part in where for part in chosen)]
+    print(len(called), "functions are called,", len(wanted), "are tried", flush=True)
+    return await asyncio.gather(*(started(Fault(where, withdraws=where in withdraws)) for where in wanted))
+
+
+def main() -> None:
+    """See above."""
+    bootstrap, out, *chosen = sys.argv[1:]
+    logging.getLogger().addHandler(logging.NullHandler())
+    logging.getLogger().setLevel(logging.WARNING)
+    with tempfile.TemporaryDirectory() as folder:
+        found = asyncio.run(all_of(bootstrap, Path(folder), chosen))
+    Path(out).write_text(json.dumps([dataclasses.asdict(one) for one in found], indent=1))
+    for one in found:
+        print(one.where, one.raised, "; ".join(one.wrong)[:400] or "well")
+
+
+if __name__ == "__main__":
+    main()
