@@ -160,7 +160,7 @@ class BareRecords:
         try:
             return self._stripped(accumulator, batch)
         except Exception as error:
-            self._driver.log_failed("to send a batch again without its headers", error)
+            self._driver.stand_down("to send a batch again without its headers", error)
             return False
 
     def _stripped(self, accumulator: Any, batch: Any) -> bool:

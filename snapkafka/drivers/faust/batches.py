@@ -84,7 +84,10 @@ class Batches:
             return None
         if not self._open or topic not in self._cluster._partitions:
             return None
-        partition: int = self._client._partition(topic, None, None, None, key, None)
+        try:
+            partition: int = self._client._partition(topic, None, None, None, key, None)
+        except Exception:  # of the app's partitioner: Faust will say so
+            return None
         return partition
 
     def add(

@@ -196,6 +196,10 @@ class Restored:
         base = self.base(tp)
         scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
 
+    def stand_down(self, error: Exception) -> None:
+        """A fault of ours was met at a commit, in the thread of the consumer (R15)."""
+        self._driver.loop.call_soon_threadsafe(self._driver.stand_down, "to keep metadata in commits", error)
+
     def noted(self, offsets: Mapping[Any, Any]) -> dict[Any, Any]:
         """Add to offsets that are to be committed, as aiokafka takes them, the metadata of those with rules above.
 
@@ -272,7 +276,12 @@ def keep_metadata(restored: Restored, client: Any) -> None:
     commit = client.commit
 
     async def commit_with_metadata(offsets: Any = None) -> None:
-        await commit(None if offsets is None else restored.noted(offsets))
+        try:
+            noted = None if offsets is None else restored.noted(offsets)
+        except Exception as error:
+            restored.stand_down(error)
+            noted = offsets
+        await commit(noted)
 
     client.commit, client.keeps_metadata = commit_with_metadata, True
 

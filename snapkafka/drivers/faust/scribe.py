@@ -39,6 +39,8 @@ class Scribe:
         self.quiet_since = float("-inf")  # no snapshot under way
         self._without_since: float | None = None  # the app has gone on without an id
         self._said_hello: float | None = None  # the latest Hello was acknowledged
+        self.said_at: int | None = None  # and where it stands
+        self.reads = True  # is the ledger read, or will it be?
         self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
         self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
         self._opened: asyncio.Event
@@ -52,7 +54,7 @@ class Scribe:
     def append(self, record: LedgerRecord) -> None:
         """Append in the background, in the order asked."""
         if isinstance(record, Hello):
-            self._said_hello = None
+            self._said_hello = self.said_at = None
         self._outbox.put_nowait((self._driver.metrics.ledger_recreated, record))
 
     def goes_on_without(self) -> None:
@@ -65,8 +67,11 @@ class Scribe:
         await self._outbox.join()
 
     async def _read(self) -> None:
-        with self._driver.failing_open("to read the ledger", for_good=True):
+        try:
             await self._read_on()
+        except Exception as error:
+            self.reads = False
+            self._driver.stand_down("to read the ledger", error)
 
     async def _read_on(self) -> None:
         while True:
@@ -161,9 +166,11 @@ class Scribe:
             if ledger != self._driver.metrics.ledger_recreated:
                 return
             try:
-                await self._driver.ledger.append(record)
+                offset = await self._driver.ledger.append(record)
                 if isinstance(record, Hello):
-                    self._said_hello = self._driver.loop.time()
+                    self._said_hello, self.said_at = self._driver.loop.time(), offset
+                    if self._driver.absent:
+                        self._driver.joined_late(offset)
             except SnapkafkaError as error:
                 lost = isinstance(record, Trigger) or isinstance(
                     error, RecordTooLargeError | LedgerRecreatedError

@@ -122,7 +122,7 @@ def _make_recorder(driver: FaustDriver) -> None:
 
 def _sew_producer(driver: FaustDriver, producer: Any) -> None:
     driver.outgoing = Outgoing(driver, producer)
-    keep_at_hand(driver.app, producer)
+    keep_at_hand(driver.app, producer, driver.stand_down)
 
 
 # -- life -----------------------------------------------------------------------------------------------------
@@ -182,7 +182,11 @@ def connection_of(app: Any) -> Connection:
 
 
 def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
-    subscribe, resuming, announcing = consumer.subscribe, Resuming(consumer), Announcing(driver, consumer)
+    subscribe, resuming, announcing = (
+        consumer.subscribe,
+        Resuming(consumer, driver.stand_down),
+        Announcing(driver, consumer),
+    )
     driver.resuming, driver.announcing = resuming, announcing
 
     async def say_hello_then_subscribe(topics: Any) -> None:
@@ -201,14 +205,14 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
     async def announce(*args: Any, **kwargs: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go."""
-        if driver.absent:
-            return
-        with driver.failing_open("to end a rebalance"):
-            if not await announcing.announce():
-                return  # Faust has been given others meanwhile, and begins anew
+        try:
+            if driver.absent or not await announcing.announce():
+                return  # or Faust has been given others meanwhile, and begins anew
             if driver.outgoing.transactions is not None:
                 driver.outgoing.transactions.kept(consumer)
             resuming.announced()
+        except Exception as error:
+            driver.stand_down("to end a rebalance", error)
 
     acknowledge, events = consumer.ack, driver.events
     recover_to_the_end(driver.app, consumer)
@@ -216,11 +220,11 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
     def acknowledged(message: Any) -> bool:
         """Also for who acknowledges by `event.ack()`, of which no sensor hears."""
         done = bool(acknowledge(message))
-        if events.parked:
-            try:
+        try:
+            if events.parked:
                 events.acknowledged(message.tp, message.offset)
-            except Exception as error:
-                driver.stand_down("to note that an event is acknowledged", error)
+        except Exception as error:
+            driver.stand_down("to note that an event is acknowledged", error)
         return done
 
     consumer.ack = acknowledged
@@ -260,16 +264,18 @@ def _report_missing(driver: FaustDriver, hello: Hello) -> None:
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     async def revoked(*args: Any, **kwargs: Any) -> None:
-        if driver.resuming is not None:
-            driver.resuming.taken_away()  # also where we take no part any more: it may hold some
-        if driver.announcing is not None:
-            driver.announcing.taken_away()
-        if driver.absent:
-            return
-        with driver.failing_open("to note that its inputs are revoked", for_good=True):
+        try:
+            if driver.resuming is not None:
+                driver.resuming.taken_away()  # also where we take no part any more: it may hold some
+            if driver.announcing is not None:
+                driver.announcing.taken_away()
+            if driver.absent:
+                return
             for queues in (driver.events, driver.replies, driver.tables, driver.outgoing.attached):
                 queues.taken_away()
             driver.feed(InputsTaken())
+        except Exception as error:
+            driver.stand_down("to note that its inputs are revoked", error)
 
     return revoked
 

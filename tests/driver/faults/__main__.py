@@ -32,7 +32,7 @@ from tests.driver.faults.peer import PEER, Peer  # noqa: E402
 from tests.driver.faults.wide_app import WideApp  # noqa: E402
 
 #: Workers at a time.
-AT_ONCE: Final = 8
+AT_ONCE: Final = 24
 #: Events before the snapshot, with each snapshot, and at last.
 EVENTS: Final = 8
 #: Snapshots until a fault is met at the latest.
@@ -94,7 +94,9 @@ class Run:
         try:
             await self._go(lines)
         except Exception as error:
-            self.outcome.wrong.append(f"{type(error).__name__}: {error} ({self._wide.amiss(self._sent)}, {self._waits()})")
+            self.outcome.wrong.append(
+                f"{type(error).__name__}: {error} ({self._wide.amiss(self._sent)}, {self._waits()})"
+            )
         finally:
             try:
                 async with asyncio.timeout(20):

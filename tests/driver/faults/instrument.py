@@ -1,8 +1,8 @@
 """Functions of snapkafka that report when they are called, and can be made to raise: by an import hook.
 
-Each function of `PACKAGES` gets a first statement that calls `reached`. Where all of a function stands in a `try`, or
-in a `with failing_open`, that statement stands inside, for there its own faults would arise. Which run of an app calls
-is known from a context variable, so many apps can run in one process, each with a fault of its own.
+Each function of `PACKAGES` gets a first statement that calls `reached`. A hook does its own work in a `try` that leads to
+`stand_down`: there that statement stands inside, for what is outside is Faust's. Which run of an app calls is known from
+a context variable, so many apps can run in one process, each with a fault of its own.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ RUN: ContextVar[Fault | None] = ContextVar("fault", default=None)
 def _withdraws() -> bool:
     frame: Any = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_qualname.endswith("FaustDriver.stand_down") or frame.f_code.co_qualname == "Scribe._write":
+        if (
+            frame.f_code.co_qualname.endswith("FaustDriver.stand_down")
+            or frame.f_code.co_qualname == "Scribe._write"
+        ):
             return True
         frame = frame.f_back
     return False
@@ -111,12 +114,10 @@ def _report_in(tree: ast.AST, above: str) -> None:
 
 
 def _body_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
-    """Where its own statements stand."""
-    rest = function.body[1:] if _is_docstring(function.body[0]) else function.body
-    if len(rest) == 1 and isinstance(rest[0], ast.Try):
-        return rest[0].body
-    if len(rest) == 1 and isinstance(rest[0], ast.With) and "failing_open" in ast.dump(rest[0].items[0]):
-        return rest[0].body
+    """Where its own statements stand: in the `try` that contains them, if it is a hook."""
+    for statement in function.body:
+        if isinstance(statement, ast.Try) and any("stand_down" in ast.dump(h) for h in statement.handlers):
+            return statement.body
     return function.body
 
 

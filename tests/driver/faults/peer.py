@@ -13,7 +13,16 @@ from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.protocol.actions import AppendToLedger, AskEnds, TurnedRed
 from snapkafka.protocol.completion import LedgerState, SnapshotView
-from snapkafka.protocol.events import CutTimed, EndsSeen, Event, InputGiven, InputsGiven, Joined, LedgerBegins, LedgerRead
+from snapkafka.protocol.events import (
+    CutTimed,
+    EndsSeen,
+    Event,
+    InputGiven,
+    InputsGiven,
+    Joined,
+    LedgerBegins,
+    LedgerRead,
+)
 from snapkafka.protocol.exact import exact
 from snapkafka.protocol.records import Hello, InputTopic, LogEnd, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
