@@ -243,13 +243,10 @@ class Outgoing:
             else:
                 return None
             headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
+            added = self._batches.add(way.theirs, key, value, timestamp, headers)
         except Exception as error:
             self._driver.stand_down("to stamp a record", error)
             return None
-        try:
-            added = self._batches.add(way.theirs, key, value, timestamp, headers)
-        except Exception:  # if it cannot be sent at all, Faust will say so
-            added = None
         if added is None:
             if entered is None:
                 machine.send_undone(effect, tp, seq)

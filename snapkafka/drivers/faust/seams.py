@@ -164,6 +164,22 @@ def _refuse(driver: FaustDriver) -> None:
         )
 
 
+def _refuse_transport(consumer: Any) -> None:
+    """Asked when this worker has joined: so the ledger names one that cannot take part.
+
+    Raises:
+        UnknownClientError: positions and commits of such a consumer are not known here.
+    """
+    from faust.transport.drivers.aiokafka import Consumer
+
+    if not isinstance(consumer, Consumer):
+        raise UnknownClientError(f"the transport {type(consumer).__module__} is not aiokafka's")
+
+
+class UnknownClientError(Exception):
+    """A client of Kafka that the driver was not written for."""
+
+
 def connection_of(app: Any) -> Connection:
     """The broker of the app, for clients of our own: with `SNAPKAFKA_KAFKA_*` if set, else with its credentials."""
     from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
@@ -197,6 +213,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
                 hello = await hello_of(driver, topics)
                 _report_missing(driver, hello)
                 await driver.join(hello)
+                _refuse_transport(consumer)
         await _wait_for_restores(driver)
         await subscribe(topics)
         if not driver.absent:

@@ -62,7 +62,7 @@ class Peer:
         await self.until(f"snapshot {name} to be in the ledger", lambda: epoch in self.state.snapshots)
         return self.state.snapshots[epoch]
 
-    async def until(self, what: str, holds: Any, within_s: float = 20.0) -> None:
+    async def until(self, what: str, holds: Any, within_s: float = 40.0) -> None:
         """Wait for something that the ledger, or the app, comes to show."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
