@@ -67,7 +67,9 @@ class Lines(logging.Handler):
             line = record.getMessage()
             if line.startswith(LINE):
                 self.ours.append(line)
-            elif record.exc_info and record.levelno >= logging.ERROR:  # without, it may be that of a busy machine
+            elif (
+                record.exc_info and record.levelno >= logging.ERROR
+            ):  # without, it may be that of a busy machine
                 self.theirs.append(f"{line[:300]} {record.exc_info[1]!r}")
 
 
@@ -86,10 +88,11 @@ class Run:
         self._peer = Peer(self._connection, self.name, f"{self.name}-peer")
         self._sent = 0
         self._producer: Any = None
+        self._context = Context()
 
     async def go(self) -> Outcome:
-        """To be called in a context of its own."""
-        RUN.set(self.fault)
+        """Only what the app does is done in the context of the fault."""
+        self._context.run(RUN.set, self.fault)
         lines = Lines(self.fault)
         logging.getLogger().addHandler(lines)
         try:
@@ -101,7 +104,7 @@ class Run:
         finally:
             try:
                 async with asyncio.timeout(20):
-                    await self._wide.app.stop()
+                    await self._in_context(self._wide.app.stop())
             except Exception as error:
                 self.outcome.wrong.append(f"it did not stop: {error!r}")
             await self._peer.stop()
@@ -122,7 +125,7 @@ class Run:
         self._producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap, linger_ms=0)
         await self._producer.start()
         await self._peer.start()
-        await self._wide.app.start()
+        await self._in_context(self._wide.app.start())
         await self._peer.until("the worker to take part", lambda: self._driver.participating, 60.0)
         await self._produce()
         await self._done("before the snapshot")
@@ -152,6 +155,9 @@ class Run:
         state = self._peer.state
         return "; ".join(str(waits) for epoch in state.open for waits in state.waiting(epoch))
 
+    def _in_context(self, work: Any) -> asyncio.Task[Any]:
+        return asyncio.get_running_loop().create_task(work, context=self._context)
+
     async def _produce(self) -> None:
         for number in range(self._sent, self._sent + EVENTS):
             await self._producer.send(f"{self.name}-in", str(number).encode(), b"k%d" % (number % 5))
@@ -163,7 +169,7 @@ class Run:
 
     async def _rehearse(self) -> None:
         """Stand down without a fault: what is called for that is needed to withdraw."""
-        self._driver.stand_down("to rehearse", RuntimeError("none"))
+        self._context.run(self._driver.stand_down, "to rehearse", RuntimeError("none"))
         await self._peer.until("it to withdraw", self._view_gone)
         self.fault.armed = False
 
@@ -189,25 +195,18 @@ class Run:
         await self._peer.until("a snapshot of the others", lambda: not others.open)
         if others.failure is not None:
             wrong.append(f"a snapshot of the others failed: {others.failure}")
-        found = await asyncio.get_running_loop().create_task(
-            doctor(self._connection, self.name), context=Context()
-        )
+        found = await doctor(self._connection, self.name)
         if not any(where in advice.what and self.name in advice.what for advice in found.found):
             wrong.append(f"doctor does not name it: {[advice.code for advice in found.found]}")
 
 
 async def called_by_a_snapshot(bootstrap: str, folder: Path) -> tuple[list[str], set[str]]:
     """The functions that every such snapshot calls, and those of them by which a worker withdraws."""
-    first = await asyncio.gather(*(in_its_context(Run(bootstrap, folder, Fault())) for _ in range(2)))
+    first = await asyncio.gather(*(Run(bootstrap, folder, Fault()).go() for _ in range(2)))
     wrong = [what for found in first for what in found.wrong]
     assert not wrong, f"without a fault: {wrong}"
     called = set.intersection(*(set(found.called) for found in first))
     return sorted(called), set().union(*(found.withdraws for found in first))
-
-
-def in_its_context(run: Run) -> asyncio.Task[Outcome]:
-    """Run with a context of its own."""
-    return asyncio.get_running_loop().create_task(run.go(), context=Context())
 
 
 async def all_of(bootstrap: str, folder: Path, chosen: Callable[[list[str]], list[str]]) -> dict[str, Any]:
@@ -218,7 +217,7 @@ async def all_of(bootstrap: str, folder: Path, chosen: Callable[[list[str]], lis
     async def one(where: str) -> Outcome:
         async with slots:
             fault = Fault(where, withdraws=where in withdraws)
-            found = await in_its_context(Run(bootstrap, folder, fault))
+            found = await Run(bootstrap, folder, fault).go()
         print(found.where, found.raised, "; ".join(found.wrong)[:400] or "well", flush=True)
         return found
 

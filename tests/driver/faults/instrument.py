@@ -22,7 +22,7 @@ __all__ = ["RUN", "Fault", "install_hook"]
 PACKAGES: Final = ("snapkafka.drivers.faust", "snapkafka.protocol", "snapkafka.wire")
 REACHED: Final = "__reached__"
 #: Where a worker withdraws: in these functions, and in whatever they call.
-WITHDRAWS: Final = frozenset({"stand_down", "Scribe._write"})
+WITHDRAWS: Final = frozenset({"Guard.stand_down", "Scribe._write"})
 
 
 class FaultError(RuntimeError):
@@ -62,10 +62,7 @@ RUN: ContextVar[Fault | None] = ContextVar("fault", default=None)
 def _withdraws() -> bool:
     frame: Any = sys._getframe(2)
     while frame is not None:
-        if (
-            frame.f_code.co_qualname.endswith("FaustDriver.stand_down")
-            or frame.f_code.co_qualname == "Scribe._write"
-        ):
+        if frame.f_code.co_qualname in WITHDRAWS:
             return True
         frame = frame.f_back
     return False
