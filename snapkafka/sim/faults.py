@@ -72,6 +72,8 @@ def strike(world: World) -> bool:
         if not taking_part:
             return False
         world.rng.choice(taking_part).stand_down()
+    elif processes and world.chance("window"):
+        return world.rng.choice(processes).expire_window()
     else:
         return False
     return True

@@ -34,10 +34,12 @@ from .mutant_plans import (
     stripped,
     unsettled,
     untold,
+    windows,
     without,
 )
 from .plan import Plan
 from .process import Process
+from .running import Runner
 from .sending import Sender
 
 __all__ = ["EXPLORED", "LIVENESS", "MUTANTS", "STRIPPED", "VERDICTS", "WITHOUT", "Mutant"]
@@ -144,6 +146,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "an iteration of a table is noticed at the first step only",
         patching(Held, "iterate", lambda _: lambda self, event, table: None),
         looks,
+    ),
+    Mutant(
+        "R6 expired",
+        "a window that expires in red is read in white",
+        patching(Runner, "note_expiry", lambda _: lambda self, name, key: None),
+        windows,
     ),
     Mutant("R7 event", "closes before the last white event", broken.closes_early(running=False), sober),
     Mutant(
@@ -393,6 +401,7 @@ SEEDS: Final = {
     "R6 held": 1,
     "R6 changed": 1,
     "R6 iterated": 3,
+    "R6 expired": 0,
     "R7 event": 5,
     "R7 ack": 5,
     "R7 transaction": 29,

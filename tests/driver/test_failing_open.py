@@ -61,7 +61,9 @@ def test_r15_a_broken_seam_stops_nothing_but_us(
             assert log.count(f"snapkafka: {said}") == 1, worker.last_lines(40)
             assert "goes on without taking part" in log
             if broken in ("committed", "assignment_of"):  # it has joined: it withdraws, and says why
-                with pytest.raises(TriggerRefusedError, match=f"nobody takes part.*{said}.*{broken} is broken"):
+                with pytest.raises(
+                    TriggerRefusedError, match=f"nobody takes part.*{said}.*{broken} is broken"
+                ):
                     take(observer, "s")
             else:
                 assert not observer.state.processes

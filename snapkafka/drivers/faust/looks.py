@@ -105,6 +105,22 @@ class Looks:
             if held:
                 self._driver.do(held)
 
+    def vanished(self, table: Any, key: Any) -> None:
+        """Note that a key was taken out of the store with no record of it, as a window is that expires: a write."""
+        try:
+            if self._machine.colours.tearing:
+                self._driver.do(self._machine.table_touched(None, table.name, key, write=True))
+        except Exception as error:
+            self._driver.stand_down("to note that a key expires", error)
+
+    def rewritten(self, table: Any) -> None:
+        """Note that Faust has changed a table as a whole, with no record of it."""
+        try:
+            if self._machine.colours.tearing:
+                self._driver.do(self._machine.table_rewritten(table.name))
+        except Exception as error:
+            self._driver.stand_down("to note that a table changes", error)
+
     # -- whole tables -------------------------------------------------------------------------------------------
 
     def read_whole(self, table: Any) -> None:

@@ -213,8 +213,8 @@ class Outgoing:
             )
         if sent.error is not None:
             raise sent.error
-        future = sent.future
-        return future
+        appended: Awaitable[Any] = sent.future
+        return appended
 
     # -- stamp and append: the short way ----------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ of the process which wrote it (R6); its cause states up to where the inputs of t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from functools import cache
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.protocol.records import TopicPartition
@@ -59,6 +59,7 @@ class Tables:
         for table in found:
             self._hear_changelog(table)
             self._hear_store(table)
+            self._hear_what_leaves_no_record(table)
             of_sets = hasattr(table.data, "send_changelog_event")
             if of_sets:
                 self._hear_sets(table)
@@ -197,6 +198,22 @@ class Tables:
 
         table.persisted_offset = persisted_offset
 
+    def _hear_what_leaves_no_record(self, table: Any) -> None:
+        """Windows that expire, and keys that come and go with the partitions of a rebalance: Faust takes them from the
+        store, and reports that to nobody. A read in white, after that, is of something red (R6)."""
+        looks = self._driver.looks
+        if table.window is not None and table.window.expires is not None:
+            pop = table.data.pop
+
+            def pop_noted(key: Any, *default: Any) -> Any:
+                value = pop(key, *default)
+                looks.vanished(table, key)
+                return value
+
+            table.data.pop = pop_noted
+        for name in ("on_rebalance", "on_recovery_completed"):
+            setattr(table, name, _then(getattr(table, name), partial(looks.rewritten, table)))
+
     # -- what no sensor tells ---------------------------------------------------------------------------------------
 
     def _hear_sets(self, table: Any) -> None:
@@ -212,6 +229,18 @@ class Tables:
                 self._driver.stand_down("to note that a set is changed", error)
 
         table.data.send_changelog_event = send_changelog_event
+
+
+def _then(change: Callable[..., Awaitable[None]], note: Callable[[], None]) -> Callable[..., Awaitable[None]]:
+    """Do that, and note it; also where it fails half-way."""
+
+    async def changed(*args: Any, **options: Any) -> None:
+        try:
+            await change(*args, **options)
+        finally:
+            note()
+
+    return changed
 
 
 @cache

@@ -37,7 +37,7 @@ AT_ONCE: Final = 7
 #: Events before the snapshot, with each snapshot, and at last.
 EVENTS: Final = 8
 #: Snapshots until a fault is met at the latest.
-SNAPSHOTS: Final = 3
+SNAPSHOTS: Final = 6
 #: What the log may say of one fault.
 LINE: Final = "snapkafka: failed"
 
@@ -169,6 +169,7 @@ class Run:
 
     async def _rehearse(self) -> None:
         """Stand down without a fault: what is called for that is needed to withdraw."""
+        self.fault.withdrawing = True
         self._context.run(self._driver.stand_down, "to rehearse", RuntimeError("none"))
         await self._peer.until("it to withdraw", self._view_gone)
         self.fault.armed = False

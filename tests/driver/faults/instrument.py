@@ -1,8 +1,8 @@
 """Functions of snapkafka that report when they are called, and can be made to raise: by an import hook.
 
-Each function of `PACKAGES` gets a first statement that calls `reached`. A hook does its own work in a `try` that leads to
-`stand_down`: there that statement stands inside, for what is outside is Faust's. Which run of an app calls is known from
-a context variable, so many apps can run in one process, each with a fault of its own.
+Each function of `PACKAGES` gets a first statement that calls `reached`. A hook does its own work in a `try` that leads
+to `stand_down`: there that statement stands inside, for what is outside is Faust's. Which run of an app calls is known
+from a context variable, so many apps can run in one process, each with a fault of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Fault:
 
     def __init__(self, where: str = "", *, withdraws: bool = False) -> None:
         self.where, self.withdraws = where, withdraws
-        self.armed = False
+        self.armed = self.withdrawing = False
         self.over: Callable[[], bool] = lambda: False  # has the worker stood down?
         self.raised = 0
         self.called: set[str] = set()
@@ -50,7 +50,10 @@ class Fault:
         if not self.armed:
             return
         if not self.where:
-            (self.called_to_withdraw if _withdraws() else self.called).add(where)
+            if not self.withdrawing:
+                self.called.add(where)
+            elif _withdraws():
+                self.called_to_withdraw.add(where)
         elif where == self.where and not (self.withdraws and self.over()):
             self.raised += 1
             raise FaultError(f"a bug of ours in {where}")
