@@ -40,12 +40,12 @@ async def count(stream: Any) -> None:
             windows["w"] = 7
             await target.send(key=b"put", value=b"7")
         else:
-            (key,) = windows.data.data
-            iterator = iter(windows.items()) if LOOK == "iterate" else None
+            (key,) = windows.table.data.data
+            iterator = iter(windows.table.items()) if LOOK == "iterate" else None
             await target.send(key=b"waits", value=b"")
-            while not GATE.exists():  # noqa: ASYNC110, ASYNC240 -- a test opens it, from another process
-                if not windows.data.data:
+            while not GATE.exists():  # noqa: ASYNC240 -- a test opens it, from another process
+                if not windows.table.data.data:
                     GATE.with_suffix(".gone").touch()
                 await asyncio.sleep(0.02)
-            found = list(iterator) if iterator is not None else windows._get_key(key)
+            found = list(iterator) if iterator is not None else windows.table._get_key(key)
             await target.send(key=b"read", value=repr(found).encode())

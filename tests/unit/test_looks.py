@@ -451,7 +451,9 @@ async def test_r6_a_table_that_red_clears_is_written(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("what", ["on_rebalance", "on_recovery_completed"])
-async def test_r6_what_a_rebalance_takes_from_a_table_is_a_write_of_any_key(worker: Worker, what: str) -> None:
+async def test_r6_what_a_rebalance_takes_from_a_table_is_a_write_of_any_key(
+    worker: Worker, what: str
+) -> None:
     """Keys of partitions that have gone leave the store, with no record and no sensor."""
     reads, holds, other = worker.event(1), worker.event(2), worker.event(3)
     held = holds(lambda: worker.lists["k"])

@@ -349,7 +349,7 @@ def test_r15_who_has_stood_down_is_named_where_nobody_else_runs() -> None:
     """Before, the trigger said that no process was running."""
     down = Bye(process=0, n=2, goes_on=True, reason="failed to stamp a record (RuntimeError())")
     with pytest.raises(
-        TriggerRefusedError, match="nobody takes part: process 0 .*because it failed to stamp"
+        TriggerRefusedError, match=r"nobody takes part: process 0 .*because it failed to stamp"
     ):
         check_trigger(state_of(SHOP, down), snapshot_id="s", type_="full", ttl_ms=5_000, apps=())
     with pytest.raises(TriggerRefusedError, match="no process of any app is running"):

@@ -17,6 +17,7 @@
 | `app._reply_consumer.add` | who asked, for replies (`replies`) |
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables`) |
 | views, copies and iterators of tables | what is read later than at the first look (`looks`, `views`) |
+| `pop` of stores with windows; the ends of a rebalance, of a recovery | what no sensor hears (`tables`) |
 | `table.persisted_offset` | what a store holds and is not read again (`tables`) |
 | `consumer.highwaters` | tables of exactly-once apps are recovered (`recovering`) |
 | `table.apply_changelog_batch` | records of before a restore are left out (`tables`) |
@@ -29,7 +30,8 @@
 of the module, when some of these exist already: factories are wrapped, and what exists is wrapped in place.
 
 That Faust has them all is looked up before (`probe`). If one fails to hold all the same, the worker takes no part from
-then on: it never joins, so nobody waits for it, and what it sends has no stamp (R15).
+then on (`guard`): it never joins, or withdraws in the ledger with the reason, so nobody waits for it, and what it sends
+has no stamp (R15).
 """
 
 from __future__ import annotations
