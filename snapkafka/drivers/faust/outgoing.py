@@ -74,7 +74,7 @@ class Outgoing:
         self.markers = Markers(driver, self.way, self._send)
         self.transactions: Transactions | None = None
         if in_transactions(driver.app):
-            self.transactions = Transactions(producer, driver.restored.noted)
+            self.transactions = Transactions(producer, driver.restored.noted_or_not)
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
             driver.machine.marks = False
         producer.send = self.send
@@ -82,7 +82,7 @@ class Outgoing:
         if producer.threaded_producer is not None:
             self._leave_the_thread(producer.buffer)
         self.attached = Attached(driver, self._enter, alight)
-        self._slow = SlowPath(driver, self, producer, lambda *args, **options: self._send(*args, **options))
+        self._slow = SlowPath(driver, self, producer, self._send_theirs)
 
     def _leave_the_thread(self, buffer: Any) -> None:
         """`producer_threaded`: two producers cannot keep the order of seqs in one partition, so what the thread's own
@@ -274,6 +274,9 @@ class Outgoing:
         """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
         way.batch, way.runs = batch, []
         batch.future.add_done_callback(partial(self.settling.batch_settled, way, batch, way.runs))
+
+    def _send_theirs(self, *args: Any, **options: Any) -> Awaitable[asyncio.Future[Any]]:
+        return self._send(*args, **options)
 
     def way(self, tp: TopicPartition) -> Way:
         """The way out to a partition."""
