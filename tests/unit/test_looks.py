@@ -459,7 +459,7 @@ async def test_r6_what_a_rebalance_takes_from_a_table_is_a_write_of_any_key(
     held = holds(lambda: worker.lists["k"])
     worker.cut()
     for table in (worker.numbers, worker.lists):
-        args = (set(), set(), set()) if what == "on_rebalance" else (set(), set())
+        args: tuple[set[Any], ...] = (set(), set(), set()) if what == "on_rebalance" else (set(), set())
         await getattr(table, what)(*args)
     assert worker.torn == [2], "it holds a value of the table"
     other(lambda: worker.orders["k"])

@@ -202,7 +202,7 @@ class Tables:
         """Windows that expire, and keys that come and go with the partitions of a rebalance: Faust takes them from the
         store, and reports that to nobody. A read in white, after that, is of something red (R6)."""
         looks = self._driver.looks
-        if table.window is not None and table.window.expires is not None:
+        if getattr(getattr(table, "window", None), "expires", None) is not None:
             pop = table.data.pop
 
             def pop_noted(key: Any, *default: Any) -> Any:
@@ -211,7 +211,7 @@ class Tables:
                 return value
 
             table.data.pop = pop_noted
-        for name in ("on_rebalance", "on_recovery_completed"):
+        for name in {"on_rebalance", "on_recovery_completed"} & set(dir(table)):
             setattr(table, name, _then(getattr(table, name), partial(looks.rewritten, table)))
 
     # -- what no sensor tells ---------------------------------------------------------------------------------------

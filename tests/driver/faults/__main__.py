@@ -30,7 +30,7 @@ from snapkafka.ops import doctor  # noqa: E402
 from snapkafka.protocol.snapshots import SnapshotView  # noqa: E402
 from snapkafka.testing import create_topics  # noqa: E402
 from tests.driver.faults.peer import PEER, Peer  # noqa: E402
-from tests.driver.faults.wide_app import WideApp  # noqa: E402
+from tests.driver.faults.wide_app import LATE_PARTITIONS, WideApp  # noqa: E402
 
 #: Workers at a time.
 AT_ONCE: Final = 7
@@ -122,6 +122,8 @@ class Run:
     async def _go(self, lines: Lines) -> None:
         names = [f"{self.name}-{of}" for of in ("in", "out", "soon", "asks", "ticks", "peer")]
         await asyncio.to_thread(create_topics, self._bootstrap, *names)
+        late = f"{self.name}-late"
+        await asyncio.to_thread(create_topics, self._bootstrap, late, partitions=LATE_PARTITIONS)
         self._producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap, linger_ms=0)
         await self._producer.start()
         await self._peer.start()

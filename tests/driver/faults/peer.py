@@ -57,7 +57,13 @@ class Peer:
 
     async def trigger(self, name: str, *apps: str) -> SnapshotView:
         """Ask for a snapshot."""
-        trigger = await compose_trigger(self.admin, self.state, snapshot_id=name, apps=apps, ttl_ms=60_000)
+        ours = {view.hello.app for view in self.state.processes.values()}
+        others = [
+            group.name for group in await self.admin.groups() if group.name not in ours
+        ]  # of other runs
+        trigger = await compose_trigger(
+            self.admin, self.state, snapshot_id=name, apps=apps, ttl_ms=60_000, knowing=others
+        )
         epoch = await self._ledger.append(trigger) + 1
         await self.until(f"snapshot {name} to be in the ledger", lambda: epoch in self.state.snapshots)
         return self.state.snapshots[epoch]

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import faust
 
-__all__ = ["WideApp"]
+__all__ = ["LATE_PARTITIONS", "WideApp"]
 
 #: Every so many events do what takes longer.
 NOW_AND_THEN: Final = 4
+LATE_PARTITIONS: Final = 48
 
 
 class WideApp:
@@ -36,6 +37,8 @@ class WideApp:
         self.source = app.topic(f"{name}-in", **raw)
         self.target = app.topic(f"{name}-out", **raw)
         self.soon = app.topic(f"{name}-soon", **raw)
+        #: Some partition of it is sent to for the first time, whenever that is.
+        self.late = app.topic(f"{name}-late", **raw | {"partitions": LATE_PARTITIONS})
         self.counts = app.Table("counts", default=int, partitions=1)
         self.lists = app.Table("lists", default=list, partitions=1)
         self.sets = app.SetTable("sets", partitions=1)
@@ -88,6 +91,7 @@ class WideApp:
             await asyncio.sleep(0.01)
             assert await asked.ask(number) == number + 1
             await asyncio.to_thread(self.counts.get, key)
+        await self.late.send(value=event.value, partition=number % LATE_PARTITIONS)
         await self.target.send(key=event.key, value=event.value, headers={"of": b"app"})
         await self.soon.send(key=event.key, value=event.value, force=False)
         self.soon.send_soon(key=event.key, value=event.value)
