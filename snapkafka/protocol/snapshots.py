@@ -88,7 +88,7 @@ class ProcessView:
 
     @property
     def withdrawal(self) -> str:
-        """What becomes of a process that stood down, and why (R15)."""
+        """A sentence on a process that stood down, with the reason (R15)."""
         because = f", because it {self.why}" if self.why else ""
         return f"{self.name} goes on without taking part in snapshots{because}"
 

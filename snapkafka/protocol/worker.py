@@ -452,7 +452,7 @@ class WorkerProtocol(Work):
         """R15: a bug of ours; the app goes on in it, and what it does is in no snapshot from here on.
 
         Args:
-            why: what the ledger says of it.
+            why: the reason, for the ledger.
             process: the id, where this machine has not read it.
         """
         self._withdrawn = why

@@ -158,7 +158,7 @@ class Runner(Sender):
             self.torn(lambda: self.act(self.machine.table_touched(running.cause, name, key, write=write)))
 
     def expire_window(self) -> bool:
-        """A window expires, outside any event and with no record of it; False: there is none."""
+        """A window expires, outside any event and with no record of it; False: no table has one."""
         tables = [(f"t{partition}", memory) for partition, memory in self.memory.items() if memory]
         if not tables or self.machine.process is None:
             return False
@@ -170,7 +170,7 @@ class Runner(Sender):
         return True
 
     def note_expiry(self, name: str, key: str) -> None:
-        """What the driver hooks into Faust for that."""
+        """Inform the machine, as the driver does by its hook in Faust."""
         if self.machine.colours.tearing:
             self.torn(lambda: self.act(self.machine.table_touched(None, name, key, write=True)))
 

@@ -63,8 +63,8 @@ def decode(data: bytes | None) -> LedgerRecord:
     """The record that these bytes are.
 
     Raises:
-        UndecodableError: they are none, or of a schema that this release does not know. What only our own reader fails
-            at, and Avro's does not, is a fault of ours and raised as it is.
+        UndecodableError: they are none, or of a schema that this release does not know. Bytes that
+            Avro's own reader can read, and ours cannot, are a fault of ours, which is raised as it is.
     """
     from avro.io import BinaryDecoder
 

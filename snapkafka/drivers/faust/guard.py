@@ -1,10 +1,10 @@
 """The one place that contains faults of ours (R15): the host goes on, and this worker withdraws in the ledger.
 
 Faust, asyncio and the app's own code call us in many places. Each of these hooks is one `try`, or begins with one, and
-falls back to what Faust does by itself. The fault goes to `stand_down`, which says it once: in the log, in `absent` and
-in a `Bye` with the reason, by which the open snapshots fail and `doctor` names the worker. From then on every hook only
-passes on what it is given. The test of this (tests/driver/test_every_hook.py) raises in each function that a snapshot
-calls.
+falls back to what Faust does by itself. The fault goes to `stand_down`, which reports it once: in the log, in `absent`
+and in a `Bye` with the reason, by which the open snapshots fail and `doctor` names the worker. From then on every hook
+only passes on what it is given. The test of this (tests/driver/test_every_hook.py) raises in each function that a
+snapshot calls.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Guard:
         )
 
     def _say_bye(self, process: int | None) -> None:
-        """What the machine would say, if it could."""
+        """Append the `Bye` that the machine would, if it could."""
         if process is not None:
             self.machine.stood_down = process
             n, since = random.getrandbits(63), self.machine.ledger.end

@@ -1,6 +1,6 @@
-"""What is done with a record where a fault of ours is met: what would be done without us, less our header and markers.
+"""The way of a record where a fault of ours is met: as without us, less our header and markers.
 
-Nothing here uses what may have failed, so it repeats some of `wire`.
+Nothing here uses what may have failed, so some of `wire` is here again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The slow path out: where a record has to wait for something (a full batch, a marker that is due, a transaction, ...).
 
-Stamp and append stand under one lock per partition. What the app's own client raises is handed back as a value: so
+Stamp and append stand under one lock per partition. An error of the app's own client is handed back as a value: so
 whatever is raised from here is a fault of ours, met before anything was sent (R15).
 """
 
@@ -30,7 +30,7 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 class Sent(NamedTuple):
-    """What the client returned for a record, or raised."""
+    """The outcome of a send: the client's future, or its error."""
 
     future: Any = None
     error: BaseException | None = None
@@ -129,7 +129,7 @@ class SlowPath:
     async def _stamped(
         self, way: Way, effect: Effect, others: Headers, record: Record, transactional_id: str | None
     ) -> tuple[Effect, int | None]:
-        """What has to leave before a record leaves; then its seq. None: it has no stamp."""
+        """Send whatever has to leave before a record does, and return its seq. None: it has no stamp."""
         try:
             machine, tp = self._machine, way.tp
             if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
