@@ -24,12 +24,13 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from aiokafka.errors import ConsumerStoppedError, KafkaError
+from aiokafka.errors import ConsumerStoppedError
 from faust.exceptions import ConsumerNotStarted, NotReady
 
 from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
+from .guard import CLUSTER_AT_FAULT
 from .scribe import RETRY_S
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Announcing", "internal_topics"]
 
 #: What may pass; anything else is a fault of ours, or a client that we do not know.
-CLUSTER_AT_FAULT: Final = (KafkaError, ConsumerStoppedError, NotReady, OSError, TimeoutError)
+MAY_PASS: Final = (*CLUSTER_AT_FAULT, ConsumerStoppedError, NotReady)
 TRIES_AGAIN: Final = "this worker goes on without taking part, and tries again"
 
 #: What is asked of the consumer's client, in its thread.
@@ -161,7 +162,7 @@ class Announcing:
         while True:
             try:
                 return await self._in_consumer(ask, *args)
-            except CLUSTER_AT_FAULT as error:
+            except MAY_PASS as error:
                 if not self._said:
                     self._driver.log_failed("to announce its inputs", error, TRIES_AGAIN)
                 self._said = True

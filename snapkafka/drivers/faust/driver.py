@@ -57,7 +57,7 @@ from snapkafka.protocol.records import (
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .events import Events
-from .guard import Guard
+from .guard import CLUSTER_AT_FAULT, Guard
 from .looks import Looks
 from .metrics import Metrics
 from .own_headers import OwnHeaders
@@ -104,8 +104,6 @@ class FaustDriver(Guard):
         self.announcing: Announcing | None = None
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
-        self.loop: Any = None  # until the app starts
-        self.thread: int | None = None  # the one that the loop runs in
         self.waiting = Waiting(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
@@ -221,7 +219,7 @@ class FaustDriver(Guard):
             if error is None:
                 return
             name = getattr(task.get_coro(), "__qualname__", "a task")
-            if isinstance(error, Exception) and not isinstance(error, SnapkafkaError):
+            if isinstance(error, Exception) and not isinstance(error, CLUSTER_AT_FAULT):
                 self.stand_down(f"in {name}", error)
             else:
                 logger.error("snapkafka: %s failed: %r", name, error, extra=self.about())

@@ -12,8 +12,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka.errors import KafkaError
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.actions import Action
@@ -25,10 +28,12 @@ if TYPE_CHECKING:
 
     from .scribe import Scribe
 
-__all__ = ["GOES_ON", "Guard"]
+__all__ = ["CLUSTER_AT_FAULT", "GOES_ON", "Guard"]
 
 logger = logging.getLogger("snapkafka")
 
+#: Errors that may pass, and are no faults of ours.
+CLUSTER_AT_FAULT: Final = (SnapkafkaError, KafkaError, OSError, TimeoutError)
 GOES_ON: Final = "this worker goes on without taking part"
 #: Of a fault's text, this much goes into the ledger.
 REASON_CHARS_MAX: Final = 500
@@ -44,6 +49,8 @@ class Guard:
 
     absent = ""
     started = False
+    loop: Any = None  # until the app starts
+    thread: int | None = None  # the one that the loop runs in
     machine: WorkerProtocol
     scribe: Scribe
 
@@ -59,7 +66,7 @@ class Guard:
         try:
             yield
         except Exception as error:
-            if for_good or (then == GOES_ON and not isinstance(error, SnapkafkaError)):
+            if for_good or (then == GOES_ON and not isinstance(error, CLUSTER_AT_FAULT)):
                 self.stand_down(what, error)
             else:
                 self.log_failed(what, error, then)
@@ -71,6 +78,14 @@ class Guard:
             return
         self.absent = f"failed {what} ({error!r})"
         self.log_failed(what, error)
+        if self.loop is None or threading.get_ident() == self.thread:
+            self._withdraw()
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
+            self.loop.call_soon_threadsafe(self._withdraw)
+
+    def _withdraw(self) -> None:
+        """Nothing of ours is believed from here on, and the ledger has that. In the loop's thread. Never raises."""
         process = self._identity()
         try:
             actions: Sequence[Action] = self.machine.stand_down(self.reason, process)

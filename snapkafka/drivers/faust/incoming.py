@@ -160,12 +160,14 @@ class Incoming:
     async def _meet(self, event: RecordMet | MarkerMet) -> None:
         """Feed the machine; if it wants the ledger read first, do that and feed it again. Where the ledger does not
         answer the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
-        with self._driver.failing_open("to meet a red record", for_good=True):
+        try:
             asked = self._driver.tell(event)
             if asked is None or not await self._driver.waiting.ledger_to(asked.offset):
                 return
             if self._driver.tell(event) is not None:
                 self._driver.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+        except Exception as error:
+            self._driver.stand_down("to meet a red record", error)
 
 
 def _less_ours(headers: Any) -> Any:

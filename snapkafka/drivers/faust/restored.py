@@ -201,8 +201,7 @@ class Restored:
         try:
             return self.noted(offsets)
         except Exception as error:
-            stand_down = self._driver.stand_down
-            self._driver.loop.call_soon_threadsafe(stand_down, "to keep metadata in commits", error)
+            self._driver.stand_down("to keep metadata in commits", error)
         return offsets
 
     def noted(self, offsets: Mapping[Any, Any]) -> dict[Any, Any]:

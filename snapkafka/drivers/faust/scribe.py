@@ -151,8 +151,9 @@ class Scribe:
         while True:
             ledger, record = await self._outbox.get()
             try:
-                with self._driver.failing_open("to write the ledger", for_good=True):
-                    await self._write_one(ledger, record)
+                await self._write_one(ledger, record)
+            except Exception as error:
+                self._driver.stand_down("to write the ledger", error)
             finally:
                 self._outbox.task_done()
 

@@ -81,6 +81,8 @@ SEEN_WITHIN_S: Final = 1.0
 #: The broker has answered already; what it does not tell of a changelog by then no snapshot can be proved from (V3).
 PROMISED_WITHIN_S: Final = 5.0
 LOOK_AGAIN_S: Final = 0.05
+#: Where a fault is met at the end.
+STOPS: Final = "this worker stops all the same"
 #: A process that runs no agents joins as an app of its own, named after its app.
 OF_CLIENTS: Final = ":client"
 
@@ -149,9 +151,9 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def stop() -> None:
         await on_stop()
-        with driver.failing_open("to note what its tables hold"):
+        with driver.failing_open("to note what its tables hold", then=STOPS):
             driver.tables.leave()
-        with driver.failing_open("to leave"):
+        with driver.failing_open("to leave", then=STOPS):
             await driver.stop()
 
     app.on_start, app.on_stop = start, stop

@@ -112,8 +112,7 @@ class SlowPath:
                 effect, seq = await self._stamped(way, effect, others, record, transactional_id)
                 sent, seq = await self._send_stamped(way, effect, others, record, transactional_id, seq)
                 if sent.error is None:
-                    with self._driver.failing_open("to note that a record is sent", for_good=True):
-                        self._note_sent(way, effect, seq, sent.future, transactional_id)
+                    self._note_sent(way, effect, seq, sent.future, transactional_id)
         except BaseException as error:  # also where its caller gives up while it waits here
             self._not_sent(way.tp, effect, error, waited=waited)
             raise
@@ -122,8 +121,10 @@ class SlowPath:
         if sent.error is not None:
             self._not_sent(way.tp, effect, sent.error, waited=waited)
             return sent
-        with self._driver.failing_open("to note that a record is sent", for_good=True):
+        try:  # it is in flight: what goes wrong now must not make its caller send it again
             self._driver.do(self._machine.send_appended(effect))
+        except Exception as error:
+            self._driver.stand_down("to note that a record is sent", error)
         return sent
 
     async def _stamped(
@@ -194,20 +195,24 @@ class SlowPath:
         future: asyncio.Future[Any],
         transactional_id: str | None,
     ) -> None:
-        if self._machine.process is None:
-            self._out.withdraw(effect)
-            return
-        if seq is None:
-            self._out.bare.left(way.tp, future)
-        if transactional_id is not None and self._out.transactions is not None:
-            settle = partial(self._out.settling.settled_in_transaction, future, effect, way.tp, seq)
-            self._out.transactions.sent(transactional_id, future, settle)
-        else:
-            if not way.pending:
-                future.add_done_callback(partial(self._out.settling.acked, way))
-            way.pending.append((future, effect, seq))
-        if self._out.transactions is not None:
-            way.latest = future
+        """Count it, in the instant in which it was appended. Never raises."""
+        try:
+            if self._machine.process is None:
+                self._out.withdraw(effect)
+                return
+            if seq is None:
+                self._out.bare.left(way.tp, future)
+            if transactional_id is not None and self._out.transactions is not None:
+                settle = partial(self._out.settling.settled_in_transaction, future, effect, way.tp, seq)
+                self._out.transactions.sent(transactional_id, future, settle)
+            else:
+                if not way.pending:
+                    future.add_done_callback(partial(self._out.settling.acked, way))
+                way.pending.append((future, effect, seq))
+            if self._out.transactions is not None:
+                way.latest = future
+        except Exception as error:
+            self._driver.stand_down("to note that a record is sent", error)
 
     def _not_sent(self, tp: TopicPartition, effect: Effect, error: BaseException, *, waited: bool) -> None:
         if waited and is_too_large(error):

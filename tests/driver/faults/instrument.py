@@ -22,7 +22,7 @@ __all__ = ["RUN", "Fault", "install_hook"]
 PACKAGES: Final = ("snapkafka.drivers.faust", "snapkafka.protocol", "snapkafka.wire")
 REACHED: Final = "__reached__"
 #: Where a worker withdraws: in these functions, and in whatever they call.
-WITHDRAWS: Final = frozenset({"Guard.stand_down", "Scribe._write"})
+WITHDRAWS: Final = frozenset({"Guard.stand_down", "Guard._withdraw", "Scribe._write"})
 
 
 class FaultError(RuntimeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextvars import Context
+from dataclasses import replace
 from typing import Any, Final
 
 from snapkafka.kafka.admin import KafkaTopicAdmin
@@ -57,13 +58,9 @@ class Peer:
 
     async def trigger(self, name: str, *apps: str) -> SnapshotView:
         """Ask for a snapshot."""
-        ours = {view.hello.app for view in self.state.processes.values()}
-        others = [
-            group.name for group in await self.admin.groups() if group.name not in ours
-        ]  # of other runs
-        trigger = await compose_trigger(
-            self.admin, self.state, snapshot_id=name, apps=apps, ttl_ms=60_000, knowing=others
-        )
+        trigger = await compose_trigger(self.admin, self.state, snapshot_id=name, apps=apps, ttl_ms=60_000)
+        every = self.state.input_topics() - self.state.changelogs()  # all of their readers know markers
+        trigger = replace(trigger, marker_topics=tuple(sorted(every)))
         epoch = await self._ledger.append(trigger) + 1
         await self.until(f"snapshot {name} to be in the ledger", lambda: epoch in self.state.snapshots)
         return self.state.snapshots[epoch]
