@@ -41,6 +41,7 @@ class Scribe:
         self._said_hello: float | None = None  # the latest Hello was acknowledged
         self.said_at: int | None = None  # and where it stands
         self.reads = True  # is the ledger read, or will it be?
+        self._unread = ""  # why the ledger could not be read last, as it was logged
         self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
         self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
         self._opened: asyncio.Event
@@ -98,16 +99,20 @@ class Scribe:
                 self._driver.feed(LedgerRecreated())
                 self._driver.restored.ledger_read()
             except SnapkafkaError as error:
-                logger.warning(
-                    "snapkafka: %s; this worker tries again (%s)",
-                    error,
-                    error.advice,
-                    extra=self._driver.about(),
-                )
+                self._log_unread(error)
                 await asyncio.sleep(RETRY_S)
+
+    def _log_unread(self, error: SnapkafkaError) -> None:
+        """One line for what goes on as it was."""
+        if str(error) != self._unread:
+            self._unread = str(error)
+            logger.warning(
+                "snapkafka: %s; this worker tries again (%s)", error, error.advice, extra=self._driver.about()
+            )
 
     def take(self, read: Entry) -> None:
         """The next record of the ledger; count what became of snapshots by it."""
+        self._unread = ""
         ledger = self._driver.machine.ledger
         before = list(ledger.open.values())
         process = self._driver.machine.process
