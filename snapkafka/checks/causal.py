@@ -43,6 +43,8 @@ class Step:
     record: tuple[TopicPartition, int] | None = None
     effect: bool = False  # it sends something
     failed: bool = False  # and was told that it did not arrive
+    #: Of one that leaves no record and is of no event: its process, and for what that was red then.
+    instant: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -100,6 +102,9 @@ class _Truth:
 
     def record_in(self, step: Step) -> bool | None:
         """Is what a step left in the log in the snapshot? None: it left nothing that the snapshot could show."""
+        if step.instant is not None:
+            process, epoch = step.instant
+            return epoch < self.view.epoch if self.view.living(process) else None
         record = self.at.get(step.record) if step.record is not None else None
         if record is None or (record.process < 0 and step.record not in self.without):
             return None

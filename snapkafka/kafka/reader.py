@@ -18,7 +18,7 @@ from snapkafka.wire.codec import UndecodableError, decode
 
 from .connection import Connection, translated
 
-__all__ = ["Entry", "LedgerRecreatedError", "read_entries"]
+__all__ = ["Entry", "LedgerCutShortError", "LedgerRecreatedError", "read_entries"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -49,6 +49,16 @@ class LedgerRecreatedError(LedgerUnusableError):
     def __init__(self, topic: str) -> None:
         super().__init__(
             f"ledger {topic} was deleted meanwhile (and perhaps made again)", hint="run it again"
+        )
+
+
+class LedgerCutShortError(LedgerUnusableError):
+    """The ledger has lost records that were read: what is appended from now on stands where others stood."""
+
+    def __init__(self, topic: str, end: int, read: int) -> None:
+        super().__init__(
+            f"ledger {topic} ends at offset {end}, and was read up to {read}: it has lost acknowledged records",
+            hint="delete the topic: the services start a new one and take part in it (docs/reference/ledger.md)",
         )
 
 
@@ -191,6 +201,9 @@ class _Reader:
         except errors.OffsetOutOfRangeError as error:
             if not await self._same():
                 raise LedgerRecreatedError(self._tp.topic) from error
+            end = (await self._consumer.end_offsets([self._tp]))[self._tp]
+            if end < self.next:
+                raise LedgerCutShortError(self._tp.topic, end, self.next) from error
             raise LedgerUnusableError(
                 f"ledger {self._tp.topic} has no record at offset {self.next} any more: it was trimmed",
                 hint="run it again: reading begins where the ledger does now",

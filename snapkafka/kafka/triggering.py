@@ -173,6 +173,16 @@ def check_trigger(
             if known
             else "start it with snapkafka.install first",
         )
+    without = [
+        view
+        for view in state.processes.values()
+        if (not apps or view.hello.app in apps) and state.goes_on_without(view)
+    ]
+    if not living and without:
+        raise TriggerRefusedError(
+            f"nobody takes part: {'; '.join(view.withdrawal for view in without)}",
+            hint="restart the worker, and report the error in its log",
+        )
     if not living:
         raise TriggerRefusedError(
             f"no process of {' or '.join(sorted(apps)) if apps else 'any app'} is running",

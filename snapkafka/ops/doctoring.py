@@ -110,8 +110,7 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
             yield Advice(
                 code="stood-down",
                 weight=Weight.PROBLEM,
-                what=f"{view.name} goes on without taking part in snapshots, because of a bug of snapkafka; every"
-                " snapshot with its app fails",
+                what=f"{view.withdrawal}; every snapshot with its app fails",
                 do="restart it, and report the error in its log; if it has ended, start the app or retire it",
             )
     running = {view.hello.app for view in living}

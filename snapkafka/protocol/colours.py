@@ -86,6 +86,8 @@ class Colours:
         self._touched: dict[tuple[str, object], tuple[int, int]] = {}
         #: Table -> latest colour that read all of it, while it matters.
         self._read_whole: dict[str, int] = {}
+        #: Table -> latest colour in which any key of it may have changed, nobody knows which, while it matters.
+        self._rewritten: dict[str, int] = {}
         self.held = Held()
 
     @property
@@ -132,6 +134,8 @@ class Colours:
         """
         epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
         written, read = self._touched.get((table, key), (-1, -1))
+        if self._rewritten:
+            written = max(written, self._rewritten.get(table, -1))
         by = max(written, read, self._read_whole.get(table, -1)) if write else written
         torn: list[Torn] = []
         if event is not None and by > epoch:
@@ -147,6 +151,7 @@ class Colours:
         """R6: likewise of an event that reads a table as a whole, and so takes in whatever was written to any key."""
         epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
         by = max((written for (name, _), (written, _) in self._touched.items() if name == table), default=-1)
+        by = max(by, self._rewritten.get(table, -1))
         torn: list[Torn] = []
         if event is not None and by > epoch:
             torn = self.tear(event, by, table)
@@ -186,6 +191,16 @@ class Colours:
         """A key was written by a record of another process (a global table): who touches it takes in that colour, and
         so does who holds it."""
         return self._changed((table, key), epoch) if self.tearing else []
+
+    def rewritten(self, table: str) -> list[Torn]:
+        """R6: any key of a table may have changed, outside any event: an event of an earlier colour that holds anything
+        of it takes that in, and whoever looks at it later does."""
+        if not self.tearing:
+            return []
+        self._rewritten[table] = max(self.epoch, self._rewritten.get(table, -1))
+        return [
+            torn for event in self.held.who_holds_of(table) for torn in self.tear(event, self.epoch, table)
+        ]
 
     def _changed(self, key: Key, epoch: int) -> list[Torn]:
         """A key was written in this colour, or may have been."""
@@ -232,6 +247,7 @@ class Colours:
     def _forget_touched(self) -> None:
         self._touched.clear()
         self._read_whole.clear()
+        self._rewritten.clear()
 
     # -- sends ------------------------------------------------------------------------------------------------
 

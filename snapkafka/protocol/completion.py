@@ -351,7 +351,7 @@ class LedgerState(LedgerView):
         left_in_order = view is not None and view.left is not None and not (view.dead or view.goes_on)
         if view is None or (record.goes_on and left_in_order):
             return  # a copy of what it said before it left
-        view.goes_on = record.goes_on
+        view.goes_on, view.why = record.goes_on, record.reason
         if record.goes_on:
             failure = _runs_without(view)
             for snapshot in list(self.snapshots.values()):
@@ -464,7 +464,7 @@ class LedgerState(LedgerView):
 def _runs_without(view: ProcessView) -> Failure:
     return Failure(
         code=APP_RUNS_WITHOUT,
-        reason=f"{view.name} goes on without taking part in snapshots: restart it, its log has the error",
+        reason=f"{view.withdrawal}: restart it, its log has the error",
         culprit=f"app {view.hello.app}",
     )
 

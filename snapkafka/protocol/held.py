@@ -70,6 +70,13 @@ class Held:
         """List the tables that an event goes over."""
         return [table for table, iterating in self._iterating.items() if event in iterating]
 
+    def who_holds_of(self, table: str) -> list[Cause]:
+        """List the events that see a change of any key of this table without looking it up."""
+        found = {
+            event: None for (name, _), holders in self._holders.items() if name == table for event in holders
+        }
+        return [*found, *self._iterating.get(table, ())]
+
     def who_sees(self, key: Key) -> list[Cause]:
         """List the events that see a change of this key without looking it up."""
         return [*self._holders.get(key, ()), *self._iterating.get(key[0], ())]

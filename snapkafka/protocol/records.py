@@ -261,13 +261,15 @@ class Bye:
 
     `goes_on`: its app goes on in it without taking part, because of a bug of ours (R15): what it does then is in no
     snapshot. `since`: ledger offset below which it had read everything then; what was captured later it may have
-    mixed. A second `Bye` without `goes_on` ends that.
+    mixed. `reason`: why it goes on so, a sentence without its subject (empty: an earlier release). A second `Bye`
+    without `goes_on` ends that.
     """
 
     process: int
     n: int
     goes_on: bool = False
     since: int = 0
+    reason: str = ""
 
 
 @value

@@ -80,10 +80,17 @@ class ProcessView:
     left: int | None = None  # ledger offset of its Bye or Dead
     dead: bool = False
     goes_on: bool = False  # without taking part, since it left
+    why: str = ""  # it goes on so
 
     @property
     def name(self) -> str:
         return f"process {self.process} ({self.hello.app} on {self.hello.host}, pid {self.hello.pid})"
+
+    @property
+    def withdrawal(self) -> str:
+        """A sentence on a process that stood down, with the reason (R15)."""
+        because = f", because it {self.why}" if self.why else ""
+        return f"{self.name} goes on without taking part in snapshots{because}"
 
 
 @value

@@ -139,6 +139,11 @@ class Work(ABC):
         """A key changes by what another process wrote (a global table), in its colour; the record itself was met."""
         return self._torn(self.colours.received(table, key, epoch))
 
+    def table_rewritten(self, table: str) -> Sequence[Action]:
+        """Any key of a table may have changed outside every event, in the colour of this process: partitions came or
+        went with a rebalance (R6). A key that is known to have (a window that expires) is one that is touched."""
+        return self._torn(self.colours.rewritten(table))
+
     def reply_taken(self, event: Cause, epoch: int) -> Sequence[Action]:
         """A running event takes in a reply of this colour; the record itself was met (R6)."""
         return self._torn(self.colours.tear(event, epoch))

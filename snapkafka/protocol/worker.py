@@ -125,6 +125,7 @@ class WorkerProtocol(Work):
         self.inputs = moves.Inputs()
         self.stood_down: int | None = None  # the id that it had
         self.withdrawn = ""  # why it takes no part: nobody accepts it, or it nobody
+        self._stood_down_why: str | None = None  # why it has stood down
         self._hello_n: int | None = None
         self._strayed = False  # was it absent since the last of its records that it has read in the ledger?
         self._sent_by: dict[int, int] = {}  # n of such a record -> how much it had sent when it wrote that
@@ -431,6 +432,8 @@ class WorkerProtocol(Work):
         waited for may have left: what is under way is ours to watch, too (R12)."""
         self._hello_n = None
         self.process = offset
+        if self._stood_down_why is not None:
+            return self.stand_down(self._stood_down_why)
         if self.ledger.highest_epoch > self.colours.epoch:
             self.colours.turn(self.ledger.highest_epoch)
         actions = [*(self._contaminated() if self.absent else []), *map(_timer, self.ledger.open.values())]
@@ -484,13 +487,20 @@ class WorkerProtocol(Work):
         self._sent_by[self._n] = self.colours.stamped
         return self._n
 
-    def stand_down(self) -> list[Action]:
-        """R15: a bug of ours; the app goes on in it, and what it does is in no snapshot from here on."""
-        if self.process is None:
-            return []
-        self.stood_down, self.process = self.process, None
+    def stand_down(self, why: str = "", process: int | None = None) -> list[Action]:
+        """R15: a bug of ours; the app goes on in it, and what it does is in no snapshot from here on.
+
+        Args:
+            why: the reason, for the ledger.
+            process: the id, where this machine has not read it.
+        """
+        self._stood_down_why = why
+        process = self.process if process is None else process
+        if process is None:
+            return []  # if a Hello is on its way, then when that is read
+        self.stood_down, self.process, self._hello_n = process, None, None
         self.open.clear()
-        bye = Bye(process=self.stood_down, n=self._next_n(), goes_on=True, since=self.ledger.end)
+        bye = Bye(process=process, n=self._next_n(), goes_on=True, since=self.ledger.end, reason=why)
         return [AppendToLedger(record=bye)]
 
     def _ran_without(self, since: int) -> list[Action]:

@@ -77,6 +77,8 @@ def strike(world: World) -> bool:
         _recreate_topic(world)
     elif world.chance("hang"):
         return _hang(world)
+    elif processes and world.chance("window"):
+        return world.rng.choice(processes).expire_window()
     else:
         return False
     return True

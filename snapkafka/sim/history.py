@@ -81,6 +81,19 @@ class History:
         cell.value, cell.written, cell.read = step.number, step.number, []
         return step
 
+    def expire(self, memory: Memory, key: str, process: int, epoch: int) -> Step:
+        """A window expires in the memory of a process: no record has it, and it is not of any event.
+
+        Args:
+            process: its id.
+            epoch: that it was red for at that instant.
+        """
+        cell = memory[key]
+        step = self.step(None, f"expire {key}", cell.written, *cell.read)
+        step.instant = process, epoch
+        cell.value, cell.written, cell.read = 0, step.number, []
+        return step
+
     def fail(self, step: int) -> None:
         """Note that what a step sent did not arrive, and that its sender was informed."""
         self.steps[step].failed = True

@@ -31,6 +31,7 @@ __all__ = [
     "unanswered",
     "unsettled",
     "untold",
+    "windows",
     "without",
 ]
 
@@ -129,6 +130,13 @@ def late(plan: Plan) -> Plan:
     slow = {"late": 0.02, "stopped": 0.05, "ends": 0.1}
     lonely = alone(apps=3, workers=1, slow=slow, stop=0.04, restart=0.4, late_hello=0.8)(plan)
     return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+
+
+def windows(plan: Plan) -> Plan:
+    """One worker whose events look at windows over several steps, and windows expire all the time."""
+    lonely = alone(apps=1, workers=1, window=0.1)(plan)
+    looking_on = tuple(looking(random.Random(plan.inputs), app, global_table=False) for app in lonely.apps)
+    return replace(lonely, apps=looking_on, exactly_once=False, classic=False, hear=HEARD)
 
 
 def unsettled(plan: Plan) -> Plan:

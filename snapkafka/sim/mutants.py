@@ -34,10 +34,12 @@ from .mutant_plans import (
     stripped,
     unsettled,
     untold,
+    windows,
     without,
 )
 from .plan import Plan
 from .process import Process
+from .running import Runner
 from .sending import Sender
 
 __all__ = ["EXPLORED", "LIVENESS", "MUTANTS", "STRIPPED", "VERDICTS", "WITHOUT", "Mutant"]
@@ -298,9 +300,15 @@ WITHOUT: Final[tuple[Mutant, ...]] = (
     ),
 )
 
-#: Of records without a header: removed on the way, or too large with it. Caught by the causal checker, too; the
-#: exhaustive search has none of them.
+#: Of records without a header (removed on the way, or too large with it), and of windows that expire. Caught by the
+#: causal checker, too; the exhaustive search has none of them.
 STRIPPED: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R6 expired",
+        "a window that expires in red is read in white",
+        patching(Runner, "note_expiry", lambda _: lambda self, name, key: None),
+        windows,
+    ),
     Mutant(
         "V4 unstamped",
         "a received record without its header passes",
@@ -422,6 +430,7 @@ SEEDS: Final = {
     "R12 dead": 15,
     "R15 bare": 1,
     "R15 bare in flight": 19,
+    "R6 expired": 27,
     "V4 unstamped": 3,
     "hear nothing": 64,
     "hear markers": 3,

@@ -108,6 +108,10 @@ FAULTS = {
 #: remainders by 16. Seeds that are pinned to what they show have others.
 UNSETTLED = {"time-out": 0.02, "land-late": 0.02, "queue-again": 0.006}
 UNSETTLED_SEEDS = frozenset({4, 8, 9, 14})
+#: Windows that expire: in the worlds of a quarter of the seeds, but for the first ones. Those are pinned.
+WINDOWS = {"window": 0.02}
+WINDOW_SEEDS = frozenset({4, 9, 13, 14})
+PINNED_BELOW = 1_000
 #: Not among them: "disorder", an agent is handed a record after a later one. What was skipped and runs in another
 #: life, after a crash or a rebalance, nobody can tell from a replay, so it goes with no other fault: `disordered`.
 
@@ -181,6 +185,7 @@ def make_plan(seed: int) -> Plan:
     if looks.random() < LOOKING:
         apps = [looking(looks, app, global_table and style >= 0.1) for app in apps]
     rough = 4.0 if rng.random() < 0.25 else 1.0
+    windows = WINDOWS if seed % 16 in WINDOW_SEEDS and seed >= PINNED_BELOW else {}
     unsettled = UNSETTLED if seed % 16 in UNSETTLED_SEEDS else {}
     return Plan(
         apps=tuple(apps),
@@ -200,7 +205,8 @@ def make_plan(seed: int) -> Plan:
         },
         faults={fault: min(0.5, FAULTS[fault] * rng.choice((0.5, 1, 2)) * rough) for fault in chosen}
         | unsettled
-        | ({"hang": 0.004} if scope else {}),
+        | ({"hang": 0.004} if scope else {})
+        | windows,
         scope=scope,
     )
 

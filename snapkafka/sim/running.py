@@ -157,6 +157,23 @@ class Runner(Sender):
             name = self._name(running, kind)
             self.torn(lambda: self.act(self.machine.table_touched(running.cause, name, key, write=write)))
 
+    def expire_window(self) -> bool:
+        """A window expires, outside any event and with no record of it; False: no table has one."""
+        tables = [(f"t{partition}", memory) for partition, memory in self.memory.items() if memory]
+        if not tables or self.machine.process is None:
+            return False
+        name, memory = self.world.rng.choice(tables)
+        key = self.world.rng.choice(sorted(memory))
+        self.world.count("windows_expired")
+        self.note_expiry(name, key)
+        self.world.history.expire(memory, key, self.machine.process, self.machine.colours.epoch)
+        return True
+
+    def note_expiry(self, name: str, key: str) -> None:
+        """Inform the machine, as the driver does by its hook in Faust."""
+        if self.machine.colours.tearing:
+            self.torn(lambda: self.act(self.machine.table_touched(None, name, key, write=True)))
+
     # -- what an event holds of a table: the machine hears of the first look only -------------------------------
 
     def _hold(self, running: Running, kind: str, key: str) -> None:

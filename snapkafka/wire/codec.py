@@ -63,9 +63,10 @@ def decode(data: bytes | None) -> LedgerRecord:
     """The record that these bytes are.
 
     Raises:
-        UndecodableError: they are none, or of a schema that this release does not know.
+        UndecodableError: they are none, or of a schema that this release does not know. Bytes that
+            Avro's own reader can read, and ours cannot, are a fault of ours, which is raised as it is.
     """
-    from avro.io import BinaryDecoder, DatumReader
+    from avro.io import BinaryDecoder
 
     if data is None or data[:2] != MAGIC:
         raise UndecodableError("no ledger record: it does not begin as one")
@@ -80,12 +81,37 @@ def decode(data: bytes | None) -> LedgerRecord:
         if data[:PREFIX_BYTES] == form.prefix:
             record = form.read(decoder)
         else:
-            record = form.typed(DatumReader(writer.schema, form.schema).read(decoder))
+            record = _resolved(writer, decoder)
+    except UndecodableError:
+        raise
     except Exception as error:
+        if _is_whole(writer, data):
+            raise
         raise UndecodableError(f"a damaged {writer.name}: {error!r}"[:500]) from error
     if buffer.tell() != len(data):
         raise UndecodableError(f"a {writer.name} with {len(data) - buffer.tell()} bytes too many")
     return typing.cast(LedgerRecord, record)
+
+
+def _resolved(writer: _Writer, decoder: Any) -> Any:
+    """Read by Avro's generic reader, which resolves the writer's schema to today's."""
+    from avro.io import DatumReader
+
+    form = _forms()[writer.name]
+    return form.typed(DatumReader(writer.schema, form.schema).read(decoder))
+
+
+def _is_whole(writer: _Writer, data: bytes) -> bool:
+    """Can Avro's generic reader read it?"""
+    from avro.io import BinaryDecoder
+
+    buffer = BytesIO(data)
+    buffer.seek(PREFIX_BYTES)
+    try:
+        _resolved(writer, BinaryDecoder(buffer))
+    except Exception:
+        return False
+    return buffer.tell() == len(data)
 
 
 def load() -> None:

@@ -28,7 +28,7 @@ EVERY = float(os.environ["SMALL_APP_EVERY"]) if "SMALL_APP_EVERY" in os.environ 
 
 app = faust.App(
     os.environ["SMALL_APP_ID"],
-    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
+    broker=f"{os.environ.get('SMALL_APP_TRANSPORT', 'kafka')}://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
     store="memory://",
     topic_partitions=2,
     datadir=os.environ["SNAPKAFKA_DEMO_DATA"],

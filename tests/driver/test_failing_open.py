@@ -8,6 +8,8 @@ import pytest
 
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
+from snapkafka.errors import TriggerRefusedError
+from snapkafka.ops import doctor
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 from tests.driver.test_install import make_topics, produce, take
@@ -58,13 +60,11 @@ def test_r15_a_broken_seam_stops_nothing_but_us(
             log = worker.log.read_text()
             assert log.count(f"snapkafka: {said}") == 1, worker.last_lines(40)
             assert "goes on without taking part" in log
-            if broken in (
-                "committed",
-                "assignment_of",
-            ):  # it has joined: a snapshot fails, and says who it was
-                failure = observer.state.snapshots[take(observer, "s")].failure
-                assert failure is not None
-                assert failure.code == "contaminated"
+            if broken in ("committed", "assignment_of"):  # it has joined: it withdraws, and says why
+                with pytest.raises(
+                    TriggerRefusedError, match=f"nobody takes part.*{said}.*{broken} is broken"
+                ):
+                    take(observer, "s")
             else:
                 assert not observer.state.processes
             system.check_alive()
@@ -113,10 +113,44 @@ def test_r15_a_bug_of_ours_in_a_running_worker_stops_nothing_but_us(
             log = worker.log.read_text()
             assert "a bug of ours" in log, "it was not met"
             assert failure is not None
-            # R10: who stands down says so; of one that has stopped closing nobody knows more than that.
-            assert failure.code == ("ttl" if method == "send_acked" else "app-runs-without")
-            assert log.count("snapkafka: failed") == (method != "send_acked"), worker.last_lines(40)
+            assert failure.code == "app-runs-without"  # R10: who stands down says so, and why
+            assert "a bug of ours" in failure.reason
+            assert log.count("snapkafka: failed") == 1, worker.last_lines(40)
             assert "Crashed" not in log
+            system.check_alive()
+    finally:
+        system.stop()
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(200)
+def test_r15_a_worker_that_joins_and_cannot_take_part_withdraws(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """Faust's other transport has a client that the driver was not written for. Every event passes, and the ledger
+    says why no snapshot is taken: before, each one failed by its time to live, and nobody knew why."""
+    app = f"small-{namespace}"
+    make_topics(kafka, app)
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    try:
+        with observing(kafka.bootstrap, namespace) as observer:
+            env = {
+                "SMALL_APP_ID": app,
+                "SMALL_APP_INSTALL": "early",
+                "SMALL_APP_TRANSPORT": "confluent",
+            }
+            worker = system.start_worker(app, env, module="tests.driver.small_app")
+            wait_until(
+                "it to withdraw",
+                lambda: any(view.goes_on for view in observer.state.processes.values()),
+                timeout_s=60,
+                system=system,
+            )
+            assert worker.log.read_text().count("snapkafka: failed to join") == 1, worker.last_lines(40)
+            with pytest.raises(TriggerRefusedError, match=r"nobody takes part.*transport.*confluent"):
+                take(observer, "s")
+            found = observer.call(doctor(observer.connection, namespace)).found
+            assert ["confluent" in advice.what for advice in found if advice.code == "stood-down"] == [True]
             system.check_alive()
     finally:
         system.stop()

@@ -12,8 +12,17 @@ from snapkafka.checks.log_checks import v5
 from snapkafka.protocol.actions import AppendToLedger, AskStopped
 from snapkafka.protocol.checkpoint import take_checkpoint
 from snapkafka.protocol.completion import LedgerState, Status
-from snapkafka.protocol.events import RanWithout, StopAsked, StoppedSeen
-from snapkafka.protocol.records import APP_RUNS_WITHOUT, Bye, ChangelogEnd, Position, TopicPartition
+from snapkafka.protocol.events import Joined, LedgerRead, RanWithout, StopAsked, StoppedSeen
+from snapkafka.protocol.records import (
+    APP_RUNS_WITHOUT,
+    Bye,
+    ChangelogEnd,
+    Hello,
+    InputTopic,
+    Position,
+    TopicPartition,
+    Trigger,
+)
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .world import A, B, Process, Stored, World, settle
@@ -222,6 +231,27 @@ def test_r15_who_has_no_identity_neither_stands_down_nor_ran_without() -> None:
     machine = WorkerProtocol()
     assert machine.stand_down() == []
     assert machine.handle(RanWithout(since=0)) == []
+
+
+def test_r15_who_stands_down_before_its_hello_is_read_withdraws_when_it_is() -> None:
+    """Before, nobody knew that it took no part, and every snapshot waited for it until its time was over."""
+    machine = WorkerProtocol()
+    hello = Hello(n=7, app="p", inputs=(InputTopic(topic="a", partitions=1),))
+    machine.handle(Joined(hello=hello))
+    assert machine.stand_down("failed to join") == []
+    (action,) = machine.handle(LedgerRead(offset=0, record=hello))
+    assert isinstance(action, AppendToLedger)
+    bye = action.record
+    assert isinstance(bye, Bye)
+    assert (bye.process, bye.goes_on, bye.reason) == (0, True, "failed to join")
+    assert machine.process is None
+    fold = LedgerState()
+    fold.apply(0, hello)
+    fold.apply(1, bye)
+    fold.apply(2, Trigger(n=1, id="s"))
+    failure = fold.snapshots[3].failure
+    assert failure is not None
+    assert "because it failed to join" in failure.reason
 
 
 def test_r15_who_left_in_order_does_not_go_on(world: World) -> None:

@@ -26,6 +26,7 @@ from snapkafka.sim.mutant_plans import (
     stripped,
     unanswered,
     unsettled,
+    windows,
     without,
 )
 from snapkafka.sim.mutants import EXPLORED, MUTANTS, SEEDS, STRIPPED, VERDICTS, WITHOUT, Mutant
@@ -148,6 +149,19 @@ def _without(seeds: range) -> None:
     for name in ("bare_sends", "bare_starts", "late_hellos", "stood_down", f"failed: {APP_RUNS_WITHOUT}"):
         assert counts[name] >= len(seeds) // 8, name
     assert counts["VERIFIED"] > len(seeds) // 2
+
+
+@pytest.mark.parametrize("seeds", [range(24), pytest.param(range(600), marks=pytest.mark.long)], ids=len)
+def test_windows_that_expire_spoil_no_snapshot(seeds: range) -> None:
+    """R6: who reads a window in white that has expired in red is torn; a window that expired before the cut tears
+    nobody."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        outcome = run(seed, windows(make_plan(seed)))
+        assert outcome.violations == [], (seed, outcome.violations)
+        counts += outcome.counts
+    for name in ("windows_expired", "torn", "captured"):
+        assert counts[name] >= len(seeds), name
 
 
 @pytest.mark.parametrize("seeds", [range(30, 36), pytest.param(range(400), marks=pytest.mark.long)], ids=len)

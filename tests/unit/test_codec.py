@@ -374,3 +374,20 @@ def test_a_snapshot_costs_about_130_bytes_for_each_partition() -> None:
         ),
     )  # fmt: skip
     assert 115 <= (len(codec.encode(report)) + len(codec.encode(closed))) / count <= 135
+
+
+def test_r15_what_only_our_own_reader_cannot_read_is_a_fault_and_no_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Taken for garbage, a trigger was skipped, and the snapshot waited for this worker until its time was over."""
+    data = codec.encode(Trigger(n=1, id="s"))
+    form = codec._forms()["Trigger"]
+
+    def fail(decoder: Any) -> Any:
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setitem(codec._forms(), "Trigger", form._replace(read=fail))
+    with pytest.raises(RuntimeError, match="a bug of ours"):
+        codec.decode(data)
+    with pytest.raises(codec.UndecodableError):
+        codec.decode(data[:-1])

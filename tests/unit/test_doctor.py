@@ -358,8 +358,10 @@ async def test_an_app_that_runs_without_snapkafka_is_named(cluster: FakeCluster)
 
 async def test_a_process_that_stood_down_is_named(cluster: FakeCluster) -> None:
     process = joined(cluster)
-    cluster.the_ledger.put(Bye(process=process, n=2, goes_on=True))
-    assert f"process {process} (shop" in (await codes(cluster))["stood-down"]
+    cluster.the_ledger.put(Bye(process=process, n=2, goes_on=True, reason="failed to stamp a record"))
+    said = (await codes(cluster))["stood-down"]
+    assert f"process {process} (shop" in said
+    assert "because it failed to stamp a record" in said
     joined(cluster)
     assert "stood-down" not in await codes(cluster)
 

@@ -15,7 +15,8 @@ from snapkafka.config import Config
 from snapkafka.drivers.faust import patience, scribe, waiting
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.incoming import Incoming
-from snapkafka.errors import BrokerUnavailableError
+from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
+from snapkafka.kafka.reader import LedgerCutShortError
 from snapkafka.protocol.events import InputGiven, InputsGiven
 from snapkafka.protocol.records import (
     Abort,
@@ -49,6 +50,8 @@ class Away(FakeLedger):
         self.reads.set()
         self.silent = False
         self.garbled = False
+        self.lost: SnapkafkaError | None = None
+        self.tries = 0
 
     async def end(self) -> int:
         if self.silent:
@@ -68,6 +71,9 @@ class Away(FakeLedger):
             await self.reads.wait()
             if self.garbled:
                 raise RuntimeError("a bug of ours")
+            if self.lost:
+                self.tries += 1
+                raise self.lost
             async for entry in super().read(at, until=len(self.entries)):
                 yield entry
                 at = entry.offset + 1
@@ -243,3 +249,16 @@ async def test_r9_inputs_that_run_unannounced_spoil_every_snapshot_until_they_ar
     service.ledger.back.set()
     await until(lambda: not service.driver.machine.absent and bool(service.said(Abort)))
     assert [(abort.epoch, abort.code) for abort in service.said(Abort)] == [(epoch, "contaminated")]
+
+
+async def test_r15_a_ledger_that_cannot_be_read_is_reported_once(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker logged the same line every second, for ever."""
+    service.ledger.lost = LedgerCutShortError("_snapkafka.n", end=3, read=9)
+    await until(lambda: service.ledger.tries > 5)
+    lines = [line for line in caplog.messages if "ends at offset 3, and was read up to 9" in line]
+    assert len(lines) == 1
+    assert "delete the topic" in lines[0]
+    service.ledger.lost = BrokerUnavailableError("nobody answers")
+    await until(lambda: any("nobody answers" in line for line in caplog.messages))

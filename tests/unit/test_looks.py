@@ -41,6 +41,7 @@ class Worker:
         self.sets = app.SetTable("sets")
         self.global_sets = app.SetGlobalTable("global_sets")
         self.windows = app.Table("windows", default=int).tumbling(10.0, key_index=True)
+        self.expiring = app.Table("expiring", default=int).tumbling(10.0, expires=5.0)
         self.set_windows = app.SetTable("set_windows").tumbling(10.0)
         app.finalize()
         self.app, self.offset, self.actions = app, 0, list[Any]()
@@ -388,3 +389,81 @@ async def test_recovered_objects_count_like_those_that_were_set(worker: Worker) 
     assert not worker.numbers.in_place
     await worker.numbers.on_changelog_event(SimpleNamespace(message=message, key="k", value=[1]))
     assert worker.numbers.in_place
+
+
+# -- what changes with no hook of Faust's ----------------------------------------------------------------------------
+
+
+def put_into_a_window(worker: Worker) -> Any:
+    """A window whose time is over; its key."""
+    worker.expiring.get_timestamp = lambda event=None: 1.0
+    worker.expiring["k"] = 7
+    (key,) = worker.expiring.table.data
+    return key
+
+
+LOOKS_AT_A_WINDOW: dict[str, Callable[[Worker, Any], Any]] = {
+    "get": lambda w, key: w.expiring.table._get_key(key),
+    "len": lambda w, key: len(w.expiring.table),
+}
+
+
+@pytest.mark.parametrize("look", ["get", "len"])
+async def test_r6_a_window_that_expires_in_red_is_a_write(worker: Worker, look: str) -> None:
+    """Faust pops it from the store, with no record and no sensor: white read 0 beside the 7 in the state."""
+    key = put_into_a_window(worker)
+    white = worker.event(1)
+    worker.cut()
+    await worker.expiring.table._del_old_keys()
+    assert not worker.expiring.table.data, "it has expired"
+    assert worker.torn == [], "nobody has looked yet"
+    white(lambda: LOOKS_AT_A_WINDOW[look](worker, key))
+    assert worker.torn == [1]
+
+
+async def test_r6_who_goes_over_a_table_sees_a_window_expire(worker: Worker) -> None:
+    put_into_a_window(worker)
+    white = worker.event(1)
+    held = white(lambda: iter(worker.expiring.table.items()))
+    worker.cut()
+    await worker.expiring.table._del_old_keys()
+    assert worker.torn == [1]
+    del held
+
+
+async def test_r6_a_window_that_expired_before_the_cut_tears_nobody(worker: Worker) -> None:
+    key = put_into_a_window(worker)
+    white = worker.event(1)
+    await worker.expiring.table._del_old_keys()
+    worker.cut()
+    white(lambda: worker.expiring.table._get_key(key))
+    assert worker.torn == []
+
+
+async def test_r6_a_table_that_red_clears_is_written(worker: Worker) -> None:
+    white = worker.event(1)
+    worker.cut()
+    red = worker.event(3)
+    red(worker.numbers.clear)
+    assert worker.torn == []
+    white(lambda: worker.numbers["b"])
+    assert worker.torn == [1]
+
+
+@pytest.mark.parametrize("what", ["on_rebalance", "on_recovery_completed"])
+async def test_r6_what_a_rebalance_takes_from_a_table_is_a_write_of_any_key(
+    worker: Worker, what: str
+) -> None:
+    """Keys of partitions that have gone leave the store, with no record and no sensor."""
+    reads, holds, other = worker.event(1), worker.event(2), worker.event(3)
+    held = holds(lambda: worker.lists["k"])
+    worker.cut()
+    for table in (worker.numbers, worker.lists):
+        args: tuple[set[Any], ...] = (set(), set(), set()) if what == "on_rebalance" else (set(), set())
+        await getattr(table, what)(*args)
+    assert worker.torn == [2], "it holds a value of the table"
+    other(lambda: worker.orders["k"])
+    assert worker.torn == [2], "of another table"
+    reads(lambda: worker.numbers["b"])
+    assert worker.torn == [2, 1]
+    assert held

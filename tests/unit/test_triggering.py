@@ -381,3 +381,16 @@ def test_made_ids_differ_and_name_files() -> None:
     made = {made_id() for _ in range(5_000)}
     assert len(made) == 5_000
     assert all(file_stem(name) == name for name in made)
+
+
+def test_r15_who_has_stood_down_is_named_where_nobody_else_runs() -> None:
+    """Before, the trigger said that no process was running."""
+    down = Bye(process=0, n=2, goes_on=True, reason="failed to stamp a record (RuntimeError())")
+    with pytest.raises(
+        TriggerRefusedError, match=r"nobody takes part: process 0 .*because it failed to stamp"
+    ):
+        check_trigger(state_of(SHOP, down), snapshot_id="s", type_="full", ttl_ms=5_000, apps=())
+    with pytest.raises(TriggerRefusedError, match="no process of any app is running"):
+        check_trigger(
+            state_of(SHOP, Bye(process=0, n=2)), snapshot_id="s", type_="full", ttl_ms=5_000, apps=()
+        )

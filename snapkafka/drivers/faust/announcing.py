@@ -24,9 +24,13 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from aiokafka.errors import ConsumerStoppedError
+from faust.exceptions import ConsumerNotStarted, NotReady
+
 from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
+from .guard import CLUSTER_AT_FAULT
 from .scribe import RETRY_S
 
 if TYPE_CHECKING:
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Announcing", "internal_topics"]
 
+#: What may pass; anything else is a fault of ours, or a client that we do not know.
+MAY_PASS: Final = (*CLUSTER_AT_FAULT, ConsumerStoppedError, NotReady)
 TRIES_AGAIN: Final = "this worker goes on without taking part, and tries again"
 
 #: What is asked of the consumer's client, in its thread.
@@ -88,8 +94,7 @@ class Announcing:
             await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
             await self._driver.waiting.for_inputs(asked=asking.done, moved_on=moved_on)
         except Exception as error:
-            self._driver.log_failed("to announce its inputs", error)
-            self._driver.waiting.without_inputs()
+            self._driver.stand_down("to announce its inputs", error)
         return not moved_on()
 
     def taken_away(self) -> None:
@@ -153,11 +158,11 @@ class Announcing:
             self._driver.tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
 
     async def _answer(self, ask: Ask, *args: Any) -> Any:
-        """Asked for as often as it takes; the first failure is logged."""
+        """Asked for as often as it takes, while the cluster is at fault; the first failure is logged."""
         while True:
             try:
                 return await self._in_consumer(ask, *args)
-            except Exception as error:
+            except MAY_PASS as error:
                 if not self._said:
                     self._driver.log_failed("to announce its inputs", error, TRIES_AGAIN)
                 self._said = True
@@ -169,9 +174,9 @@ class Announcing:
         work = ask(thread._ensure_consumer(), *args)
         try:
             return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, thread.thread_loop))
-        except RuntimeError:  # the thread has ended
+        except RuntimeError as error:  # the thread has ended
             work.close()
-            raise
+            raise ConsumerNotStarted("its thread has ended") from error
 
 
 def assignment_of(driver: FaustDriver, consumer: Any) -> Assignment:

@@ -12,6 +12,7 @@ Faust's guard that answers.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 from .batches import checksum
@@ -23,8 +24,15 @@ __all__ = ["keep_at_hand"]
 FAUST: Final = {0xAD7E46F1: "0.15.3 on mode-streaming 0.7.1"}
 
 
-def keep_at_hand(app: Any, producer: Any) -> None:
-    """Stand in for `app.maybe_start_producer`, which gives this producer."""
+StandDown = Callable[[str, Exception], None]
+
+
+def keep_at_hand(app: Any, producer: Any, stand_down: StandDown = lambda what, error: None) -> None:
+    """Stand in for `app.maybe_start_producer`, which gives this producer.
+
+    Args:
+        stand_down: is called with a fault of ours.
+    """
     guard: Any = getattr(app, "maybe_start_producer", None)
     stood_in_for = [
         getattr(type(guard), "__call__", None),  # noqa: B004
@@ -35,8 +43,13 @@ def keep_at_hand(app: Any, producer: Any) -> None:
         return
 
     async def at_hand() -> Any:
-        await asyncio.sleep(0)
-        made = app.producer
-        return made if made._started.is_set() else await guard()
+        try:
+            await asyncio.sleep(0)
+            made = app.producer
+            if made._started.is_set():
+                return made
+        except Exception as error:
+            stand_down("to give the producer", error)
+        return await guard()
 
     app.maybe_start_producer = at_hand

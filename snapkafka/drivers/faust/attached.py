@@ -43,10 +43,13 @@ class Attached:
     def put(self, message: Any, channel: Any, *args: Any, **options: Any) -> Any:
         """`Attachments.put`; `message` is the one that the event is of."""
         fut = self._put(message, channel, *args, **options)
-        if hasattr(fut.message.channel, "topics"):
-            self._enter(fut)
-            if message.tp not in self._ours:
-                self._give_up(fut, message.tp)
+        try:
+            if hasattr(fut.message.channel, "topics"):
+                self._enter(fut)
+                if message.tp not in self._ours:
+                    self._give_up(fut, message.tp)
+        except Exception as error:
+            self._driver.stand_down("to note a message that waits for a commit", error)
         return fut
 
     def given(self, inputs: Collection[Any]) -> None:

@@ -149,7 +149,7 @@ class BareRecords:
                 extra=self._driver.about(),
             )
             return
-        sender._send_produce_req = partial(_send_produce_req, sender, self._again_bare)
+        sender._send_produce_req = partial(_send_produce_req, sender, self._again_bare, self._driver)
 
     def _again_bare(self, accumulator: Any, batch: Any) -> bool:
         """A batch was refused for its size: write it again without our headers.
@@ -160,7 +160,7 @@ class BareRecords:
         try:
             return self._stripped(accumulator, batch)
         except Exception as error:
-            self._driver.log_failed("to send a batch again without its headers", error)
+            self._driver.stand_down("to send a batch again without its headers", error)
             return False
 
     def _stripped(self, accumulator: Any, batch: Any) -> bool:
@@ -224,10 +224,19 @@ class BareRecords:
 
 
 async def _send_produce_req(
-    sender: Sender, again_bare: Callable[[Any, Any], bool], node_id: int, batches: Any
+    sender: Sender,
+    again_bare: Callable[[Any, Any], bool],
+    driver: FaustDriver,
+    node_id: int,
+    batches: Any,
 ) -> None:
     """`Sender._send_produce_req`, with a handler that asks us about batches that are too large."""
-    await _Handler(sender, batches, again_bare).do(node_id)
+    try:
+        handler: SendProduceReqHandler = _Handler(sender, batches, again_bare)
+    except Exception as error:
+        driver.stand_down("to watch what a broker refuses", error)
+        handler = SendProduceReqHandler(sender, batches)
+    await handler.do(node_id)
     sender._in_flight.remove(node_id)
     for tp in batches:
         sender._muted_partitions.remove(tp)

@@ -19,7 +19,6 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from aiokafka.errors import MessageSizeTooLargeError
 from aiokafka.producer.message_accumulator import MessageBatch
 
 if TYPE_CHECKING:
@@ -84,7 +83,10 @@ class Batches:
             return None
         if not self._open or topic not in self._cluster._partitions:
             return None
-        partition: int = self._client._partition(topic, None, None, None, key, None)
+        try:
+            partition: int = self._client._partition(topic, None, None, None, key, None)
+        except Exception:  # of the app's partitioner: Faust will say so
+            return None
         return partition
 
     def add(
@@ -115,16 +117,16 @@ class Batches:
         accumulator = self._accumulator
         if accumulator._closed or accumulator._exception is not None:
             return None
-        if len(headers) > 1 or len(key or b"") + len(value or b"") > self._surely_fits:
-            try:
+        try:
+            if len(headers) > 1 or len(key or b"") + len(value or b"") > self._surely_fits:
                 self._client._serialize(key, value, headers)  # without serializers: the limit of size
-            except MessageSizeTooLargeError:
-                return None
-        waiting = accumulator._batches.get(tp)
-        batch = waiting[-1] if waiting else accumulator._append_batch(accumulator.create_builder(), tp)
-        future = batch.append(
-            key, value, int(timestamp * 1000.0) if timestamp else timestamp, headers=headers
-        )
+            waiting = accumulator._batches.get(tp)
+            batch = waiting[-1] if waiting else accumulator._append_batch(accumulator.create_builder(), tp)
+            future = batch.append(
+                key, value, int(timestamp * 1000.0) if timestamp else timestamp, headers=headers
+            )
+        except Exception:  # if it cannot be sent at all, Faust will say so
+            return None
         if future is None:
             return None  # it is full
         _aiokafka_log.debug("Sending (key=%s value=%s) to %s", key, value, tp)

@@ -14,9 +14,9 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from snapkafka.errors import SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.admin import KafkaTopicAdmin
@@ -57,6 +57,7 @@ from snapkafka.protocol.records import (
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .events import Events
+from .guard import CLUSTER_AT_FAULT, GOES_ON, Guard
 from .looks import Looks
 from .metrics import Metrics
 from .own_headers import OwnHeaders
@@ -83,10 +84,8 @@ logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
 
-GOES_ON: Final = "this worker goes on without taking part"
 
-
-class FaustDriver:
+class FaustDriver(Guard):
     """`app.snapkafka`: this worker in the protocol.
 
     Args:
@@ -105,14 +104,10 @@ class FaustDriver:
         self.announcing: Announcing | None = None
         self.ledger: KafkaLedger
         self.admin: KafkaTopicAdmin
-        self.loop: Any = None  # until the app starts
-        self.thread: int | None = None  # the one that the loop runs in
         self.waiting = Waiting(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
-        self.started = False
-        self.absent = ""  # why this worker takes no part in any snapshot, if it is for good
         self.scribe = Scribe(self)
         self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
         self.stamps = Stamps(self.machine, with_cause=self.config.cause)
@@ -126,9 +121,12 @@ class FaustDriver:
     # -- feed, take actions, do them --------------------------------------------------------------------------
 
     def feed(self, event: Event) -> None:
-        """Feed the machine an event that cannot ask for the ledger to be read."""
-        asked = self.tell(event)
-        assert asked is None, "only what is about to be taken in asks for the ledger"
+        """Feed the machine an event that cannot ask for the ledger to be read. Never raises."""
+        try:
+            asked = self.tell(event)
+            assert asked is None, "only what is about to be taken in asks for the ledger"
+        except Exception as error:
+            self.stand_down(f"to take in {type(event).__name__}", error)
 
     def answering(self) -> Callable[[Event], None]:
         """Feeds the answer to what is asked for now, whenever it comes. In a ledger that was recreated meanwhile its
@@ -136,8 +134,11 @@ class FaustDriver:
         asked_of = self.metrics.ledger_recreated
 
         def answer(event: Event) -> None:
-            if asked_of == self.metrics.ledger_recreated:
-                self.feed(event)
+            try:
+                if asked_of == self.metrics.ledger_recreated:
+                    self.feed(event)
+            except Exception as error:
+                self.stand_down(f"to take in {type(event).__name__}", error)
 
         return answer
 
@@ -168,7 +169,8 @@ class FaustDriver:
         return asked
 
     def do(self, actions: Sequence[Action]) -> None:
-        """Do the actions, in their order. Called in the midst of the app's own work: what goes wrong is ours (R15)."""
+        """Do the actions, in their order. Called in the midst of the app's own work: what goes wrong is ours (R15).
+        Never raises."""
         try:
             self._do(actions)
         except Exception as error:
@@ -192,6 +194,8 @@ class FaustDriver:
                 case StartTimer():
                     expired = TimerExpired(epoch=action.epoch)
                     self.loop.call_later(action.ttl_ms / 1000, self.answering(), expired)
+                case SayHello() if self.absent:
+                    pass
                 case SayHello():
                     logger.warning("snapkafka: joining again as a new process", extra=self.about())
                     self.spawn(self._say_hello(action.was))
@@ -201,16 +205,26 @@ class FaustDriver:
             self.waiting.told()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task that outlives a cancelled callback of Faust's; a failure is logged, never raised into the app."""
+        """A task that outlives a cancelled callback of Faust's; a failure is never raised into the app. A fault of ours
+        in it (all but what the cluster answers) makes this worker stand down."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("snapkafka: %s failed: %r", task.get_coro(), error, extra=self.about())
+        try:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is None:
+                return
+            name = getattr(task.get_coro(), "__qualname__", "a task")
+            if isinstance(error, Exception) and not isinstance(error, CLUSTER_AT_FAULT):
+                self.stand_down(f"in {name}", error)
+            else:
+                logger.error("snapkafka: %s failed: %r", name, error, extra=self.about())
+        except Exception as error:
+            self.stand_down("to see how a task ended", error)
 
     def append(self, record: LedgerRecord) -> None:
         """Append to the ledger in the background, in the order asked. Anyone who stood down has but its `Bye` to
@@ -218,47 +232,13 @@ class FaustDriver:
         if not self.absent or isinstance(record, Bye):
             self.scribe.append(record)
 
-    # -- R15 --------------------------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def failing_open(self, what: str, *, for_good: bool = False, then: str = GOES_ON) -> Iterator[None]:
-        """Contain a fault of ours: the host goes on, and snapshots fail by the name of what they miss.
-
-        Args:
-            what: was to be done.
-            for_good: this worker never takes part then.
-            then: what becomes of it.
-        """
-        try:
-            yield
-        except Exception as error:
-            if for_good:
-                self.stand_down(what, error)
-            else:
-                self.log_failed(what, error, then)
-
-    def stand_down(self, what: str, error: Exception) -> None:
-        """Stand down, as the machine's knowledge may be wrong from here on: it has no identity, and its `Bye` states
-        that the app goes on without (R10). To be called while `error` is handled."""
-        if not self.absent:
-            self.log_failed(what, error)
-            self.absent = f"failed {what} ({error!r})"
-            try:
-                if self.started:
-                    self.do(self.machine.stand_down())
-            except Exception as also:
-                self.log_failed("to record in the ledger that it stands down", also)
-            self.machine.process = None
+    # -- R15: see `guard` -------------------------------------------------------------------------------------
 
     def withdraw(self, why: str) -> None:
         """Take no part from here on: the machine has found that nobody would count it."""
         if not self.absent:
             self.absent = why
             logger.error("snapkafka: this worker %s; %s", why, GOES_ON, extra=self.about())
-
-    def log_failed(self, what: str, error: Exception, then: str = GOES_ON) -> None:
-        """One line, with where it failed."""
-        logger.error("snapkafka: failed %s (%r); %s", what, error, then, exc_info=True, extra=self.about())
 
     # -- life -------------------------------------------------------------------------------------------------
 

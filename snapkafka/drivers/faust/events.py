@@ -15,7 +15,6 @@ All of this runs in the one thread of the app's loop.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -83,9 +82,9 @@ class Events:
         self.unnoted: dict[tuple[str, Cause | None], str] = {}
         self.streams: WeakSet[Any] = WeakSet()
 
-    def failing_open(self) -> AbstractContextManager[None]:
+    def stand_down(self, error: Exception) -> None:
         """For who calls this in the midst of the app's own work (R15)."""
-        return self._driver.failing_open("to note what an agent is at", for_good=True)
+        self._driver.stand_down("to note what an agent is at", error)
 
     # -- which one ----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import BadInputError
@@ -166,12 +166,22 @@ def _tell(seen: AppLook) -> None:
             logger.warning("snapkafka observes: %s; %s", advice.what, advice.do, extra=about())
 
 
+#: Stores that drop keys without a word to Faust begin so.
+EXPIRES_BY_ITSELF: Final = "aerospike"
+
+
 def uncaptured(app: Any, ours: Any = None) -> Iterator[str]:
     """Name what no snapshot of an app holds, as far as its definition shows; `ours`: the recording agent."""
     for agent in app.agents.values():
         if agent is not ours and not hasattr(agent.channel, "topics"):
             yield (
                 f"agent {agent.name} reads a channel in memory: what waits there, or runs, at a cut is in no snapshot"
+            )
+    for table in app.tables.values():
+        if str(getattr(table, "_store", None) or app.conf.store).startswith(EXPIRES_BY_ITSELF):
+            yield (
+                f"table {table.name} lies in Aerospike, which expires keys by itself: what it drops, and when, is in no"
+                " snapshot"
             )
 
 

@@ -34,6 +34,8 @@ __all__ = ["FIXED", "Looks", "is_fixed"]
 
 logger = logging.getLogger("snapkafka")
 
+READS: Final = "to note what an event reads"
+
 #: Objects of these types never change.
 FIXED: Final[frozenset[type]] = frozenset(
     {
@@ -70,19 +72,24 @@ class Looks:
 
     def touched(self, table: Any, key: Any, *, write: bool) -> None:
         """Note that the event running here reads or writes a key."""
-        if get_ident() != self._driver.thread and self._elsewhere(table, key, write=write):
-            return
-        if self._machine.colours.tearing:
-            with self._driver.failing_open("to note what an event reads", for_good=True):
+        try:
+            if get_ident() != self._driver.thread and self._elsewhere(table, key, write=write):
+                return
+            if self._machine.colours.tearing:
                 touched = self._machine.table_touched(self._events.cause(), table.name, key, write=write)
                 self._driver.do(touched)
+        except Exception as error:
+            self._driver.stand_down(READS, error)
 
     def looked_up(self, table: Any, key: Any) -> None:
         """Note that the event running here has looked a value up, and can see it change in such a table."""
-        if not table.in_place or self._driver.absent:
-            self.touched(table, key, write=False)
-        elif get_ident() == self._driver.thread or not self._elsewhere(table, key, write=False):
-            self._held(table, key)
+        try:
+            if not table.in_place or self._driver.absent:
+                self.touched(table, key, write=False)
+            elif get_ident() == self._driver.thread or not self._elsewhere(table, key, write=False):
+                self._held(table, key)
+        except Exception as error:
+            self._driver.stand_down(READS, error)
 
     def wrote_object(self, table: Any, key: Any, value: Any) -> None:
         """An object was set: anyone who sets it has it still, and a table in memory hands it to others."""
@@ -92,29 +99,47 @@ class Looks:
                 self._held(table, key)
 
     def _held(self, table: Any, key: Any) -> None:
+        cause = self._events.cause()
+        if cause is not None:
+            held = self._machine.value_held(cause, table.name, key, unrecorded=not table.of_sets)
+            if held:
+                self._driver.do(held)
+
+    def vanished(self, table: Any, key: Any) -> None:
+        """Note that a key was taken out of the store with no record of it, as a window is that expires: a write."""
         try:
-            cause = self._events.cause()
-            if cause is not None:
-                held = self._machine.value_held(cause, table.name, key, unrecorded=not table.of_sets)
-                if held:
-                    self._driver.do(held)
+            if self._machine.colours.tearing:
+                self._driver.do(self._machine.table_touched(None, table.name, key, write=True))
         except Exception as error:
-            self._driver.stand_down("to note what an event holds", error)
+            self._driver.stand_down("to note that a key expires", error)
+
+    def rewritten(self, table: Any) -> None:
+        """Note that Faust has changed a table as a whole, with no record of it."""
+        try:
+            if self._machine.colours.tearing:
+                self._driver.do(self._machine.table_rewritten(table.name))
+        except Exception as error:
+            self._driver.stand_down("to note that a table changes", error)
 
     # -- whole tables -------------------------------------------------------------------------------------------
 
     def read_whole(self, table: Any) -> None:
         """Note that the event running here counts the keys of a table, or compares it."""
-        if get_ident() != self._driver.thread and self._elsewhere(table, None, write=False):
-            return
-        if self._machine.colours.tearing:
-            with self._driver.failing_open("to note what an event reads", for_good=True):
+        try:
+            if get_ident() != self._driver.thread and self._elsewhere(table, None, write=False):
+                return
+            if self._machine.colours.tearing:
                 self._driver.do(self._machine.table_read(self._events.cause(), table.name))
+        except Exception as error:
+            self._driver.stand_down(READS, error)
 
     def copied(self, table: Any) -> None:
         """A copy has the objects of the table in it."""
-        if not (table.in_place and self._iterate(table)):
-            self.read_whole(table)
+        try:
+            if not (table.in_place and self._iterate(table)):
+                self.read_whole(table)
+        except Exception as error:
+            self._driver.stand_down(READS, error)
 
     def iterating(self, table: Any, iterator: Iterator[Any], of_values: bool) -> Iterator[Any]:
         """Note that the event running here iterates over a table.
@@ -123,29 +148,39 @@ class Looks:
             the same, as fast; when it is at its end or dropped the machine is informed, unless what it has handed out
             may still change.
         """
-        cause = self._iterate(table)
-        if cause is None:
-            self.read_whole(table)
-            return iterator
-        if of_values and table.in_place:
-            return iterator
-        return chain(iterator, _End(self, cause, table.name))
+        try:
+            cause = self._iterate(table)
+            if cause is None:
+                self.read_whole(table)
+                return iterator
+            if of_values and table.in_place:
+                return iterator
+            return chain(iterator, _End(self, cause, table.name))
+        except Exception as error:
+            self._driver.stand_down(READS, error)
+        return iterator
 
     def _iterate(self, table: Any) -> Cause | None:
         """The event that goes over it; None where that is nobody's, or cannot be determined here."""
         if get_ident() != self._driver.thread or self._driver.absent:
             return None
-        with self._driver.failing_open("to note what an event reads", for_good=True):
-            cause = self._events.cause()
-            if cause is not None and cause in self._machine.colours.running:
-                self._driver.do(self._machine.table_iterated(cause, table.name))
-                return cause
+        cause = self._events.cause()
+        if cause is not None and cause in self._machine.colours.running:
+            self._driver.do(self._machine.table_iterated(cause, table.name))
+            return cause
         return None
 
     def iterated(self, cause: Cause, table: str) -> None:
         """An iterator is at its end, or dropped; where that is noticed in another thread, it is held on to."""
-        if get_ident() == self._driver.thread:
-            self._machine.iterated(cause, table)
+        try:
+            if get_ident() == self._driver.thread:
+                self._machine.iterated(cause, table)
+        except Exception as error:
+            self._driver.stand_down("to note that an iterator is at its end", error)
+
+    def stand_down(self, error: Exception) -> None:
+        """A fault of ours was met in the midst of a look (R15)."""
+        self._driver.stand_down(READS, error)
 
     # -- other threads ------------------------------------------------------------------------------------------
 
@@ -169,21 +204,25 @@ class Looks:
 
     def note(self) -> None:
         """Take in what other threads have read: before an event that may have waited for it sends, or ends."""
-        unnoted = self._events.unnoted
-        while unnoted:
-            (table, cause), thread = unnoted.popitem()
-            with self._driver.failing_open("to note what a thread reads", for_good=True):
+        try:
+            unnoted = self._events.unnoted
+            while unnoted:
+                (table, cause), thread = unnoted.popitem()
                 running = self._machine.colours.running
                 for event in [cause] if cause is not None and cause in running else list(running):
                     self._driver.do(self._machine.table_iterated(event, table))
-            if table not in self.threads:
-                self.threads[table] = thread
-                logger.warning("snapkafka: %s", self.of_thread(table), extra=self._driver.about())
+                if table not in self.threads:
+                    self.threads[table] = thread
+                    logger.warning("snapkafka: %s", self.of_thread(table), extra=self._driver.about())
+        except Exception as error:
+            self._driver.stand_down("to note what a thread reads", error)
 
     def _written(self, table: Any, key: Any, cause: Cause | None) -> None:
-        if self._machine.colours.tearing:
-            with self._driver.failing_open("to note what a thread writes", for_good=True):
+        try:
+            if self._machine.colours.tearing:
                 self._driver.do(self._machine.table_touched(cause, table.name, key, write=True))
+        except Exception as error:
+            self._driver.stand_down("to note what a thread writes", error)
 
     def of_thread(self, table: str) -> str:
         """Describe what no snapshot holds of a table that another thread reads."""
@@ -193,7 +232,7 @@ class Looks:
         )
 
 
-class _End:
+class _End(Iterator[Any]):
     """The end of an iterator: reached, or dropped with it."""
 
     __slots__ = ("_cause", "_looks", "_table")
@@ -201,14 +240,19 @@ class _End:
     def __init__(self, looks: Looks, cause: Cause, table: str) -> None:
         self._looks, self._cause, self._table = looks, cause, table
 
-    def __iter__(self) -> _End:
-        return self
-
     def __next__(self) -> Any:
-        self._looks.iterated(self._cause, self._table)
-        self._table = ""
+        try:
+            self._looks.iterated(self._cause, self._table)
+            self._table = ""
+        except Exception as error:
+            self._looks.stand_down(error)
         raise StopIteration
 
     def __del__(self) -> None:
-        if self._table:
-            self._looks.iterated(self._cause, self._table)
+        looks = getattr(self, "_looks", None)
+        try:
+            if looks is not None and self._table:
+                looks.iterated(self._cause, self._table)
+        except Exception as error:
+            if looks is not None:
+                looks.stand_down(error)

@@ -78,7 +78,8 @@ class Markers:
                     None,
                     [(wire.HEADER, body)],
                 )
-                future.add_done_callback(partial(_acked, self._driver.answering(), tp, action.epoch, seq))
+                answer = self._driver.answering()
+                future.add_done_callback(partial(_acked, self._driver, answer, tp, action.epoch, seq))
             except BaseException as error:
                 machine.marker_unstamped(tp, seq)
                 if not isinstance(error, Exception):
@@ -88,14 +89,18 @@ class Markers:
 
 
 def _acked(
+    driver: FaustDriver,
     answer: Callable[[Event], None],
     tp: TopicPartition,
     epoch: int,
     seq: int,
     future: asyncio.Future[Any],
 ) -> None:
-    offset, failure = outcome(future)
-    if failure is not None:
-        answer(MarkerFailed(epoch=epoch, tp=tp, reason=failure.reason, seq=seq))
-    else:
-        answer(MarkerSent(epoch=epoch, tp=tp, offset=offset))
+    try:
+        offset, failure = outcome(future)
+        if failure is not None:
+            answer(MarkerFailed(epoch=epoch, tp=tp, reason=failure.reason, seq=seq))
+        else:
+            answer(MarkerSent(epoch=epoch, tp=tp, offset=offset))
+    except Exception as error:
+        driver.stand_down("to note what became of a marker", error)

@@ -27,12 +27,14 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 from .attached import Attached
-from .bare import BareRecords, is_too_large
+from .bare import BareRecords
 from .batches import Batches
 from .markers import Markers
 from .passing import Passing
+from .plainly import without_ours
 from .riding import alight, keep_partition, ride, taken_off
 from .settling import Settling
+from .slow_path import SlowPath
 from .transactions import Transactions, in_transactions
 from .ways import Run, Way
 
@@ -65,14 +67,14 @@ class Outgoing:
         self._send: Send = producer.send
         self._batches = Batches(producer)
         self.bare = BareRecords(driver, producer)
-        self._settling = Settling(driver, self.bare)
+        self.settling = Settling(driver, self.bare)
         self._passing = Passing(driver, producer, self._batches.put)
-        self._put = self._passing.put
+        self._put, self._theirs = self._passing.put, producer.buffer.put
         self._ways: dict[tuple[str, int], Way] = {}
-        self.markers = Markers(driver, self._way, self._send)
+        self.markers = Markers(driver, self.way, self._send)
         self.transactions: Transactions | None = None
         if in_transactions(driver.app):
-            self.transactions = Transactions(producer, driver.restored.noted)
+            self.transactions = Transactions(producer, driver.restored.noted_or_not)
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
             driver.machine.marks = False
         producer.send = self.send
@@ -80,6 +82,7 @@ class Outgoing:
         if producer.threaded_producer is not None:
             self._leave_the_thread(producer.buffer)
         self.attached = Attached(driver, self._enter, alight)
+        self._slow = SlowPath(driver, self, producer, self._send_theirs)
 
     def _leave_the_thread(self, buffer: Any) -> None:
         """`producer_threaded`: two producers cannot keep the order of seqs in one partition, so what the thread's own
@@ -111,24 +114,29 @@ class Outgoing:
 
     def put(self, fut: Any) -> None:
         """`ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls it."""
-        if self._passing.waiting or not self._pass(fut):
+        try:
+            if not self._passing.waiting and self._pass(fut):
+                return
             self._enter(fut)
+        except Exception as error:
+            self._driver.stand_down("to note a send", error)
+        try:
             self._put(fut)
+        except Exception as error:
+            self._driver.stand_down("to put a record into Faust's buffer", error)
+            self._theirs(fut)
 
     def _pass(self, fut: Any) -> bool:
         """Let it leave here and now; False: nothing has happened yet."""
         message, key = fut.message, fut.message.key
-        try:
-            topic = self._passing.topic_of(message)
-            if topic is None or self._machine.process is None or not self._driver.runs_here():
-                return False
-            partition = message.partition
-            if partition is None and (partition := self._batches.partition(topic, key)) is None:
-                return False
-            others = taken_off(message.headers, self._met)[1] if message.headers else ()
-        except Exception:  # the app's partitioner, say: Faust will say so
+        topic = self._passing.topic_of(message)
+        if topic is None or self._machine.process is None or not self._driver.runs_here():
             return False
-        way = self._ways.get((topic, partition)) or self._way(TopicPartition(topic, partition))
+        partition = message.partition
+        if partition is None and (partition := self._batches.partition(topic, key)) is None:
+            return False
+        others = taken_off(message.headers, self._met)[1] if message.headers else ()
+        way = self._ways.get((topic, partition)) or self.way(TopicPartition(topic, partition))
         future = self._append_at_once(way, None, others, key, message.value, message.timestamp)
         if future is None:
             if message.partition is None:
@@ -147,11 +155,11 @@ class Outgoing:
         """The effect rides along until the message gets to `send`: also where this process has no id yet, or none any
         more. It may have one when the message leaves, and its event be over and done with."""
         if not self._driver.absent:
-            effect = self._entered()
+            effect = self.entered()
             if effect is not None:
                 ride(fut, effect)
 
-    def _entered(self) -> Effect | None:
+    def entered(self) -> Effect | None:
         """Return what is sent here and now; None: it is no longer known (R15)."""
         try:
             return self._machine.send_entered(self._driver.events.cause_of_send())
@@ -159,10 +167,12 @@ class Outgoing:
             self._driver.stand_down("to note a send", error)
             return None
 
-    def _withdraw(self, effect: Effect) -> None:
+    def withdraw(self, effect: Effect) -> None:
         """It is not sent, or as an external writer's."""
-        with self._driver.failing_open("to note a send", for_good=True):
+        try:
             self._driver.do(self._machine.send_withdrawn(effect))
+        except Exception as error:
+            self._driver.stand_down("to note a send", error)
 
     async def send(
         self,
@@ -176,44 +186,37 @@ class Outgoing:
         transactional_id: str | None = None,
     ) -> Awaitable[Any]:
         """`Producer.send`: stamp and append; returns what Faust returns, a future of the record's metadata."""
-        machine = self._machine
-        if transactional_id is not None and _by_thread.get():
-            transactional_id = None
-        effect, others = taken_off(headers, self._met) if headers else (None, ())
-        if machine.process is None and not await self._driver.waiting.for_identity():
-            if effect is not None:  # it entered when there was a process: nobody waits for it any more
-                self._withdraw(effect)
+        others: Any = ()
+        try:
+            if transactional_id is not None and _by_thread.get():
+                transactional_id = None
+            effect, others = taken_off(headers, self._met) if headers else (None, ())
+            if self._machine.process is None and not await self._driver.waiting.for_identity():
+                if effect is not None:  # it entered when there was a process: nobody waits for it any more
+                    self.withdraw(effect)
+                sent = None
+            else:
+                if partition is None:
+                    partition = self._batches.partition(topic, key)
+                if partition is not None:
+                    way = self._ways.get((topic, partition)) or self.way(TopicPartition(topic, partition))
+                    future = self._append_at_once(way, effect, others, key, value, timestamp)
+                    if future is not None:
+                        return future
+                sent = await self._slow.send(
+                    effect, (topic, key, value, partition, timestamp), others, transactional_id
+                )
+        except Exception as error:
+            self._driver.stand_down("to note a send", error)
+            sent, others = None, without_ours(headers)
+        if sent is None:
             return await self._send(
                 topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
             )
-        if partition is None:
-            try:
-                partition = self._batches.partition(topic, key)
-            except BaseException:
-                if effect is not None:
-                    self._withdraw(effect)
-                raise
-        if partition is not None:
-            way = self._ways.get((topic, partition)) or self._way(TopicPartition(topic, partition))
-            future = self._append_at_once(way, effect, others, key, value, timestamp)
-            if future is not None:
-                return future
-        waited = effect is not None
-        if effect is None and (effect := self._entered()) is None:
-            return await self._send(
-                topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
-            )
-        if partition is None:
-            try:
-                partition = await self._choose(topic, key)
-            except BaseException:
-                self._withdraw(effect)
-                raise
-            way = self._way(TopicPartition(topic, partition))
-        record = (topic, key, value, partition, timestamp)
-        if machine.classic and self._queues_up(way, effect):
-            return asyncio.ensure_future(self._send_when_allowed(way, effect, others, record))
-        return await self._append(way, effect, others, record, transactional_id, waited=waited)
+        if sent.error is not None:
+            raise sent.error
+        appended: Awaitable[Any] = sent.future
+        return appended
 
     # -- stamp and append: the short way ----------------------------------------------------------------------
 
@@ -242,13 +245,10 @@ class Outgoing:
             else:
                 return None
             headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
+            added = self._batches.add(way.theirs, key, value, timestamp, headers)
         except Exception as error:
             self._driver.stand_down("to stamp a record", error)
             return None
-        try:
-            added = self._batches.add(way.theirs, key, value, timestamp, headers)
-        except Exception:  # if it cannot be sent at all, Faust will say so
-            added = None
         if added is None:
             if entered is None:
                 machine.send_undone(effect, tp, seq)
@@ -275,117 +275,11 @@ class Outgoing:
     def _begin(self, way: Way, batch: Any) -> None:
         """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
         way.batch, way.runs = batch, []
-        batch.future.add_done_callback(partial(self._settling.batch_settled, way, batch, way.runs))
+        batch.future.add_done_callback(partial(self.settling.batch_settled, way, batch, way.runs))
 
-    # -- the long way -----------------------------------------------------------------------------------------
+    def _send_theirs(self, *args: Any, **options: Any) -> Awaitable[asyncio.Future[Any]]:
+        return self._send(*args, **options)
 
-    async def _append(
-        self,
-        way: Way,
-        effect: Effect,
-        others: Sequence[tuple[str, bytes]],
-        record: tuple[Any, ...],
-        transactional_id: str | None = None,
-        *,
-        waited: bool = False,
-    ) -> asyncio.Future[Any]:
-        """Stamp and append under the partition's lock. `waited`: it was in a buffer, so its writer does not hear
-        of a failure here."""
-        machine, tp = self._machine, way.tp
-        future: asyncio.Future[Any]
-        seq = None
-        way.waiting += 1
-        try:
-            await way.lock.acquire()
-            try:
-                if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
-                    way.due.append(first)
-                while way.due and effect.epoch >= way.due[0].epoch:
-                    await self.markers.append(way)
-                if self.transactions is not None:
-                    await way.led_by(transactional_id)
-                if machine.process is None and not await self._driver.waiting.for_identity():
-                    # Declared dead while this waited: it leaves as in `send`, and counts for nothing.
-                    future = await self._send(
-                        *record, headers=others or None, transactional_id=transactional_id
-                    )
-                    self._withdraw(effect)
-                    return future
-                headers = [*others]
-                try:
-                    if effect.sent is not machine.colours.sent:  # it entered in an earlier life
-                        self._withdraw(effect)
-                        effect = machine.send_entered_again(effect)
-                    if not self.bare.expected(tp.topic, record[1], record[2], others):
-                        seq = machine.send_stamped(effect, tp)
-                        headers.append((wire.HEADER, self._stamps.of(way.check, effect, seq)))
-                except Exception as error:
-                    self._driver.stand_down("to stamp a record", error)
-                    return await self._send(
-                        *record, headers=others or None, transactional_id=transactional_id
-                    )
-                try:
-                    future = await self._send(*record, headers=headers, transactional_id=transactional_id)
-                except Exception as error:
-                    if seq is None or not is_too_large(error):
-                        raise
-                    machine.send_unstamped(effect, tp, seq)
-                    seq = None
-                    future = await self._send(
-                        *record, headers=others or None, transactional_id=transactional_id
-                    )
-                if seq is None:
-                    self.bare.left(tp, future)
-                if transactional_id is not None and self.transactions is not None:
-                    settle = partial(self._settling.settled_in_transaction, future, effect, tp, seq)
-                    self.transactions.sent(transactional_id, future, settle)
-                else:
-                    if not way.pending:
-                        future.add_done_callback(partial(self._settling.acked, way))
-                    way.pending.append((future, effect, seq))
-                if self.transactions is not None:
-                    way.latest = future
-            finally:
-                way.lock.release()
-        except BaseException as error:  # also where its caller gives up while it waits here
-            if seq is not None:
-                machine.send_unstamped(effect, tp, seq)
-            if waited and is_too_large(error):
-                self._settling.refused_at_once(effect, tp, repr(error))
-            else:
-                self._withdraw(effect)
-            raise
-        finally:
-            way.waiting -= 1
-        with self._driver.failing_open("to note that a record is sent", for_good=True):
-            self._driver.do(machine.send_appended(effect))
-        return future
-
-    def _way(self, tp: TopicPartition) -> Way:
+    def way(self, tp: TopicPartition) -> Way:
+        """The way out to a partition."""
         return self._ways.setdefault(tp, Way(tp))
-
-    async def _choose(self, topic: str, key: bytes | None) -> int:
-        """The partition, chosen by the app's own partitioner, before stamping."""
-        client = self._producer._producer.client
-        if client.cluster.partitions_for_topic(topic) is None:
-            await client._wait_on_metadata(topic)
-        partition: int = self._producer.key_partition(topic, key).partition
-        return partition
-
-    # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
-
-    def _queues_up(self, way: Way, effect: Effect) -> bool:
-        """Red sends queue up per partition; a white one that the markers wait for passes them by."""
-        if self._machine.must_wait(effect):
-            return True
-        return way.gate.locked() and not self._machine.is_awaited(effect)
-
-    async def _send_when_allowed(
-        self, way: Way, effect: Effect, others: Sequence[tuple[str, bytes]], record: tuple[Any, ...]
-    ) -> Any:
-        """As in 1985: markers first. In order per partition, and without standing in the way of white sends."""
-        async with way.gate:
-            while self._machine.must_wait(effect):
-                await self._driver.waiting.changed()
-            future = await self._append(way, effect, others, record)
-        return await future

@@ -74,9 +74,15 @@ class Passing:
             try:
                 await send_pending(fut)
             finally:
-                self.waiting -= 1
+                self._left()
 
         buffer._send_pending = send_counted
+
+    def _left(self) -> None:
+        try:
+            self.waiting -= 1
+        except Exception as error:
+            self._driver.stand_down("to count what leaves Faust's buffer", error)
 
     def put(self, fut: Any) -> None:
         """Take the slow path: into the buffer."""

@@ -90,6 +90,8 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
         "keys()",
         "values()",
         "on_changelog_event(event)",
+        "on_rebalance(assigned, revoked, newly_assigned, generation_id)",
+        "on_recovery_completed(active_tps, standby_tps)",
         "persisted_offset(tp)",
         "apply_changelog_batch(batch)",
         "changelog_topic_name",

@@ -55,8 +55,10 @@ class Recorder:
 
     async def _record(self, stream: Any) -> None:
         async for item in stream:
-            with self._driver.failing_open("to record a channel", for_good=True):
+            try:
                 if isinstance(item, CutReport | Closed):
                     self._driver.append(item)
                 else:
                     self._driver.feed(item)
+            except Exception as error:
+                self._driver.stand_down("to record a channel", error)

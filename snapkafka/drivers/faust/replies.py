@@ -50,9 +50,12 @@ class Replies:
 
     async def add(self, correlation_id: str, promise: Any) -> None:
         """`ReplyConsumer.add`: a question was asked here and now."""
-        cause = self._driver.events.cause()
-        if cause is not None:
-            self._asked[promise] = cause
+        try:
+            cause = self._driver.events.cause()
+            if cause is not None:
+                self._asked[promise] = cause
+        except Exception as error:
+            self._driver.stand_down("to note who asks", error)
         await self._add(correlation_id, promise)
 
     def met(self, tp: Any, offset: int, epoch: int) -> None:

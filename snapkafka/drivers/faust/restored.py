@@ -196,6 +196,14 @@ class Restored:
         base = self.base(tp)
         scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
 
+    def noted_or_not(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """`noted`; the offsets as they are, where a fault of ours is met, also in the thread of the consumer (R15)."""
+        try:
+            return self.noted(offsets)
+        except Exception as error:
+            self._driver.stand_down("to keep metadata in commits", error)
+        return offsets
+
     def noted(self, offsets: Mapping[Any, Any]) -> dict[Any, Any]:
         """Add to offsets that are to be committed, as aiokafka takes them, the metadata of those with rules above.
 
@@ -272,7 +280,7 @@ def keep_metadata(restored: Restored, client: Any) -> None:
     commit = client.commit
 
     async def commit_with_metadata(offsets: Any = None) -> None:
-        await commit(None if offsets is None else restored.noted(offsets))
+        await commit(None if offsets is None else restored.noted_or_not(offsets))
 
     client.commit, client.keeps_metadata = commit_with_metadata, True
 

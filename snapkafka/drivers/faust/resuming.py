@@ -14,10 +14,13 @@ all (robinhood/faust#69).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 __all__ = ["Resuming"]
+
+
+StandDown = Callable[[str, Exception], None]
 
 
 class OnlyThese:
@@ -35,10 +38,11 @@ class Resuming:
 
     Args:
         consumer: Faust's; four of its methods are led through here.
+        stand_down: is called with a fault of ours.
     """
 
-    def __init__(self, consumer: Any) -> None:
-        self._consumer = consumer
+    def __init__(self, consumer: Any, stand_down: StandDown = lambda what, error: None) -> None:
+        self._consumer, self._stand_down = consumer, stand_down
         self._resume, self._seek = consumer.resume_partitions, consumer.perform_seek
         self._resume_flow, self._fetch = consumer.resume_flow, consumer._getmany
         self._announced = False
@@ -58,10 +62,13 @@ class Resuming:
     def resume(self, tps: Iterable[Any]) -> None:
         """`Consumer.resume_partitions`."""
         inputs = set(tps)
-        if self._announced and not any(map(self._consumer._is_changelog_tp, inputs)):
-            self._announced, self._waiting = False, inputs
-        else:
-            self._resume(inputs)
+        try:
+            if self._announced and not any(map(self._consumer._is_changelog_tp, inputs)):
+                self._announced, self._waiting = False, inputs
+                return
+        except Exception as error:
+            self._stand_down("to hold the inputs until they are sought", error)
+        self._resume(inputs)
 
     async def seek(self) -> None:
         """`Consumer.perform_seek`. If it fails Faust does not come to the flow, and the inputs go on all the same."""
@@ -78,10 +85,18 @@ class Resuming:
 
     async def fetch(self, active_partitions: set[Any] | None, **more: Any) -> Any:
         """`Consumer._getmany`. All that is active may change while it waits."""
-        only = None if active_partitions is None else OnlyThese(active_partitions)
+        only: Any = active_partitions
+        try:
+            only = None if active_partitions is None else OnlyThese(active_partitions)
+        except Exception as error:
+            self._stand_down("to fetch from the active partitions alone", error)
         return await self._fetch(active_partitions=only, **more)
 
     def _go_on(self) -> None:
-        waiting, self._waiting = self._waiting, set()
+        waiting = self._waiting
+        try:
+            self._waiting = set()
+        except Exception as error:
+            self._stand_down("to let the inputs go", error)
         if waiting:
             self._resume(waiting)

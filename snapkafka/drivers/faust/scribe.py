@@ -39,6 +39,9 @@ class Scribe:
         self.quiet_since = float("-inf")  # no snapshot under way
         self._without_since: float | None = None  # the app has gone on without an id
         self._said_hello: float | None = None  # the latest Hello was acknowledged
+        self.said_at: int | None = None  # and where it stands
+        self.reads = True  # is the ledger read, or will it be?
+        self._unread = ""  # why the ledger could not be read last, as it was logged
         self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
         self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
         self._opened: asyncio.Event
@@ -52,7 +55,7 @@ class Scribe:
     def append(self, record: LedgerRecord) -> None:
         """Append in the background, in the order asked."""
         if isinstance(record, Hello):
-            self._said_hello = None
+            self._said_hello = self.said_at = None
         self._outbox.put_nowait((self._driver.metrics.ledger_recreated, record))
 
     def goes_on_without(self) -> None:
@@ -65,8 +68,11 @@ class Scribe:
         await self._outbox.join()
 
     async def _read(self) -> None:
-        with self._driver.failing_open("to read the ledger", for_good=True):
+        try:
             await self._read_on()
+        except Exception as error:
+            self.reads = False
+            self._driver.stand_down("to read the ledger", error)
 
     async def _read_on(self) -> None:
         while True:
@@ -93,16 +99,20 @@ class Scribe:
                 self._driver.feed(LedgerRecreated())
                 self._driver.restored.ledger_read()
             except SnapkafkaError as error:
-                logger.warning(
-                    "snapkafka: %s; this worker tries again (%s)",
-                    error,
-                    error.advice,
-                    extra=self._driver.about(),
-                )
+                self._log_unread(error)
                 await asyncio.sleep(RETRY_S)
+
+    def _log_unread(self, error: SnapkafkaError) -> None:
+        """One line for what goes on as it was."""
+        if str(error) != self._unread:
+            self._unread = str(error)
+            logger.warning(
+                "snapkafka: %s; this worker tries again (%s)", error, error.advice, extra=self._driver.about()
+            )
 
     def take(self, read: Entry) -> None:
         """The next record of the ledger; count what became of snapshots by it."""
+        self._unread = ""
         ledger = self._driver.machine.ledger
         before = list(ledger.open.values())
         process = self._driver.machine.process
@@ -148,8 +158,9 @@ class Scribe:
         while True:
             ledger, record = await self._outbox.get()
             try:
-                with self._driver.failing_open("to write the ledger", for_good=True):
-                    await self._write_one(ledger, record)
+                await self._write_one(ledger, record)
+            except Exception as error:
+                self._driver.stand_down("to write the ledger", error)
             finally:
                 self._outbox.task_done()
 
@@ -163,9 +174,11 @@ class Scribe:
             if ledger != self._driver.metrics.ledger_recreated:
                 return
             try:
-                await self._driver.ledger.append(record)
+                offset = await self._driver.ledger.append(record)
                 if isinstance(record, Hello):
-                    self._said_hello = self._driver.loop.time()
+                    self._said_hello, self.said_at = self._driver.loop.time(), offset
+                    if self._driver.absent:
+                        self._driver.joined_late(offset)
             except SnapkafkaError as error:
                 lost = isinstance(record, Trigger) or isinstance(
                     error, RecordTooLargeError | LedgerRecreatedError

@@ -17,6 +17,7 @@
 | `app._reply_consumer.add` | who asked, for replies (`replies`) |
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables`) |
 | views, copies and iterators of tables | what is read later than at the first look (`looks`, `views`) |
+| `pop` of stores with windows; the ends of a rebalance, of a recovery | what no sensor hears (`tables`) |
 | `table.persisted_offset` | what a store holds and is not read again (`tables`) |
 | `consumer.highwaters` | tables of exactly-once apps are recovered (`recovering`) |
 | `table.apply_changelog_batch` | records of before a restore are left out (`tables`) |
@@ -29,7 +30,8 @@
 of the module, when some of these exist already: factories are wrapped, and what exists is wrapped in place.
 
 That Faust has them all is looked up before (`probe`). If one fails to hold all the same, the worker takes no part from
-then on: it never joins, so nobody waits for it, and what it sends has no stamp (R15).
+then on (`guard`): it never joins, or withdraws in the ledger with the reason, so nobody waits for it, and what it sends
+has no stamp (R15).
 """
 
 from __future__ import annotations
@@ -80,6 +82,8 @@ SEEN_WITHIN_S: Final = 1.0
 #: The broker has answered already; what it does not tell of a changelog by then no snapshot can be proved from (V3).
 PROMISED_WITHIN_S: Final = 5.0
 LOOK_AGAIN_S: Final = 0.05
+#: Where a fault is met at the end.
+STOPS: Final = "this worker stops all the same"
 #: A process that runs no agents joins as an app of its own, named after its app.
 OF_CLIENTS: Final = ":client"
 
@@ -123,7 +127,7 @@ def _make_recorder(driver: FaustDriver) -> None:
 
 def _sew_producer(driver: FaustDriver, producer: Any) -> None:
     driver.outgoing = Outgoing(driver, producer)
-    keep_at_hand(driver.app, producer)
+    keep_at_hand(driver.app, producer, driver.stand_down)
 
 
 # -- life -----------------------------------------------------------------------------------------------------
@@ -148,9 +152,9 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def stop() -> None:
         await on_stop()
-        with driver.failing_open("to note what its tables hold"):
+        with driver.failing_open("to note what its tables hold", then=STOPS):
             driver.tables.leave()
-        with driver.failing_open("to leave"):
+        with driver.failing_open("to leave", then=STOPS):
             await driver.stop()
 
     app.on_start, app.on_stop = start, stop
@@ -163,6 +167,22 @@ def _refuse(driver: FaustDriver) -> None:
             "classic needs markers, and a service with processing_guarantee=exactly_once sends none",
             hint="leave classic out: headers do it",
         )
+
+
+def _refuse_transport(consumer: Any) -> None:
+    """Asked when this worker has joined: so the ledger names one that cannot take part.
+
+    Raises:
+        UnknownClientError: positions and commits of such a consumer are not known here.
+    """
+    from faust.transport.drivers.aiokafka import Consumer
+
+    if not isinstance(consumer, Consumer):
+        raise UnknownClientError(f"the transport {type(consumer).__module__} is not aiokafka's")
+
+
+class UnknownClientError(Exception):
+    """A client of Kafka that the driver was not written for."""
 
 
 def connection_of(app: Any) -> Connection:
@@ -183,7 +203,11 @@ def connection_of(app: Any) -> Connection:
 
 
 def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
-    subscribe, resuming, announcing = consumer.subscribe, Resuming(consumer), Announcing(driver, consumer)
+    subscribe, resuming, announcing = (
+        consumer.subscribe,
+        Resuming(consumer, driver.stand_down),
+        Announcing(driver, consumer),
+    )
     driver.resuming, driver.announcing = resuming, announcing
 
     async def say_hello_then_subscribe(topics: Any) -> None:
@@ -194,6 +218,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
                 hello = await hello_of(driver, topics)
                 _report_missing(driver, hello)
                 await driver.join(hello)
+                _refuse_transport(consumer)
         await _wait_for_restores(driver, topics)
         await subscribe(topics)
         if not driver.absent:
@@ -202,14 +227,14 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
 
     async def announce(*args: Any, **kwargs: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go."""
-        if driver.absent:
-            return
-        with driver.failing_open("to end a rebalance"):
-            if not await announcing.announce():
-                return  # Faust has been given others meanwhile, and begins anew
+        try:
+            if driver.absent or not await announcing.announce():
+                return  # or Faust has been given others meanwhile, and begins anew
             if driver.outgoing.transactions is not None:
                 driver.outgoing.transactions.kept(consumer)
             resuming.announced()
+        except Exception as error:
+            driver.stand_down("to end a rebalance", error)
 
     acknowledge, events = consumer.ack, driver.events
     recover_to_the_end(driver.app, consumer)
@@ -217,11 +242,11 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
     def acknowledged(message: Any) -> bool:
         """Also for who acknowledges by `event.ack()`, of which no sensor hears."""
         done = bool(acknowledge(message))
-        if events.parked:
-            try:
+        try:
+            if events.parked:
                 events.acknowledged(message.tp, message.offset)
-            except Exception as error:
-                driver.stand_down("to note that an event is acknowledged", error)
+        except Exception as error:
+            driver.stand_down("to note that an event is acknowledged", error)
         return done
 
     consumer.ack = acknowledged
@@ -262,16 +287,18 @@ def _report_missing(driver: FaustDriver, hello: Hello) -> None:
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
     async def revoked(*args: Any, **kwargs: Any) -> None:
-        if driver.resuming is not None:
-            driver.resuming.taken_away()  # also where we take no part any more: it may hold some
-        if driver.announcing is not None:
-            driver.announcing.taken_away()
-        if driver.absent:
-            return
-        with driver.failing_open("to note that its inputs are revoked", for_good=True):
+        try:
+            if driver.resuming is not None:
+                driver.resuming.taken_away()  # also where we take no part any more: it may hold some
+            if driver.announcing is not None:
+                driver.announcing.taken_away()
+            if driver.absent:
+                return
             for queues in (driver.events, driver.replies, driver.tables, driver.outgoing.attached):
                 queues.taken_away()
             driver.feed(InputsTaken())
+        except Exception as error:
+            driver.stand_down("to note that its inputs are revoked", error)
 
     return revoked
 

@@ -106,22 +106,25 @@ class Sensors:
 
         def message_out(tp: Any, offset: int, message: Any) -> None:
             tell(tp, offset, message)
-            if events.parked:  # asked here, too: it hardly ever is so
-                try:
+            try:
+                if events.parked:  # asked here, too: it hardly ever is so
                     events.acknowledged(tp, offset)
-                except Exception as error:
-                    stand_down("to note that a record is acknowledged", error)
+            except Exception as error:
+                stand_down("to note that a record is acknowledged", error)
 
         return message_out
 
     def _on_late_table(self, tell: Told, *, write: bool) -> Told:
         """A key of a table is read or written that was made after the others were attached."""
-        machine, looks = self._machine, self._driver.looks
+        machine, looks, stand_down = self._machine, self._driver.looks, self._driver.stand_down
 
         def touched(table: Any, key: Any, *value: Any) -> None:
             tell(table, key, *value)
-            if machine.colours.tearing:
-                looks.touched(table, key, write=write)
+            try:
+                if machine.colours.tearing:
+                    looks.touched(table, key, write=write)
+            except Exception as error:
+                stand_down("to note that a table is used", error)
 
         return touched
 
@@ -131,8 +134,11 @@ class Sensors:
 
         def table_get(table: Any, key: Any) -> None:
             tell(table, key)
-            if table.in_place or machine.colours.tearing or get_ident() != driver.thread:
-                looks.looked_up(table, key)
+            try:
+                if table.in_place or machine.colours.tearing or get_ident() != driver.thread:
+                    looks.looked_up(table, key)
+            except Exception as error:
+                driver.stand_down("to note that a table is read", error)
 
         return table_get
 
@@ -142,19 +148,25 @@ class Sensors:
 
         def table_set(table: Any, key: Any, value: Any) -> None:
             tell(table, key, value)
-            if machine.colours.tearing or get_ident() != driver.thread:
-                looks.touched(table, key, write=True)
-            if type(value) not in FIXED:
-                looks.wrote_object(table, key, value)
+            try:
+                if machine.colours.tearing or get_ident() != driver.thread:
+                    looks.touched(table, key, write=True)
+                if type(value) not in FIXED:
+                    looks.wrote_object(table, key, value)
+            except Exception as error:
+                driver.stand_down("to note that a table is written", error)
 
         return table_set
 
     def on_table_del(self, tell: Told) -> Told:
         """A key is deleted."""
-        looks = self._driver.looks
+        looks, stand_down = self._driver.looks, self._driver.stand_down
 
         def table_del(table: Any, key: Any) -> None:
             tell(table, key)
-            looks.touched(table, key, write=True)
+            try:
+                looks.touched(table, key, write=True)
+            except Exception as error:
+                stand_down("to note that a key is deleted", error)
 
         return table_del

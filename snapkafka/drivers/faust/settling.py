@@ -36,6 +36,13 @@ class Settling:
         self._bare = bare
 
     def batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
+        """A callback of asyncio's: the records of a batch are settled together."""
+        try:
+            self._batch_settled(way, batch, runs, future)
+        except Exception as error:
+            self._driver.stand_down("to note what became of sends", error)
+
+    def _batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
         if way.batch is batch:
             way.batch, way.runs = None, []
         offset, failure = outcome(future)
@@ -57,14 +64,15 @@ class Settling:
     def acked(self, way: Way, _: asyncio.Future[Any]) -> None:
         """Settle sends in the order of their partition, mostly many records at once: only the first that
         is not has a callback."""
-        pending = way.pending
         try:
+            pending = way.pending
             while pending and pending[0][0].done():
                 future, effect, seq = pending.popleft()
                 self._settled(effect, way.tp, seq, future)
-        finally:
             if pending:
                 pending[0][0].add_done_callback(partial(self.acked, way))
+        except Exception as error:
+            self._driver.stand_down("to note what became of sends", error)
 
     def settled_in_transaction(
         self,
@@ -74,7 +82,10 @@ class Settling:
         seq: int | None,
         future: asyncio.Future[Any] | Unacknowledged,
     ) -> None:
-        self._settled(effect, tp, None if sent in self._bare else seq, future)
+        try:
+            self._settled(effect, tp, None if sent in self._bare else seq, future)
+        except Exception as error:
+            self._driver.stand_down("to note what became of sends", error)
 
     def refused_at_once(self, effect: Effect, tp: TopicPartition, reason: str) -> None:
         """The producer itself refuses what waited in a buffer: a table has it, and its changelog never will."""

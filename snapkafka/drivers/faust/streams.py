@@ -34,7 +34,10 @@ def watch_streams(driver: FaustDriver) -> None:
 
     def stream(channel: Any, *args: Any, **options: Any) -> Any:
         made = make(channel, *args, **options)
-        _watch(driver, made)
+        try:
+            _watch(driver, made)
+        except Exception as error:
+            driver.stand_down("to watch a stream", error)
         return made
 
     app.stream = stream
@@ -94,10 +97,13 @@ def _watched(cls: Hashable) -> Any:
     class Watched(base):
         def clone(self, **options: Any) -> Any:
             new = super().clone(**options)
-            new.reading = Reading(self.reading.name)
-            new.reading.by_hand = not new.enable_acks
-            new.watched_by = self.watched_by
-            self.watched_by.streams.add(new)
+            try:
+                new.watched_by = self.watched_by
+                new.reading = Reading(self.reading.name)
+                new.reading.by_hand = not new.enable_acks
+                self.watched_by.streams.add(new)
+            except Exception as error:
+                self.watched_by.stand_down(error)
             return new
 
         def noack(self) -> Any:
@@ -106,8 +112,10 @@ def _watched(cls: Hashable) -> Any:
             return new
 
         def __aiter__(self) -> Any:
-            with self.watched_by.failing_open():
+            try:
                 self.watched_by.left(self.reading)  # an agent that raised begins again
+            except Exception as error:
+                self.watched_by.stand_down(error)
             return super().__aiter__()
 
         def take(self, *args: Any, **options: Any) -> Any:
@@ -139,9 +147,11 @@ def _by_hand(cls: Hashable) -> Any:
         @current_event.setter
         def current_event(self, event: Any) -> None:
             self.__dict__["_current_event"] = event
-            if event is None:
-                with self.watched_by.failing_open():
+            try:
+                if event is None:
                     self.watched_by.left(self.reading)
+            except Exception as error:
+                self.watched_by.stand_down(error)
 
     return _named_like(ByHand, base)
 
@@ -157,17 +167,23 @@ async def _batches(
 ) -> AsyncGenerator[Any, None]:
     """A `take` of Faust's, with the start of each batch reported in the task that it is handed to."""
     events, reading = stream.watched_by, stream.reading
-    with events.failing_open():
+    try:
         events.batch_left(reading)  # an agent that raised begins again
-    reading.taking, reading.by_hand = True, by_hand
+        reading.taking, reading.by_hand = True, by_hand
+    except Exception as error:
+        events.stand_down(error)
     try:
         async for batch in inner:
-            with events.failing_open():
+            try:
                 events.handed_over(reading, len(batch), batch if by_hand else None)
+            except Exception as error:
+                events.stand_down(error)
             yield batch
             if by_hand:
-                with events.failing_open():
+                try:
                     events.batch_left(reading)
+                except Exception as error:
+                    events.stand_down(error)
     finally:
         reading.taking = False
         await inner.aclose()

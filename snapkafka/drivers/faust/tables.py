@@ -6,9 +6,9 @@ of the process which wrote it (R6); its cause states up to where the inputs of t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .driver import FaustDriver
 
 __all__ = ["Tables"]
+
+
+COMES_IN: Final = "to note what comes into a table"
 
 
 class Tables:
@@ -56,6 +59,7 @@ class Tables:
         for table in found:
             self._hear_changelog(table)
             self._hear_store(table)
+            self._hear_what_leaves_no_record(table)
             of_sets = hasattr(table.data, "send_changelog_event")
             if of_sets:
                 self._hear_sets(table)
@@ -143,25 +147,32 @@ class Tables:
         heard, apply = table.on_changelog_event, table.apply_changelog_batch
 
         def apply_changelog_batch(batch: Any) -> Any:
-            if self._void:
-                places = [(event.message.tp, event.message.offset) for event in batch]
-                batch = [event for event, at in zip(batch, places, strict=True) if at not in self._void]
-                self._void.difference_update(places)
+            batch = list(batch)
+            try:
+                if self._void:
+                    places = [(event.message.tp, event.message.offset) for event in batch]
+                    batch = [event for event, at in zip(batch, places, strict=True) if at not in self._void]
+                    self._void.difference_update(places)
+            except Exception as error:
+                self._driver.stand_down(COMES_IN, error)
             return apply(batch)
 
         table.apply_changelog_batch = apply_changelog_batch
 
         async def on_changelog_event(event: Any) -> None:
-            if self._void and (event.message.tp, event.message.offset) in self._void:
-                return
-            if table.keeps_objects and not table.in_place and not is_fixed(event.value):
-                table.in_place = True
-            if self._colours:
-                message = event.message
-                epoch = self._colours.pop((message.tp, message.offset), 0)
-                if epoch:
-                    key = _key(table, event.key)
-                    self._driver.do(self._driver.machine.key_received(table.name, key, epoch))
+            try:
+                if self._void and (event.message.tp, event.message.offset) in self._void:
+                    return
+                if table.keeps_objects and not table.in_place and not is_fixed(event.value):
+                    table.in_place = True
+                if self._colours:
+                    message = event.message
+                    epoch = self._colours.pop((message.tp, message.offset), 0)
+                    if epoch:
+                        key = _key(table, event.key)
+                        self._driver.do(self._driver.machine.key_received(table.name, key, epoch))
+            except Exception as error:
+                self._driver.stand_down(COMES_IN, error)
             await heard(event)
 
         table.on_changelog_event = on_changelog_event
@@ -174,15 +185,34 @@ class Tables:
             if self._driver.restored.renew_store(table, tp, ask):
                 self._noted.clear()  # of a time before
             offset: int | None = ask(tp)
-            if tp not in self._asked:
-                self._asked.add(tp)
-                if offset is not None:
-                    noted = self._disk is not None and self._disk.is_noted(table, tp.partition)
-                    self._holds_known |= noted
-                    self._holds_unknown |= not noted
+            try:
+                if tp not in self._asked:
+                    self._asked.add(tp)
+                    if offset is not None:
+                        noted = self._disk is not None and self._disk.is_noted(table, tp.partition)
+                        self._holds_known |= noted
+                        self._holds_unknown |= not noted
+            except Exception as error:
+                self._driver.stand_down("to see what a store holds", error)
             return offset
 
         table.persisted_offset = persisted_offset
+
+    def _hear_what_leaves_no_record(self, table: Any) -> None:
+        """Windows that expire, and keys that come and go with the partitions of a rebalance: Faust takes them from the
+        store, and reports that to nobody. A read in white, after that, is of something red (R6)."""
+        looks = self._driver.looks
+        if getattr(getattr(table, "window", None), "expires", None) is not None:
+            pop = table.data.pop
+
+            def pop_noted(key: Any, *default: Any) -> Any:
+                value = pop(key, *default)
+                looks.vanished(table, key)
+                return value
+
+            table.data.pop = pop_noted
+        for name in {"on_rebalance", "on_recovery_completed"} & set(dir(table)):
+            setattr(table, name, _then(getattr(table, name), partial(looks.rewritten, table)))
 
     # -- what no sensor tells ---------------------------------------------------------------------------------------
 
@@ -193,9 +223,24 @@ class Tables:
 
         def send_changelog_event(key: Any, operation: int, value: Any) -> None:
             send(key, operation, value)
-            touched(table, key, write=True)
+            try:
+                touched(table, key, write=True)
+            except Exception as error:
+                self._driver.stand_down("to note that a set is changed", error)
 
         table.data.send_changelog_event = send_changelog_event
+
+
+def _then(change: Callable[..., Awaitable[None]], note: Callable[[], None]) -> Callable[..., Awaitable[None]]:
+    """Do that, and note it; also where it fails half-way."""
+
+    async def changed(*args: Any, **options: Any) -> None:
+        try:
+            await change(*args, **options)
+        finally:
+            note()
+
+    return changed
 
 
 @cache
@@ -206,36 +251,68 @@ def _telling(cls: Hashable, *, of_sets: bool) -> Any:
 
     class Telling(base):
         def __contains__(self, key: Any) -> bool:
-            self.looks.touched(self, key, write=False)
+            try:
+                self.looks.touched(self, key, write=False)
+            except Exception as error:
+                self.looks.stand_down(error)
             return bool(super().__contains__(key))
 
         def __iter__(self) -> Any:
-            return self.looks.iterating(self, super().__iter__(), of_values=False)
+            iterator = super().__iter__()
+            try:
+                return self.looks.iterating(self, iterator, of_values=False)
+            except Exception as error:
+                self.looks.stand_down(error)
+            return iterator
 
         def __len__(self) -> int:
-            self.looks.read_whole(self)
+            try:
+                self.looks.read_whole(self)
+            except Exception as error:
+                self.looks.stand_down(error)
             return int(super().__len__())
 
         def clone(self, **options: Any) -> Any:
             return base(**{**self.info(), **options})  # nobody has attached that one
 
         def copy(self) -> Any:
-            self.looks.copied(self)
+            try:
+                self.looks.copied(self)
+            except Exception as error:
+                self.looks.stand_down(error)
             return super().copy()
 
         def keys(self) -> Any:
-            return Keys(super().keys(), self)
+            view = super().keys()
+            try:
+                return Keys(view, self)
+            except Exception as error:
+                self.looks.stand_down(error)
+            return view
 
         def values(self) -> Any:
-            return Values(super().values(), self)
+            view = super().values()
+            try:
+                return Values(view, self)
+            except Exception as error:
+                self.looks.stand_down(error)
+            return view
 
         def items(self) -> Any:
-            return Items(super().items(), self)
+            view = super().items()
+            try:
+                return Items(view, self)
+            except Exception as error:
+                self.looks.stand_down(error)
+            return view
 
     if of_sets:
 
         def lookup(self: Any, key: Any) -> Any:
-            self.looks.looked_up(self, key)
+            try:
+                self.looks.looked_up(self, key)
+            except Exception as error:
+                self.looks.stand_down(error)
             return base.__getitem__(self, key)
 
         Telling.__getitem__ = lookup  # type: ignore[method-assign, assignment, unused-ignore]

@@ -2,7 +2,7 @@
 
 A view may be kept for as long as its owner likes, and reads the table whenever it is used. So these stand in for the
 views of the store, and report what they read when they read it (R6); an iterator reads on until its end, and is held
-until then (`looks`).
+until then (`looks`). Where a fault of ours is met they are plain views (R15).
 """
 
 from __future__ import annotations
@@ -30,21 +30,38 @@ class _Looking:
     def __init__(self, view: Any, table: Any) -> None:
         self._view, self._mapping = view, table
 
+    def _iterating(self, iterator: Iterator[Any]) -> Iterator[Any]:
+        found: Iterator[Any] = self._mapping.looks.iterating(self._mapping, iterator, self.of_values)
+        return found
+
     def __len__(self) -> int:
-        self._mapping.looks.read_whole(self._mapping)
+        try:
+            self._mapping.looks.read_whole(self._mapping)
+        except Exception as error:
+            self._mapping.looks.stand_down(error)
         return len(self._view)
 
     def __iter__(self) -> Iterator[Any]:
-        found: Iterator[Any] = self._mapping.looks.iterating(self._mapping, iter(self._view), self.of_values)
-        return found
+        iterator: Iterator[Any] = iter(self._view)
+        try:
+            return self._iterating(iterator)
+        except Exception as error:
+            self._mapping.looks.stand_down(error)
+            return iterator
 
     def __reversed__(self) -> Iterator[Any]:
-        backwards = reversed(self._view)
-        found: Iterator[Any] = self._mapping.looks.iterating(self._mapping, backwards, self.of_values)
-        return found
+        iterator: Iterator[Any] = reversed(self._view)
+        try:
+            return self._iterating(iterator)
+        except Exception as error:
+            self._mapping.looks.stand_down(error)
+            return iterator
 
     def __repr__(self) -> str:
-        self._mapping.looks.read_whole(self._mapping)
+        try:
+            self._mapping.looks.read_whole(self._mapping)
+        except Exception as error:
+            self._mapping.looks.stand_down(error)
         return repr(self._view)
 
     @property
@@ -59,9 +76,6 @@ class Keys(_Looking, KeysView[Any]):
     __slots__ = ("_view",)
     of_values = False
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._mapping
-
 
 class Values(_Looking, ValuesView[Any]):
     """`table.values()`."""
@@ -69,7 +83,10 @@ class Values(_Looking, ValuesView[Any]):
     __slots__ = ("_view",)
 
     def __contains__(self, value: object) -> bool:
-        self._mapping.looks.read_whole(self._mapping)
+        try:
+            self._mapping.looks.read_whole(self._mapping)
+        except Exception as error:
+            self._mapping.looks.stand_down(error)
         return value in self._view
 
 
@@ -79,5 +96,8 @@ class Items(_Looking, ItemsView[Any, Any]):
     __slots__ = ("_view",)
 
     def __contains__(self, item: object) -> bool:
-        self._mapping.looks.read_whole(self._mapping)
+        try:
+            self._mapping.looks.read_whole(self._mapping)
+        except Exception as error:
+            self._mapping.looks.stand_down(error)
         return item in self._view

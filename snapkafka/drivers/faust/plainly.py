@@ -1,0 +1,30 @@
+"""The way of a record where a fault of ours is met: as without us, less our header and markers.
+
+Nothing here uses what may have failed, so some of `wire` is here again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+__all__ = ["is_marker", "without_ours"]
+
+NAME: Final = "_sk"
+MARKER_KEYS: Final = b"_sk:"
+
+
+def is_marker(message: Any) -> bool:
+    """Is it a marker? No agent may get it."""
+    key = message.key
+    return message.value is None and isinstance(key, bytes) and key.startswith(MARKER_KEYS)
+
+
+def without_ours(headers: Any) -> Any:
+    """The headers without ours, in their type; the same object, where ours is not among them."""
+    if not headers:
+        return headers
+    pairs = list(headers.items() if hasattr(headers, "items") else headers)
+    rest = [pair for pair in pairs if pair[0] != NAME]
+    if len(rest) == len(pairs):
+        return headers
+    return rest if type(headers) is list else type(headers)(rest)

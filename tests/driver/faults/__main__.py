@@ -1,0 +1,247 @@
+"""`python -m tests.driver.faults BOOTSTRAP OUT PART/PARTS`: find what a snapshot calls, then try a fault in each.
+
+Many workers run in one process, some at a time; each has a namespace, a fault and a peer of its own. What became of
+each is written to OUT as JSON. Instead of a part, a piece of a function's name chooses some.
+"""
+
+from __future__ import annotations
+
+from tests.driver.faults.instrument import RUN, Fault, install_hook
+
+install_hook()
+
+import asyncio  # noqa: E402
+import dataclasses  # noqa: E402
+import json  # noqa: E402
+import logging  # noqa: E402
+import sys  # noqa: E402
+import tempfile  # noqa: E402
+import uuid  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from contextvars import Context  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any, Final  # noqa: E402
+
+from aiokafka import AIOKafkaProducer  # noqa: E402
+
+import snapkafka  # noqa: E402
+from snapkafka.kafka.connection import Connection  # noqa: E402
+from snapkafka.ops import doctor  # noqa: E402
+from snapkafka.protocol.snapshots import SnapshotView  # noqa: E402
+from snapkafka.testing import create_topics  # noqa: E402
+from tests.driver.faults.peer import PEER, Peer  # noqa: E402
+from tests.driver.faults.wide_app import LATE_PARTITIONS, WideApp  # noqa: E402
+
+#: Workers at a time.
+AT_ONCE: Final = 7
+#: Events before the snapshot, with each snapshot, and at last.
+EVENTS: Final = 8
+#: Snapshots until a fault is met at the latest.
+SNAPSHOTS: Final = 6
+#: What the log may say of one fault.
+LINE: Final = "snapkafka: failed"
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of one fault. `wrong`: what should not be."""
+
+    where: str
+    raised: int = 0
+    wrong: list[str] = dataclasses.field(default_factory=list)
+    called: list[str] = dataclasses.field(default_factory=list)
+    withdraws: list[str] = dataclasses.field(default_factory=list)
+
+
+class Lines(logging.Handler):
+    """What the worker of one run logs as an error."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(logging.WARNING)
+        self._fault = fault
+        self.ours: list[str] = []
+        self.theirs: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if RUN.get() is self._fault:
+            line = record.getMessage()
+            if line.startswith(LINE):
+                self.ours.append(line)
+            elif (
+                record.exc_info and record.levelno >= logging.ERROR
+            ):  # without, it may be that of a busy machine
+                self.theirs.append(f"{line[:300]} {record.exc_info[1]!r}")
+
+
+class Run:
+    """One worker with one fault."""
+
+    def __init__(self, bootstrap: str, folder: Path, fault: Fault) -> None:
+        self.fault = fault
+        self.outcome = Outcome(fault.where)
+        self.name = f"w{uuid.uuid4().hex[:10]}"
+        self._bootstrap = bootstrap
+        self._connection = Connection(bootstrap=bootstrap)
+        self._wide = WideApp(self.name, bootstrap, folder / self.name)
+        self._driver: Any = snapkafka.install(self._wide.app, namespace=self.name)
+        fault.over = lambda: bool(self._driver.absent)
+        self._peer = Peer(self._connection, self.name, f"{self.name}-peer")
+        self._sent = 0
+        self._producer: Any = None
+        self._context = Context()
+
+    async def go(self) -> Outcome:
+        """Only what the app does is done in the context of the fault."""
+        self._context.run(RUN.set, self.fault)
+        lines = Lines(self.fault)
+        logging.getLogger().addHandler(lines)
+        try:
+            await self._go(lines)
+        except Exception as error:
+            self.outcome.wrong.append(
+                f"{type(error).__name__}: {error} ({self._wide.amiss(self._sent)}, {self._waits()})"
+            )
+        finally:
+            try:
+                async with asyncio.timeout(20):
+                    await self._in_context(self._wide.app.stop())
+            except Exception as error:
+                self.outcome.wrong.append(f"it did not stop: {error!r}")
+            await self._peer.stop()
+            if self._producer is not None:
+                await self._producer.stop()
+            logging.getLogger().removeHandler(lines)
+        self.outcome.raised = self.fault.raised
+        self.outcome.wrong += lines.theirs
+        if self.fault.where and len(lines.ours) != 1:
+            self.outcome.wrong.append(f"{len(lines.ours)} lines in the log: {lines.ours}")
+        self.outcome.called = sorted(self.fault.called)
+        self.outcome.withdraws = sorted(self.fault.called_to_withdraw)
+        return self.outcome
+
+    async def _go(self, lines: Lines) -> None:
+        names = [f"{self.name}-{of}" for of in ("in", "out", "soon", "asks", "ticks", "peer")]
+        await asyncio.to_thread(create_topics, self._bootstrap, *names)
+        late = f"{self.name}-late"
+        await asyncio.to_thread(create_topics, self._bootstrap, late, partitions=LATE_PARTITIONS)
+        self._producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap, linger_ms=0)
+        await self._producer.start()
+        await self._peer.start()
+        await self._in_context(self._wide.app.start())
+        await self._peer.until("the worker to take part", lambda: self._driver.participating, 60.0)
+        await self._produce()
+        await self._done("before the snapshot")
+        self.fault.armed = True
+        for number in range(SNAPSHOTS):
+            snapshot = await self._peer.trigger(f"s{number}")
+            await self._produce()
+            if not self.fault.where:
+                await self._peer.until("the snapshot", lambda s=snapshot: not s.open)
+                if snapshot.failure is not None:
+                    self.outcome.wrong.append(f"it failed: {snapshot.failure}")
+            else:
+                await self._peer.until("the fault", lambda s=snapshot: self.fault.raised or not s.open)
+            await self._done(f"with snapshot {number}")
+            if self.fault.raised:
+                break
+        if self.fault.where and not self.fault.raised:
+            return
+        if not self.fault.where:
+            await self._rehearse()
+            return
+        await self._withdrawn(snapshot)
+        await self._produce()
+        await self._done("at last")
+
+    def _waits(self) -> str:
+        state = self._peer.state
+        return "; ".join(str(waits) for epoch in state.open for waits in state.waiting(epoch))
+
+    def _in_context(self, work: Any) -> asyncio.Task[Any]:
+        return asyncio.get_running_loop().create_task(work, context=self._context)
+
+    async def _produce(self) -> None:
+        for number in range(self._sent, self._sent + EVENTS):
+            await self._producer.send(f"{self.name}-in", str(number).encode(), b"k%d" % (number % 5))
+        self._sent += EVENTS
+        await self._producer.flush()
+
+    async def _done(self, when: str) -> None:
+        await self._peer.until(f"all events to be processed {when}", lambda: not self._wide.amiss(self._sent))
+
+    async def _rehearse(self) -> None:
+        """Stand down without a fault: what is called for that is needed to withdraw."""
+        self.fault.withdrawing = True
+        self._context.run(self._driver.stand_down, "to rehearse", RuntimeError("none"))
+        await self._peer.until("it to withdraw", self._view_gone)
+        self.fault.armed = False
+
+    def _view_gone(self) -> bool:
+        return any(v.goes_on for v in self._peer.state.processes.values() if v.hello.app == self.name)
+
+    async def _withdrawn(self, snapshot: SnapshotView) -> None:
+        """The worker has withdrawn, everybody knows why, and the others go on."""
+        wrong, where = self.outcome.wrong, self.fault.where
+        await self._peer.until("the worker to stand down", lambda: self._driver.absent)
+        await self._peer.until("its withdrawal to be in the ledger", self._view_gone)
+        await self._peer.until("the open snapshot to be decided", lambda: not snapshot.open)
+        failure = snapshot.failure
+        if failure is not None and where not in failure.reason:
+            wrong.append(f"the open snapshot failed for another reason: {failure}")
+        if failure is None and where not in snapshot.contaminated:
+            await self._peer.trigger("later")  # it was captured before the fault
+        later = await self._peer.trigger("all")
+        await self._peer.until("the next snapshot of all", lambda: not later.open)
+        if later.failure is None or where not in later.failure.reason:
+            wrong.append(f"the next snapshot of all: {later.failure}")
+        others = await self._peer.trigger("others", PEER)
+        await self._peer.until("a snapshot of the others", lambda: not others.open)
+        if others.failure is not None:
+            wrong.append(f"a snapshot of the others failed: {others.failure}")
+        found = await doctor(self._connection, self.name)
+        if not any(where in advice.what and self.name in advice.what for advice in found.found):
+            wrong.append(f"doctor does not name it: {[advice.code for advice in found.found]}")
+
+
+async def called_by_a_snapshot(bootstrap: str, folder: Path) -> tuple[list[str], set[str]]:
+    """The functions that every such snapshot calls, and those of them by which a worker withdraws."""
+    first = await asyncio.gather(*(Run(bootstrap, folder, Fault()).go() for _ in range(2)))
+    wrong = [what for found in first for what in found.wrong]
+    assert not wrong, f"without a fault: {wrong}"
+    called = set.intersection(*(set(found.called) for found in first))
+    return sorted(called), set().union(*(found.withdraws for found in first))
+
+
+async def all_of(bootstrap: str, folder: Path, chosen: Callable[[list[str]], list[str]]) -> dict[str, Any]:
+    """First what a snapshot calls, then a fault in each function that is chosen of these."""
+    called, withdraws = await called_by_a_snapshot(bootstrap, folder)
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(where: str) -> Outcome:
+        async with slots:
+            fault = Fault(where, withdraws=where in withdraws)
+            found = await Run(bootstrap, folder, fault).go()
+        print(found.where, found.raised, "; ".join(found.wrong)[:400] or "well", flush=True)
+        return found
+
+    tried = await asyncio.gather(*map(one, chosen(called)))
+    return {"called": called, "tried": [dataclasses.asdict(found) for found in tried]}
+
+
+def main() -> None:
+    """See above."""
+    bootstrap, out, wanted = sys.argv[1:]
+    logging.getLogger().addHandler(logging.NullHandler())
+    logging.getLogger().setLevel(logging.WARNING)
+
+    def chosen(called: list[str]) -> list[str]:
+        part, _, parts = wanted.partition("/")
+        return called[int(part) :: int(parts)] if parts else [where for where in called if wanted in where]
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = asyncio.run(all_of(bootstrap, Path(folder), chosen))
+    Path(out).write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

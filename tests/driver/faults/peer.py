@@ -1,0 +1,108 @@
+"""A process of another app in the same namespace, without Faust: it shows what the ledger says, and is captured."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextvars import Context
+from dataclasses import replace
+from typing import Any, Final
+
+from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.protocol.actions import AppendToLedger, AskEnds, TurnedRed
+from snapkafka.protocol.completion import LedgerState, SnapshotView
+from snapkafka.protocol.events import (
+    CutTimed,
+    EndsSeen,
+    Event,
+    InputGiven,
+    InputsGiven,
+    Joined,
+    LedgerBegins,
+    LedgerRead,
+)
+from snapkafka.protocol.exact import exact
+from snapkafka.protocol.records import Hello, InputTopic, LogEnd, TopicPartition
+from snapkafka.protocol.worker import WorkerProtocol
+
+__all__ = ["PEER", "Peer"]
+
+PEER: Final = "peer"
+
+
+class Peer:
+    """Takes part from `start` on; `state` is what it has read."""
+
+    def __init__(self, connection: Connection, namespace: str, topic: str) -> None:
+        self.state = LedgerState()
+        self._tp = TopicPartition(topic, 0)
+        self._ledger, self.admin = KafkaLedger(connection, namespace), KafkaTopicAdmin(connection)
+        self._machine = WorkerProtocol()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        """Join."""
+        await self._ledger.open()
+        self._spawn(self._read())
+        source = InputTopic(topic=self._tp.topic, partitions=1)
+        hello = Hello(n=random.getrandbits(63), app=PEER, host="here", inputs=(source,))
+        self._feed(Joined(hello=hello))
+        await self._ledger.append(hello)
+        await self.until("the peer to join", lambda: self._machine.process is not None)
+        given = InputGiven(tp=self._tp, agents=("reader",), position=0, replay_until=0)
+        self._feed(InputsGiven(generation=1, member="", inputs=(given,), changelogs=()))
+        await self.until("the peer to have its input", lambda: self._machine.inputs.ready)
+
+    async def trigger(self, name: str, *apps: str) -> SnapshotView:
+        """Ask for a snapshot."""
+        trigger = await compose_trigger(self.admin, self.state, snapshot_id=name, apps=apps, ttl_ms=60_000)
+        every = self.state.input_topics() - self.state.changelogs()  # all of their readers know markers
+        trigger = replace(trigger, marker_topics=tuple(sorted(every)))
+        epoch = await self._ledger.append(trigger) + 1
+        await self.until(f"snapshot {name} to be in the ledger", lambda: epoch in self.state.snapshots)
+        return self.state.snapshots[epoch]
+
+    async def until(self, what: str, holds: Any, within_s: float = 40.0) -> None:
+        """Wait for something that the ledger, or the app, comes to show."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within_s
+        while not holds():
+            if loop.time() > deadline:
+                raise TimeoutError(f"waited {within_s:.0f} s for {what}")
+            await asyncio.sleep(0.02)
+
+    async def stop(self) -> None:
+        """End."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._ledger.close()
+        await self.admin.close()
+
+    def _spawn(self, work: Any) -> None:
+        """A task of its own, in which no fault arises."""
+        task = asyncio.get_running_loop().create_task(work, context=Context())
+        self._tasks.add(task)
+
+    async def _read(self) -> None:
+        self._feed(LedgerBegins(start=0))
+        async for entry in self._ledger.read(0):
+            self.state.apply(entry.offset, entry.record)
+            self._feed(LedgerRead(offset=entry.offset, record=entry.record))
+
+    def _feed(self, event: Event) -> None:
+        for action in self._machine.handle(event):
+            if isinstance(action, AppendToLedger):
+                self._spawn(self._ledger.append(action.record))
+            elif isinstance(action, AskEnds):
+                self._spawn(self._ask_ends(action))
+            elif isinstance(action, TurnedRed):
+                self._feed(CutTimed(epoch=action.epoch, us=1))
+
+    async def _ask_ends(self, action: AskEnds) -> None:
+        ends = await self.admin.log_ends(action.tps)
+        found = exact(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items())
+        self._feed(EndsSeen(report=action.report, ends=found))
