@@ -113,6 +113,34 @@ def parts_of(fork: str, **options: Any) -> KafkaParts:
     return KafkaParts(**(values | options))
 
 
+async def test_groups_that_an_interrupted_creation_held_are_removed_without_any_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deleted: list[str] = []
+
+    class Bulk:
+        def __init__(self, where: Connection) -> None:
+            assert where is WHERE
+
+        def delete_groups(self, groups: list[str]) -> None:
+            deleted.extend(groups)
+
+    @dataclass
+    class Plan:
+        apps: tuple[str, ...] = ("fork.drill-1.shop", "fork.drill-1.till", "shop")
+
+    monkeypatch.setattr(parts_module, "KafkaTopicAdmin", lambda where: Admin())
+    monkeypatch.setattr(parts_module, "KafkaBulk", Bulk)
+    parts = parts_of("drill-1")
+    await parts.drop()
+    assert deleted == [], "it has planned nothing"
+    parts.planned = Plan()  # type: ignore[assignment]
+    await parts.drop()
+    assert deleted == ["fork.drill-1.shop", "fork.drill-1.till"], (
+        "and nothing of production, whatever a plan names"
+    )
+
+
 # -- digests and versions -----------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Final, Protocol, cast
 from snapkafka.checks.invariants import load, parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.bulk import KafkaBulk
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import opened
 from snapkafka.manifest import Manifest
@@ -254,6 +256,14 @@ class KafkaParts:
             )
             if dropped.kept:
                 raise ForkRefusedError(f"fork {self.fork} stays: {dropped.kept}")
+        await self._drop_held()
+
+    async def _drop_held(self) -> None:
+        """Remove the groups that the creation held: one that was interrupted before its first topic leaves them."""
+        if self.planned is None:
+            return
+        groups = [app for app in self.planned.apps if app.startswith(prefix_of(self.fork))]
+        await asyncio.to_thread(KafkaBulk(self.where).delete_groups, groups)
 
     def _parameters(self, invariants: Sequence[str], *, of_fork: bool) -> list[str]:
         given = parse_parameters(self.parameters)
