@@ -41,8 +41,9 @@ def _to(before: str, after: str, at: str, meaning: str) -> Transition:
     return Transition(before, after, frozenset(at.split()), meaning)
 
 
-#: Records after which nobody waits for a cut any more: the snapshot has failed, or another one's report is the cut.
-DECIDED: Final = "Abort Assigned Bye CutReport Dead Hello StoppedSeen TimerExpired"
+#: Records after which nobody waits for a cut any more: the snapshot has failed, another one's report is the cut, or it
+#: is captured without an app out of scope.
+DECIDED: Final = "Abort Assigned Bye Closed CutReport Dead Hello StoppedSeen TimerExpired"
 
 MACHINES: Final = (
     Machine(
