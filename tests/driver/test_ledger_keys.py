@@ -13,8 +13,9 @@ from snapkafka.demo.system import System, wait_until
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 from snapkafka.wire.signature import KEY
+from tests.driver.test_failing_open import answers
 from tests.driver.test_install import make_topics, produce, take
-from tests.driver.test_operators import free_port, metric
+from tests.driver.test_operators import free_port, get, metric
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
 
@@ -40,8 +41,13 @@ def test_a_worker_with_another_key_takes_no_part_and_is_named(
                 timeout_s=60,
                 system=system,
             )
-            env = {"SMALL_APP_ID": other, "SMALL_APP_WEB_PORT": str(port), KEY: keys}
-            worker = system.start_worker(other, env, module="tests.driver.small_app")
+            env = {
+                "SMALL_APP_ID": other,
+                "SMALL_APP_INSTALL": "early",
+                "SMALL_APP_WEB_PORT": str(port),
+                KEY: keys,
+            }
+            worker = system.start_worker(other, env, module="tests.driver.small_app", options=())
             wait_until(
                 "the other one to be refused",
                 lambda: len(observer.state.refusals.hellos) == 1,
@@ -69,11 +75,11 @@ def test_a_worker_with_another_key_takes_no_part_and_is_named(
                 timeout_s=90,
                 system=system,
             )
-            assert metric(f"http://127.0.0.1:{port}", "snapkafka_participating") == 0
-            assert (
-                metric(f"http://127.0.0.1:{port}", "snapkafka_ignored_total", "ledger-refused") > 0
-                or OLD in keys
-            )
+            page = f"http://127.0.0.1:{port}/snapkafka"
+            wait_until("its web server", lambda: answers(page), timeout_s=60, system=system)
+            assert "has a ledger key that the others do not share" in get(f"{page}/")["absent"]
+            assert metric(page, "snapkafka_participating") == 0
+            assert (metric(page, "snapkafka_ignored_total", "ledger-refused") > 0) == (keys == NEW)
             checkup = observer.call(ops.doctor(observer.connection, namespace))
             (advice,) = (it for it in checkup.found if it.code == "ledger-key")
             assert f"process {process} ({other} on" in advice.what
