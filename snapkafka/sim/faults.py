@@ -204,6 +204,8 @@ def _recreate_ledger(world: World) -> None:
     world.fold = LedgerState()
     for execution in world.history.executions:
         execution.process = GONE  # its number may be that of another process from here on
+    for step in world.history.steps:
+        step.instant = None  # likewise
     for process in world.processes:
         process.read = 0
         process.posts.clear()

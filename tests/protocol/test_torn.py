@@ -141,3 +141,50 @@ def test_r6_what_white_has_read_as_a_whole_white_may_overwrite(
     p.do(p.machine.table_read(reader, "t"))
     assert p.machine.table_touched(writer, "t", "k", write=True) == ()
     assert torn(p, epoch) == []
+
+
+# -- changes with no record ----------------------------------------------------------------------------------
+
+
+def test_r6_a_key_that_expires_in_red_is_written(world: World, pair: tuple[Process, Process]) -> None:
+    """A window expires outside any event, in the colour of the process: who reads it in white takes that in."""
+    p, q = pair
+    white, other = p.start(A, 0), p.start(A, 1)
+    epoch = world.trigger()
+    settle(p, q)
+    p.do(p.machine.table_touched(None, "t", "k", write=True))
+    p.do(p.machine.table_touched(other, "t", "l", write=False))
+    assert torn(p, epoch) == [], "nobody has looked at it yet"
+    p.do(p.machine.table_touched(white, "t", "k", write=False))
+    assert torn(p, epoch) == [(0, epoch, "t")]
+
+
+def test_r6_a_table_that_a_rebalance_changes_is_written_at_any_key(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """By who holds a key of it or goes over it at once, by others where they look at it."""
+    p, q = pair
+    holds, goes_over, reads, elsewhere = (p.start(A, offset) for offset in range(4))
+    assert p.machine.table_rewritten("t") == (), "before the cut that is white"
+    p.do(p.machine.value_held(holds, "t", "k", unrecorded=False))
+    p.do(p.machine.value_held(elsewhere, "u", "k", unrecorded=False))
+    p.do(p.machine.table_iterated(goes_over, "t"))
+    epoch = world.trigger()
+    settle(p, q)
+    p.do(p.machine.table_rewritten("t"))
+    assert sorted(torn(p, epoch)) == [(0, epoch, "t"), (1, epoch, "t")]
+    p.do(p.machine.table_touched(elsewhere, "u", "l", write=False))
+    p.do(p.machine.table_touched(reads, "t", "new", write=False))
+    assert sorted(torn(p, epoch)) == [(0, epoch, "t"), (1, epoch, "t"), (2, epoch, "t")]
+
+
+def test_r6_who_counts_a_table_that_a_rebalance_changed_takes_that_in(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    white, _ = p.start(A, 0), p.start(A, 1)
+    epoch = world.trigger()
+    settle(p, q)
+    p.do(p.machine.table_rewritten("t"))
+    p.do(p.machine.table_read(white, "t"))
+    assert torn(p, epoch) == [(0, epoch, "t")]

@@ -68,23 +68,17 @@ class Markers:
         machine, tp, action = self._machine, way.tp, way.due[0]
         if machine.process is not None:
             seq = machine.marker_stamped(tp)
-            body = self._driver.stamps.marker(tp, action, seq)
+            body, key = self._driver.stamps.marker(tp, action, seq), wire.marker_key(machine.process)
+            answer = self._driver.answering()
             try:
-                future = await self._send(
-                    tp.topic,
-                    wire.marker_key(machine.process),
-                    None,
-                    tp.partition,
-                    None,
-                    [(wire.HEADER, body)],
-                )
-                answer = self._driver.answering()
-                future.add_done_callback(partial(_acked, self._driver, answer, tp, action.epoch, seq))
+                future = await self._send(tp.topic, key, None, tp.partition, None, [(wire.HEADER, body)])
             except BaseException as error:
                 machine.marker_unstamped(tp, seq)
                 if not isinstance(error, Exception):
                     raise
                 self._driver.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
+            else:
+                future.add_done_callback(partial(_acked, self._driver, answer, tp, action.epoch, seq))
         way.due.pop(0)
 
 
