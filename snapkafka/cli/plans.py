@@ -54,8 +54,12 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
         console.print(f"appended: {done.messages:,} messages{external}, {done.state:,} records of state")
     if done.suppressed or done.masked:
         console.print(f"suppressed: {done.suppressed:,} records and rows; masked: {done.masked:,} values")
-    for line in done.compared:
-        console.print(escape(line), soft_wrap=True)
+    if done.compared:
+        tables = sum(line.startswith("equal: table") for line in done.compared)
+        console.print(
+            f"compared with the snapshot before it counted: {tables} tables and {len(done.compared) - tables} inputs"
+            " are equal"
+        )
     _print_missing(done.absent, done.notes)
     if done.undo and done.kind != "fork":
         console.print(f"undo: {escape(done.undo)}", soft_wrap=True)
