@@ -70,6 +70,8 @@ class Lines(logging.Handler):
             line = record.getMessage()
             if line.startswith(LINE):
                 self.ours.append(line)
+            elif record.name == "aiokafka.conn":
+                pass  # a connection of our own admin client, which reads answers by a function of ours
             elif (
                 record.exc_info and record.levelno >= logging.ERROR
             ):  # without, it may be that of a busy machine
