@@ -39,14 +39,8 @@ ENTRANCES: Final = ("snapkafka.service.app", "snapkafka.service.grpc_server", "s
 #: Modules that are imported on the way and do nothing for a request, and why.
 UNREACHED: Final = {
     "snapkafka": "the names of the package are resolved when they are used",
-    "snapkafka.recovery.target_fork": "restores and forks are made by the command; the service lists them",
-    "snapkafka.recovery.target_cluster": "restores and forks are made by the command; the service lists them",
     "snapkafka.recovery.refusals": "restores and forks are made by the command; the service lists them",
-    "snapkafka.recovery.selection": "restores and forks are made by the command; the service lists them",
     "snapkafka.recovery.session": "restores and forks are made by the command; the service lists them",
-    "snapkafka.recovery.recovery": "restores and forks are made by the command; the service lists them",
-    "snapkafka.recovery.steps": "restores and forks are made by the command; the service lists them",
-    "snapkafka.ops.restoring": "restores are run by the command",
     "snapkafka.ops.tracing": "the service has no route that traces",
 }
 #: Module and option that may stand in a sentence of it, and why.
