@@ -27,17 +27,6 @@ __all__ = ["Contents", "NewTopic", "Source", "Topics", "new_topics", "settle", "
 class Topics(Groups, Protocol):
     """Topics as a recovery creates and deletes them."""
 
-    async def create_topic(
-        self,
-        topic: str,
-        *,
-        partitions: int = 1,
-        replicas: int | None = None,
-        settings: Mapping[str, str] | None = None,
-        validate_only: bool = False,
-    ) -> bool:
-        """Create a topic, or only ask whether the cluster would; False where it was there already."""
-
     async def topic_defaults(self) -> Mapping[str, str]:
         """Read the settings of a topic that is created without any."""
 
