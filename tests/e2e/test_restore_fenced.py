@@ -20,9 +20,12 @@ from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import OvertakenError
 from snapkafka.kafka.connection import Connection
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle, outputs_kept
+from .cycling_names import PARTITIONS, TABLES
+from .recovering import restored
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -209,6 +212,38 @@ def test_an_interrupted_restore_that_has_appended_is_not_given_up_and_is_replace
         planned = asyncio.run(ops.plan_restore(connection, namespace, "cut"))
         outputs = [it for it in planned.irrevocable if it.topic == f"{cycle.prefix}out"]
         Operator(kafka.bootstrap, namespace).finish()
+        cycle.start()
+        wait_until(
+            "the end result",
+            lambda: cycle.tables() == cycle.expected(),
+            timeout_s=END_S,
+            period_s=2.0,
+            system=cycle.system,
+        )
+        wait_until(
+            "all outputs to have come out once",
+            lambda: outputs_kept(cycle.records()["out"], outputs) == Counter(range(ITEMS)),
+            timeout_s=60,
+            period_s=1.0,
+        )
+
+
+def test_where_every_changelog_was_deleted_since_the_snapshot_every_row_is_written(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """DeleteRecords up to the end of each changelog, as retention would do it: no record names a key any more."""
+    with killed_cycle(kafka, tmp_path) as (cycle, observer, connection, namespace):
+        planned = asyncio.run(ops.plan_restore(connection, namespace, "cut"))
+        topics = [f"{cycle.prefix}{app}-{table}-changelog" for app, table in TABLES]
+        tps = [TopicPartition(topic, partition) for topic in topics for partition in range(PARTITIONS)]
+        ends = observer.call(observer.admin.log_ends(tps))
+        for tp, end in ends.items():
+            if end:
+                observer.call(observer.admin.delete_records(tp, end))
+        assert observer.call(observer.admin.log_starts(tps)) == ends
+        done = restored(connection, namespace, "cut", wait_s=90)
+        assert done.state >= planned.state, "rows that nobody has touched since as well"
+        outputs = [it for it in planned.irrevocable if it.topic == f"{cycle.prefix}out"]
         cycle.start()
         wait_until(
             "the end result",
