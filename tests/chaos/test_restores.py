@@ -42,7 +42,9 @@ AHEAD: Final = 30
 PER_ROUND: Final = 40 + 40 + 30 + 3 * AHEAD
 LAST: Final = 50
 #: What the command prints before each step, but for the last one: a kill at "done" may come when it is.
-PHASES: Final = ("silence", "author", "quiet", "channels", "state", "read back", "ready", "groups")
+PHASES: Final = (
+    "topics", "silence", "author", "quiet", "channels", "state", "read back", "compare", "ready", "groups",
+)  # fmt: skip
 #: A run of the command on a busy machine: sessions of killed workers (10 s) and open transactions (60 s) included.
 RESTORE_S: Final = 180.0
 
