@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
@@ -265,7 +265,7 @@ async def removed(
     fork: str,
     names: Iterable[str],
     ledger: str,
-    apps: Iterable[str],
+    apps: Sequence[str],
     *,
     groups: GroupRemoval | None = None,
     say: Callable[[str], None] = lambda text: None,
@@ -279,29 +279,19 @@ async def removed(
     for name in (*first, ledger):
         if not of_fork(fork, name):
             raise ForkFailedError(f"topic {name} is not of fork {fork}: nothing is removed")
+    of_groups = [*apps, *(positions_group(ledger.removeprefix(LEDGER), app) for app in apps)]
+    there = [name for name in of_groups if await admin.committed(name)]  # offsets go with their topics
     say(f"removing {len(first)} topics")
     if first:
         await admin.delete_topics(*first)
         await await_gone(admin, first)
-    shown = [positions_group(ledger.removeprefix(LEDGER), app) for app in apps]
-    gone = await _remove_groups(admin, where, [*apps, *shown], groups)
-    await admin.delete_topics(ledger)
-    await await_gone(admin, [ledger])
-    return Dropped(fork=fork, topics=(*first, ledger), groups=tuple(gone))
-
-
-async def _remove_groups(
-    admin: Topics, where: Connection | Cluster, names: list[str], groups: GroupRemoval | None
-) -> list[str]:
-    if not names:
-        return []
     if groups is None and isinstance(where, Connection):
         groups = cast(GroupRemoval, KafkaBulk(where))
-    there = [name for name in names if await admin.committed(name)]
-    if groups is None:
-        return []
-    await asyncio.to_thread(groups.delete_groups, names)
-    return there
+    if groups is not None and of_groups:
+        await asyncio.to_thread(groups.delete_groups, of_groups)
+    await admin.delete_topics(ledger)
+    await await_gone(admin, [ledger])
+    return Dropped(fork=fork, topics=(*first, ledger), groups=tuple(there) if groups is not None else ())
 
 
 async def _apps(where: Connection | Cluster, ledger: str, fork: str, names: Iterable[str]) -> tuple[str, ...]:
