@@ -133,7 +133,7 @@ class CutView:
         self.any_left = any(cut.left for cut in captured.processes)
         #: Topics of which processes of the snapshot knew two, by the first that knew an old one.
         self.renewed = {item.topic: item for item in reversed(captured.renewed)}
-        #: Partitions that cannot be the ones of the snapshot any more, or never were: made anew, or cut short.
+        #: Partitions that cannot be the ones of the snapshot any more, or never were: recreated, or cut short.
         self.recreated = frozenset(self._recreated())
         self.inputs: dict[TopicPartition, list[InputCut]] = defaultdict(list)
         self._readers: dict[str, set[str]] = defaultdict(set)  # topic -> apps
