@@ -19,8 +19,8 @@ from faust.types.tuples import TP
 
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.drivers.faust.events import Reading
-from snapkafka.drivers.faust.outgoing import Outgoing
+from snapkafka.drivers.faust.inbound.running_events import Reading
+from snapkafka.drivers.faust.outbound.producer import Outgoing
 from snapkafka.protocol.actions import AppendToLedger
 from snapkafka.protocol.events import InputGiven, InputsGiven, Joined, LedgerRead
 from snapkafka.protocol.records import Hello, InputTopic, TopicPartition

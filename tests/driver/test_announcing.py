@@ -13,8 +13,10 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust import announcing, patience, seams, waiting
+from snapkafka.drivers import ledger_wait
+from snapkafka.drivers.faust import hooks, waiting
 from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers.faust.inbound import assignment
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import (
     Abort,
@@ -123,8 +125,8 @@ class Service:
         self.driver.events = SimpleNamespace(readers=lambda tp: ("agent",), taken_away=lambda: None)
         self.ledger = Ledger()
         self.consumer = Consumer(self.app)
-        seams._sew_consumer(self.driver, self.consumer)
-        self.revoked = seams._on_revoked(self.driver)
+        hooks._sew_consumer(self.driver, self.consumer)
+        self.revoked = hooks._on_revoked(self.driver)
 
     @property
     def client(self) -> Client:
@@ -178,9 +180,9 @@ class Ledger(FakeLedger):
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (patience, waiting):
+    for module in (ledger_wait, waiting):
         monkeypatch.setattr(module, "LEDGER_WAIT_S", PATIENCE_S)
-    monkeypatch.setattr(announcing, "RETRY_S", 0.01)
+    monkeypatch.setattr(assignment, "RETRY_S", 0.01)
 
 
 @pytest.fixture

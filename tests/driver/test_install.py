@@ -244,7 +244,7 @@ def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> Non
     from faust.types import TP
 
     import snapkafka
-    from snapkafka.drivers.faust.events import Reading
+    from snapkafka.drivers.faust.inbound.running_events import Reading
 
     told: list[object] = []
 

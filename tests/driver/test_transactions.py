@@ -12,8 +12,8 @@ import pytest
 from aiokafka.errors import KafkaTimeoutError, ProducerFenced
 
 import snapkafka
-from snapkafka.drivers.faust.outcomes import Unacknowledged
-from snapkafka.drivers.faust.transactions import Transactions
+from snapkafka.drivers.faust.outbound.outcomes import Unacknowledged
+from snapkafka.drivers.faust.outbound.transactions import Transactions
 
 TID = "app-0-1"
 

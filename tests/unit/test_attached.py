@@ -11,8 +11,8 @@ from faust.app._attached import Attachments
 from faust.types import TP
 from faust.types.tuples import FutureMessage, PendingMessage
 
-from snapkafka.drivers.faust.attached import Attached
-from snapkafka.drivers.faust.riding import alight, ride
+from snapkafka.drivers.faust.outbound.carried_effect import alight, ride
+from snapkafka.drivers.faust.outbound.commit_attachments import Attached
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire

@@ -17,7 +17,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import PartitionMetadata, TopicPartition
 from faust.exceptions import ProducerSendError
 
-from snapkafka.drivers.faust.batches import Batches
+from snapkafka.drivers.faust.outbound.fast_path import Batches
 from snapkafka.protocol.records import Abort, SeqRange
 from snapkafka.wire import headers as wire
 from tests.unit.test_outgoing import Driver

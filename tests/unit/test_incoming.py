@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from faust.types import TP
 
-from snapkafka.drivers.faust.incoming import Incoming
-from snapkafka.drivers.faust.replies import Replies
+from snapkafka.drivers.faust.inbound.conductor import Incoming
+from snapkafka.drivers.faust.inbound.replies import Replies
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import Closed, TopicPartition
 from snapkafka.wire import headers as wire

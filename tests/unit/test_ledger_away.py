@@ -12,9 +12,10 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust import patience, scribe, waiting
+from snapkafka.drivers import ledger_tasks, ledger_wait
+from snapkafka.drivers.faust import waiting
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.drivers.faust.incoming import Incoming
+from snapkafka.drivers.faust.inbound.conductor import Incoming
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
 from snapkafka.kafka.reader import LedgerCutShortError
 from snapkafka.protocol.events import InputGiven, InputsGiven
@@ -120,9 +121,9 @@ class Service:
 
 @pytest.fixture
 async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
-    for module in (patience, waiting):
+    for module in (ledger_wait, waiting):
         monkeypatch.setattr(module, "LEDGER_WAIT_S", 0.2)
-    for module in (scribe, waiting):
+    for module in (ledger_tasks, waiting):
         monkeypatch.setattr(module, "RETRY_S", 0.01)
     made = Service()
     await made.join()

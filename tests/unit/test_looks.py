@@ -16,7 +16,7 @@ from faust.types.tuples import TP
 
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.drivers.faust.events import Reading
+from snapkafka.drivers.faust.inbound.running_events import Reading
 from snapkafka.protocol.events import InputGiven, InputsGiven, Joined, LedgerRead
 from snapkafka.protocol.records import Abort, Hello, InputTopic, TopicPartition, Trigger
 

@@ -12,11 +12,11 @@ import pytest
 from faust.types.tuples import PendingMessage
 
 from snapkafka.drivers.faust.metrics import Metrics
-from snapkafka.drivers.faust.outgoing import Outgoing
+from snapkafka.drivers.faust.outbound.carried_effect import HEADERS
+from snapkafka.drivers.faust.outbound.producer import Outgoing
+from snapkafka.drivers.faust.outbound.stamps import Stamps
 from snapkafka.drivers.faust.own_headers import OwnHeaders
-from snapkafka.drivers.faust.restored import Restored
-from snapkafka.drivers.faust.riding import HEADERS
-from snapkafka.drivers.faust.stamps import Stamps
+from snapkafka.drivers.faust.restores import Restored
 from snapkafka.protocol.actions import Action, AppendToLedger, SendMarkers
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import CutTimed, EndsSeen, Event, Joined, LedgerRead

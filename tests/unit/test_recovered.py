@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import rocksdict
 
-from snapkafka.drivers.faust.restored import Restored
-from snapkafka.drivers.faust.tables import Tables
+from snapkafka.drivers.faust.restores import Restored
+from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.wire import headers as wire

@@ -12,10 +12,10 @@ import pytest
 import rocksdict
 from faust.types import TP
 
-from snapkafka.drivers.faust.incoming import Incoming
-from snapkafka.drivers.faust.recovering import recover_to_the_end
-from snapkafka.drivers.faust.restored import Restored, keep_metadata, refuse_restored
-from snapkafka.drivers.faust.tables import Tables
+from snapkafka.drivers.faust.inbound.conductor import Incoming
+from snapkafka.drivers.faust.restores import Restored, keep_metadata, refuse_restored
+from snapkafka.drivers.faust.tables.changelogs import Tables
+from snapkafka.drivers.faust.tables.recovery import recover_to_the_end
 from snapkafka.errors import BrokerUnavailableError, InstallError, LedgerUnusableError
 from snapkafka.protocol.records import RESTORE, AgentPosition, Hello, LogEnd, Restore, TopicPartition
 from snapkafka.wire import headers as wire
@@ -400,7 +400,7 @@ async def test_without_a_ledger_offsets_that_a_restore_has_set_make_the_worker_w
 
 async def test_a_broker_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that does not tell for other reasons stops no worker (R15)."""
-    monkeypatch.setattr("snapkafka.drivers.faust.restored.RETRY_S", 0)
+    monkeypatch.setattr("snapkafka.drivers.faust.restores.RETRY_S", 0)
     worker, asked = Worker(), 0
     worker.absent = "failed to start"
 
@@ -440,7 +440,7 @@ async def test_switched_off_a_worker_refuses_to_start_on_offsets_of_a_restore(
     import faust
 
     from snapkafka import install
-    from snapkafka.drivers.faust import restored
+    from snapkafka.drivers.faust import restores
 
     monkeypatch.setenv("SNAPKAFKA", "off")
     committed = {TopicPartition("in", 0): (7, "")}
@@ -453,7 +453,7 @@ async def test_switched_off_a_worker_refuses_to_start_on_offsets_of_a_restore(
 
         async def close(self) -> None: ...
 
-    monkeypatch.setattr(restored, "KafkaTopicAdmin", Admin)
+    monkeypatch.setattr(restores, "KafkaTopicAdmin", Admin)
     app = faust.App("off-app", broker="kafka://localhost:1", store="memory://")
     assert install(app, namespace="n") is None
     await app.on_start()

@@ -12,8 +12,8 @@ import faust
 import pytest
 from faust.types import TP, ConsumerMessage
 
-from snapkafka.drivers.faust.resuming import Resuming
-from snapkafka.drivers.faust.seams import _on_revoked
+from snapkafka.drivers.faust.hooks import _on_revoked
+from snapkafka.drivers.faust.inbound.resume import Resuming
 
 INPUT, CHANGELOG = TP("requests", 0), TP("resuming-counts-changelog", 0)
 

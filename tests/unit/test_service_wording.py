@@ -205,7 +205,7 @@ def test_the_modules_that_requests_reach_are_found() -> None:
         "snapkafka.ops.triggering", "snapkafka.ops.aborting", "snapkafka.ops.assembling", "snapkafka.ops.diffing",
         "snapkafka.ops.querying", "snapkafka.ops.wall_clock", "snapkafka.ops.standing", "snapkafka.store.chains",
         "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.command",
-        "snapkafka.assembly.parents", "snapkafka.drivers.foreign.participant",
+        "snapkafka.assembly.parents", "snapkafka.drivers.foreign.driver",
     } <= {*MODULES}  # fmt: skip
     assert UNREACHED.keys() <= reached()
     assert not any(module.startswith(("snapkafka.cli", "snapkafka.drivers.faust")) for module in MODULES)

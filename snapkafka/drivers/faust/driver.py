@@ -56,27 +56,27 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.protocol.worker import WorkerProtocol
 
-from .events import Events
+from ..ledger_tasks import Scribe
+from ..ledger_wait import LEDGER_WAIT_S
 from .guard import CLUSTER_AT_FAULT, GOES_ON, Guard
-from .looks import Looks
+from .inbound.replies import Replies
+from .inbound.running_events import Events
+from .inbound.sensors import Sensors
 from .metrics import Metrics
+from .outbound.stamps import Stamps
 from .own_headers import OwnHeaders
-from .patience import LEDGER_WAIT_S
-from .replies import Replies
-from .restored import Restored
-from .scribe import Scribe
-from .sensors import Sensors
-from .stamps import Stamps
-from .tables import Tables
+from .restores import Restored
+from .tables.changelogs import Tables
+from .tables.reads import Looks
 from .waiting import Waiting
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
 
-    from .announcing import Announcing
-    from .outgoing import Outgoing
-    from .recorder import Recorder
-    from .resuming import Resuming
+    from .inbound.assignment import Announcing
+    from .inbound.recorder import Recorder
+    from .inbound.resume import Resuming
+    from .outbound.producer import Outgoing
 
 __all__ = ["FaustDriver"]
 

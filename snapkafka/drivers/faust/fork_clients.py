@@ -23,7 +23,7 @@ from snapkafka.kafka.fork_requests import require_of_fork
 from snapkafka.runtime import door
 
 if TYPE_CHECKING:
-    from .forked import Isolation
+    from .fork import Isolation
 
 __all__ = ["guard_confluent", "guard_requests", "lead_through_door"]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from snapkafka.protocol.records import LedgerRecord
     from snapkafka.protocol.worker import WorkerProtocol
 
-    from .scribe import Scribe
+    from ..ledger_tasks import Scribe
 
 __all__ = ["CLUSTER_AT_FAULT", "GOES_ON", "Guard"]
 

@@ -19,7 +19,7 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restoring import RESTORED_METADATA
 
-from .scribe import RETRY_S
+from ..ledger_tasks import RETRY_S
 
 if TYPE_CHECKING:
     from snapkafka.ports import Topic

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.events import CameBack, WentAbsent
 
-from .patience import LEDGER_WAIT_S, OPEN_S, Patience
-from .scribe import RETRY_S
+from ..ledger_tasks import RETRY_S
+from ..ledger_wait import LEDGER_WAIT_S, OPEN_S, Patience
 
 if TYPE_CHECKING:
     from .driver import FaustDriver

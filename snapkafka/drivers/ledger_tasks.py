@@ -1,0 +1,205 @@
+"""The ledger as a worker keeps it: one task reads it, another one writes what the machine wants written, in its order.
+
+Neither gives up: a ledger that is not there is asked for again, and one that was recreated is joined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.ledger import LedgerRecreatedError, RecordTooLargeError
+from snapkafka.ports import Entry
+from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated, RanWithout
+from snapkafka.protocol.records import Checkpoint, Hello, LedgerRecord, Restore, Trigger
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.completion import SnapshotView
+
+    from .faust.driver import FaustDriver
+
+__all__ = ["RETRY_S", "Scribe"]
+
+logger = logging.getLogger("snapkafka")
+
+#: Of so many snapshots a worker that joins late remembers when they were captured: as many as its fold remembers.
+CAPTURED_MAX: Final = 64
+#: Between two attempts to reach a ledger that is not there.
+RETRY_S: Final = 1.0
+
+
+class Scribe:
+    """Reads and writes the ledger for a driver, from `start` on."""
+
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver = driver
+        self.quiet_since = float("-inf")  # no snapshot under way
+        self._without_since: float | None = None  # the app has gone on without an id
+        self._said_hello: float | None = None  # the latest Hello was acknowledged
+        self.said_at: int | None = None  # and where it stands
+        self.reads = True  # is the ledger read, or will it be?
+        self._unread = ""  # why the ledger could not be read last, as it was logged
+        self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
+        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
+        self._opened: asyncio.Event
+
+    def start(self) -> None:
+        self._outbox = asyncio.Queue()
+        self._opened = asyncio.Event()
+        self._driver.spawn(self._read())
+        self._driver.spawn(self._write())
+
+    def append(self, record: LedgerRecord) -> None:
+        """Append in the background, in the order asked."""
+        if isinstance(record, Hello):
+            self._said_hello = self.said_at = None
+        self._outbox.put_nowait((self._driver.metrics.ledger_recreated, record))
+
+    def goes_on_without(self) -> None:
+        """The app goes on before this process has an id (R15)."""
+        if self._without_since is None:
+            self._without_since = self._driver.loop.time()
+
+    async def written(self) -> None:
+        """Until nothing is left to be written."""
+        await self._outbox.join()
+
+    async def _read(self) -> None:
+        try:
+            await self._read_on()
+        except Exception as error:
+            self.reads = False
+            self._driver.stand_down("to read the ledger", error)
+
+    async def _read_on(self) -> None:
+        while True:
+            try:
+                await self._driver.ledger.open()
+                start = await self._driver.ledger.start()
+                if self._driver.stamps.ledger_id != self._driver.ledger.ledger_id:
+                    self._driver.stamps.ledger_id = self._driver.ledger.ledger_id
+                    self._driver.replies.forget_epochs()
+                    self._driver.tables.forget_epochs()
+                self._driver.feed(LedgerBegins(start=start))
+                self._opened.set()
+                async for read in self._driver.ledger.read(max(start, self._driver.machine.ledger.end)):
+                    self.take(read)
+            except LedgerRecreatedError:
+                logger.warning(
+                    "snapkafka: the ledger %s was deleted and recreated; joining the new one",
+                    self._driver.ledger.topic,
+                    extra=self._driver.about(),
+                )
+                self._opened.clear()
+                self._captured.clear()
+                self._driver.metrics.recreated()
+                self._driver.feed(LedgerRecreated())
+                self._driver.restored.ledger_read()
+            except SnapkafkaError as error:
+                self._log_unread(error)
+                await asyncio.sleep(RETRY_S)
+
+    def _log_unread(self, error: SnapkafkaError) -> None:
+        """One line for what goes on as it was."""
+        if str(error) != self._unread:
+            self._unread = str(error)
+            logger.warning(
+                "snapkafka: %s; this worker tries again (%s)", error, error.advice, extra=self._driver.about()
+            )
+
+    def take(self, read: Entry) -> None:
+        """The next record of the ledger; count what became of snapshots by it."""
+        self._unread = ""
+        ledger = self._driver.machine.ledger
+        before = list(ledger.open.values())
+        process = self._driver.machine.process
+        self._driver.feed(LedgerRead(offset=read.offset, record=read.record, refused=read.states))
+        if self._driver.machine.withdrawn:
+            self._driver.withdraw(self._driver.machine.withdrawn)
+        if isinstance(read.record, Restore | Checkpoint):
+            self._driver.restored.ledger_read()
+        if self._driver.machine.process not in (None, process):
+            self._joined(read)
+        self._driver.metrics.ledger_garbage += read.record is None
+        self._driver.metrics.ledger_refused += read.refused
+        if (view := ledger.snapshots.get(read.offset + 1)) is not None:
+            self._driver.metrics.triggered(view, read.timestamp_ms)
+            before.append(view)  # a pause fails it at once
+        for view in before:
+            if not view.open:
+                self._driver.metrics.decided(view, read.timestamp_ms)
+                if view.captured_at is not None:
+                    self._captured.append((read.timestamp_ms, view.captured_at))
+                self._log_decided(view)
+        if before and not ledger.open:
+            self.quiet_since = self._driver.loop.time()
+
+    def _joined(self, hello: Entry) -> None:
+        """If the app ran before its Hello was in the ledger, the machine is informed since when, as an offset. The time
+        between the two is measured here, and taken off the broker's time of the Hello: no two clocks are compared."""
+        since, said = self._without_since, self._said_hello
+        self._without_since = self._said_hello = None
+        if since is None or (said is not None and said <= since):
+            return
+        late_ms = ((self._driver.loop.time() if said is None else said) - since) * 1_000
+        later = (at for ms, at in self._captured if ms >= hello.timestamp_ms - late_ms)
+        self._driver.feed(RanWithout(since=min(later, default=hello.offset)))
+
+    def _log_decided(self, view: SnapshotView) -> None:
+        if self._driver.machine.process is None:
+            return  # of what was before this worker joined, others have told
+        what = "captured" if view.failure is None else f"failed ({view.failure.code}): {view.failure.reason}"
+        logger.info("snapkafka: snapshot %s %s", view.trigger.id, what, extra=self._driver.about(view.epoch))
+
+    async def _write(self) -> None:
+        while True:
+            ledger, record = await self._outbox.get()
+            try:
+                await self._write_one(ledger, record)
+            except Exception as error:
+                self._driver.stand_down("to write the ledger", error)
+            finally:
+                self._outbox.task_done()
+
+    async def _write_one(self, ledger: int, record: LedgerRecord) -> None:
+        """As soon as it can be: nothing but a snapshot waits for it, and readers drop what landed twice. Nothing is
+        written before `open` has looked at the topic, and nothing to a later ledger than it was meant for: there our
+        old process id is somebody else's. A trigger that comes late is not one that anybody asked for."""
+        said = False
+        while True:
+            await self._opened.wait()
+            if ledger != self._driver.metrics.ledger_recreated:
+                return
+            try:
+                offset = await self._driver.ledger.append(record)
+                if isinstance(record, Hello):
+                    self._said_hello, self.said_at = self._driver.loop.time(), offset
+                    if self._driver.absent:
+                        self._driver.joined_late(offset)
+            except SnapkafkaError as error:
+                lost = isinstance(record, Trigger) or isinstance(
+                    error, RecordTooLargeError | LedgerRecreatedError
+                )
+                if lost or not said:
+                    logger.warning(
+                        "snapkafka: %s was not written to the ledger%s: %s",
+                        type(record).__name__,
+                        "" if lost else " yet",
+                        error,
+                        extra=self.about_record(record),
+                    )
+                if lost:
+                    return
+                said = True
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
+
+    def about_record(self, record: LedgerRecord) -> dict[str, Any]:
+        """`extra=` of a line about a ledger record."""
+        if isinstance(record, Trigger):
+            return self._driver.about(snapshot=record.id)
+        return self._driver.about(getattr(record, "epoch", None))
