@@ -43,10 +43,10 @@ if BROKEN:
     async def fail(*_: Any) -> Any:
         fail_at_once()
 
-    from snapkafka.drivers.faust import hooks
+    from snapkafka.drivers.faust import driver
     from snapkafka.drivers.faust.inbound import assignment
 
-    place = hooks if hasattr(hooks, BROKEN) else assignment
+    place = driver if hasattr(driver, BROKEN) else assignment
     setattr(place, BROKEN, fail if asyncio.iscoroutinefunction(getattr(place, BROKEN)) else fail_at_once)
 
 if BUG:

@@ -118,14 +118,15 @@ class Service:
             on_rebalance_complete=Signal(),
         )
         self.driver = cast(Any, FaustDriver(app=self.app, config=Config(namespace="n")))
-        self.driver.recorder = SimpleNamespace(take=self.driver.append)
+        self.driver.recorder = SimpleNamespace(take=self.driver._write)
         self.driver.outgoing = SimpleNamespace(
-            attached=SimpleNamespace(given=lambda inputs: None, taken_away=lambda: None), transactions=None
+            attached=SimpleNamespace(on_assigned=lambda inputs: None, on_revoked=lambda: None),
+            transactions=None,
         )
-        self.driver.events = SimpleNamespace(readers=lambda tp: ("agent",), taken_away=lambda: None)
+        self.driver.events = SimpleNamespace(readers=lambda tp: ("agent",), on_revoked=lambda: None)
         self.ledger = Ledger()
         self.consumer = Consumer(self.app)
-        hooks._sew_consumer(self.driver, self.consumer)
+        self.driver.consumer_made(self.consumer)
         self.revoked = hooks._on_revoked(self.driver)
 
     @property
@@ -284,7 +285,9 @@ async def test_r9_what_is_taken_away_again_is_not_announced(service: Service) ->
     service.app.consumer_generation_id += 1
     assert await waits < LONG_S
     assert not service.driver.machine.absent
-    assert not service.driver.resuming._announced, "what Faust resumes next is not of this assignment"
+    assert not service.driver.membership._resuming._announced, (
+        "what Faust resumes next is not of this assignment"
+    )
     service.client.commits[IN] = 5
     service.client.there.set()
     await service.rebalance()

@@ -148,7 +148,7 @@ async def test_r10_what_was_asked_of_a_stopped_app_is_no_answer_in_another_ledge
 async def joined() -> tuple[Any, Remade]:
     """A worker that has not been given its input yet, so that no snapshot is captured, and its ledger."""
     driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
-    driver.recorder = SimpleNamespace(take=driver.append)
+    driver.recorder = SimpleNamespace(take=driver._write)
     ledger = Remade()
     ledger.may_open.set()
     ledger.may_write.set()

@@ -193,7 +193,7 @@ async def test_r15_of_another_aiokafka_nothing_is_expected(
     log: Limited, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(unstamped, "AIOKAFKA", {})
-    BareRecords(log.driver, log.producer)  # type: ignore[arg-type]
+    BareRecords(log.driver, log.producer, log.driver.stamps)  # type: ignore[arg-type]
     assert "this release of aiokafka is not known" in caplog.text
 
 

@@ -74,13 +74,13 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
 
     driver = app.snapkafka = FaustDriver(app, settings)
     if found := not_as_expected():
-        from .fallback import stand_aside
+        from .fallback import run_without
 
-        stand_aside(driver, found)
+        run_without(driver, found)
     else:
-        from .hooks import sew
+        from .hooks import install_hooks
 
-        sew(driver)
+        install_hooks(driver)
     return driver
 
 
@@ -116,7 +116,7 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
     try:
         from .driver import FaustDriver
         from .fork import become_fork, fence
-        from .hooks import sew
+        from .hooks import install_hooks
     except ImportError as error:
         refuse(f"its driver cannot be loaded here ({error})")
     if found := not_as_expected():
@@ -130,7 +130,7 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
     except OSError as error:
         refuse(f"the drill that it belongs to cannot be reached ({error})")
     driver = app.snapkafka = FaustDriver(app, settings)
-    sew(driver)
+    install_hooks(driver)
     if driver.absent:
         refuse(f"snapkafka {driver.absent}")
     fence(app, fork, settings.namespace)

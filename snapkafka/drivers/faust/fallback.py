@@ -12,23 +12,23 @@ from snapkafka.logs import about
 from .web import serve
 
 if TYPE_CHECKING:
-    from .driver import FaustDriver
+    from .host import Host
 
-__all__ = ["cannot_be_loaded", "refuse_if_restored", "stand_aside"]
+__all__ = ["cannot_be_loaded", "refuse_if_restored", "run_without"]
 
 logger = logging.getLogger("snapkafka")
 
 
-def stand_aside(driver: FaustDriver, found: Sequence[str]) -> None:
+def run_without(host: Host, found: Sequence[str]) -> None:
     """Leave the app as it is (R15).
 
     Args:
         found: what is not as expected.
     """
-    driver.absent = f"found that faust-streaming {version('faust-streaming')} is not as expected"
-    if driver.config.web and hasattr(driver.app, "_new_web"):
-        serve(driver)
-    _tell_when_started(driver.app, f"{driver.absent} ({', '.join(found)})", driver.about())
+    host.absent = f"found that faust-streaming {version('faust-streaming')} is not as expected"
+    if host.config.web and hasattr(host.app, "_new_web"):
+        serve(host)
+    _tell_when_started(host.app, f"{host.absent} ({', '.join(found)})", host.about())
 
 
 def cannot_be_loaded(app: Any, error: ImportError) -> None:

@@ -11,18 +11,18 @@ and so does a start that cannot be isolated.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.errors import ForkIsolationError, InstallError
-from snapkafka.protocol.forking import LEDGER, of_fork, prefix_of, prefixed
+from snapkafka.errors import InstallError
+from snapkafka.protocol.forking import LEDGER, prefixed
 from snapkafka.runtime.door import DOOR
 
 from .fork_clients import guard_confluent, guard_requests, lead_through_door
+from .fork_patches import Patches
 
 __all__ = ["Isolation", "become_fork", "fence"]
 
@@ -30,7 +30,7 @@ __all__ = ["Isolation", "become_fork", "fence"]
 TRANSLATED: Final = "_snapkafka_fork_topics"
 
 
-class Isolation:
+class Isolation(Patches):
     """The hooks of one process that keep it within its fork. All are put in place at once, and can be removed.
 
     Args:
@@ -38,10 +38,6 @@ class Isolation:
     """
 
     current: Isolation | None = None
-
-    def __init__(self, fork: str) -> None:
-        self.fork = fork
-        self._replaced: list[tuple[Any, str, Any]] = []
 
     @classmethod
     def of(cls, fork: str) -> Isolation:
@@ -59,28 +55,7 @@ class Isolation:
     def remove(self) -> None:
         """Put everything back as it was."""
         type(self).current = None
-        for owner, name, original in reversed(self._replaced):
-            setattr(owner, name, original) if original is not None else delattr(owner, name)
-        self._replaced.clear()
-
-    def check(self, what: str, topics: Iterable[str]) -> None:
-        """Refuse topics that are not the fork's.
-
-        Raises:
-            ForkIsolationError: names the first one.
-        """
-        for topic in topics:
-            if not of_fork(self.fork, topic):
-                raise ForkIsolationError(f"topic {topic} is not of fork {self.fork}: refused to {what} it")
-
-    def check_name(self, what: str, name: str | None) -> None:
-        """Refuse a consumer group or a transactional id that is not the fork's.
-
-        Raises:
-            ForkIsolationError: it is production's.
-        """
-        if name is not None and not name.startswith(prefix_of(self.fork)):
-            raise ForkIsolationError(f"{what} {name} is not of fork {self.fork}: refused to use it")
+        self.put_back()
 
     # -- hooks ----------------------------------------------------------------------------------------------------
 
@@ -136,31 +111,6 @@ class Isolation:
         )
         if path := os.environ.get(DOOR):
             lead_through_door(self, path)
-
-    def replace(self, owner: Any, name: str, replacement: Any) -> None:
-        """Put something in the place of an attribute, until `remove`."""
-        self._replaced.append((owner, name, vars(owner).get(name)))
-        setattr(owner, name, replacement)
-
-    def before(self, owner: Any, name: str, check: Callable[..., None]) -> None:
-        """Let a check go before a function or coroutine function."""
-        original = getattr(owner, name)
-
-        if inspect.iscoroutinefunction(original):
-
-            @functools.wraps(original)
-            async def checked(*args: Any, **kwargs: Any) -> Any:
-                check(*args, **kwargs)
-                return await original(*args, **kwargs)
-
-        else:
-
-            @functools.wraps(original)
-            def checked(*args: Any, **kwargs: Any) -> Any:
-                check(*args, **kwargs)
-                return original(*args, **kwargs)
-
-        self.replace(owner, name, checked)
 
     def _producer_starts(self, client: Any) -> None:
         transactions = client._txn_manager

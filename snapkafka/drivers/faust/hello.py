@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka import __version__
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
 from snapkafka.protocol.records import Hello, InputTopic, Retention, Table
+from snapkafka.protocol.snapshots import Unread
+from snapkafka.version import __version__
 
 from .code import agents_of, type_name
 from .describe import (
@@ -25,9 +27,11 @@ from .describe import (
 )
 
 if TYPE_CHECKING:
-    from .driver import FaustDriver
+    from .host import Host
 
-__all__ = ["hello_of", "process_hello"]
+__all__ = ["hello_of", "process_hello", "report_missing", "report_uncaptured"]
+
+logger = logging.getLogger("snapkafka")
 
 #: A start waits no longer than this for topics that do not show, and looks so often.
 SEEN_WITHIN_S: Final = 1.0
@@ -38,49 +42,47 @@ LOOK_AGAIN_S: Final = 0.05
 OF_CLIENTS: Final = ":client"
 
 
-def process_hello(driver: FaustDriver, **more: Any) -> Hello:
+def process_hello(host: Host, **more: Any) -> Hello:
     """Return who this process is. One that runs no agents is an app of its own, with no inputs: a sender that closes at
     once.
 
     Under the name of its app it would stand for workers that do not run: their inputs would be nobody's to cut.
     """
-    app = driver.app
+    app = host.app
     return Hello(
         n=0,
         app=f"{app.conf.id}{OF_CLIENTS}" if runs_no_agents(app) else app.conf.id,
         host=socket.gethostname(),
         pid=os.getpid(),
         release=__version__,
-        mode=driver.config.mode,
+        mode=host.config.mode,
         **more,
     )
 
 
-async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
+async def hello_of(host: Host, topics: Any, *, ours: Any = None, by_threads: tuple[str, ...] = ()) -> Hello:
     """Return what this worker reads: its subscription without what is Faust's own (changelogs, leader, reply
     topics)."""
-    app = driver.app
+    app = host.app
     if runs_no_agents(app):
-        return process_hello(
-            driver
-        )  # it reads without a group: from now on, and nothing that it could go back to
+        return process_hello(host)  # it reads without a group, and nothing that it could go back to
     tables = list(app.tables.values())
     changelogs = {table.changelog_topic_name for table in tables}
     inputs = sorted(set(topics) - changelogs - internal_topics(app))
-    described = await _described(driver, [*inputs, *sorted(changelogs)])
+    described = await _described(host, [*inputs, *sorted(changelogs)])
     return process_hello(
-        driver,
+        host,
         inputs=tuple(_input(app, topic, described[topic]) for topic in inputs if topic in described),
         tables=tuple(_table(table, described) for table in tables),
         uncaptured=(
-            *uncaptured(app, driver.recorder.agent),
-            *map(driver.looks.of_thread, driver.looks.threads),
+            *uncaptured(app, ours),
+            *by_threads,
         ),
-        sources=driver.config.sources,
-        retention=await _retention(driver, sorted(changelogs & described.keys())),
+        sources=host.config.sources,
+        retention=await _retention(host, sorted(changelogs & described.keys())),
         reset=app.conf.consumer_auto_offset_reset,
         missing=tuple(t for t in inputs if t not in described and not _declared_by_faust(app, t)),
-        agents=tuple(agents_of(app, driver.recorder.agent)),
+        agents=tuple(agents_of(app, ours)),
     )
 
 
@@ -90,14 +92,14 @@ def _declared_by_faust(app: Any, topic: str) -> bool:
     return bool(app.conf.topic_allow_declare and channels and all(channel.internal for channel in channels))
 
 
-async def _retention(driver: FaustDriver, changelogs: list[str]) -> tuple[Retention, ...]:
+async def _retention(host: Host, changelogs: list[str]) -> tuple[Retention, ...]:
     """Return what they promise to keep, as far as this worker may see it: V3 believes no later promise alone."""
     from snapkafka.checks.lasting import promised_by  # nothing else of the checks is for a service
 
     async def promised(changelog: str) -> Retention | None:
         while True:
             try:
-                holding, _ = await driver.admin.topic_settings(changelog)
+                holding, _ = await host.admin.topic_settings(changelog)
             except BrokerUnavailableError:
                 await asyncio.sleep(LOOK_AGAIN_S)
             except SnapkafkaError:
@@ -117,12 +119,12 @@ async def _retention(driver: FaustDriver, changelogs: list[str]) -> tuple[Retent
     return tuple(found for found in told if isinstance(found, Retention))
 
 
-async def _described(driver: FaustDriver, topics: list[str]) -> dict[str, Any]:
+async def _described(host: Host, topics: list[str]) -> dict[str, Any]:
     """Faust has just made some of these, and the broker may take a moment to show them; others may never exist."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + SEEN_WITHIN_S
     while True:
-        described: dict[str, Any] = dict(await driver.admin.describe_topics(topics))
+        described: dict[str, Any] = dict(await host.admin.describe_topics(topics))
         if len(described) == len(topics) or loop.time() > deadline:
             return described
         await asyncio.sleep(LOOK_AGAIN_S)
@@ -158,3 +160,15 @@ def _table(table: Any, described: Any) -> Table:
         key_type=type_name(table.key_type),
         value_type=type_name(table.value_type),
     )
+
+
+def report_uncaptured(host: Host, ours: Any) -> None:
+    """Name what no snapshot of this app holds; `ours`: the recording agent."""
+    for what in uncaptured(host.app, ours):
+        logger.warning("snapkafka: %s", what, extra=host.about())
+
+
+def report_missing(host: Host, hello: Hello) -> None:
+    """Name the inputs that this worker will not consume, however soon they are created: Faust logs one line of them."""
+    for topic in hello.missing:
+        logger.warning("snapkafka: %s", Unread(app=hello.app, topic=topic), extra=host.about())

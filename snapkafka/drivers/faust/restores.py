@@ -32,7 +32,8 @@ from ..ledger_tasks import RETRY_S
 from .tables.store_note import store_of
 
 if TYPE_CHECKING:
-    from .driver import FaustDriver
+    from .host import Host
+    from .waiting import Waiting
 
 __all__ = ["Restored", "Scope", "keep_metadata", "plans_of_app", "refuse_restored"]
 
@@ -70,17 +71,18 @@ class Restored:
     """The restores of one app, as its worker meets them.
 
     Args:
-        driver: its machine reads the ledger.
+        host: its machine reads the ledger.
+        waiting: for that.
     """
 
-    def __init__(self, driver: FaustDriver) -> None:
-        self._driver = driver
+    def __init__(self, host: Host, waiting: Waiting) -> None:
+        self._host, self._waiting = host, waiting
         self._scopes: dict[TopicPartition, Scope] = {}
         self.joined = False  # its group
         self._runs_on: frozenset[str] = frozenset()  # plans that were committed before
 
     def _restores(self) -> Restores:
-        return self._driver.machine.ledger.restores
+        return self._host.machine.ledger.restores
 
     # -- waiting --------------------------------------------------------------------------------------------------
 
@@ -93,25 +95,25 @@ class Restored:
                 logger.warning(
                     "snapkafka: app %s waits: %s is %s, and no input is read before it is done"
                     " (`snapkafka restore %s%s` finishes it)",
-                    self._driver.app.conf.id,
+                    self._host.app.conf.id,
                     view,
                     view.stage,
                     view.begun.snapshot,
                     " --into ..." if view.begun.origin else "",
-                    extra=self._driver.about(),
+                    extra=self._host.about(),
                 )
-            await self._driver.waiting.changed()
+            await self._waiting.changed()
         if logged is not None:
             logger.warning(
-                "snapkafka: plan %s is over, app %s goes on", logged[0], self._driver.app.conf.id,
-                extra=self._driver.about(),
+                "snapkafka: plan %s is over, app %s goes on", logged[0], self._host.app.conf.id,
+                extra=self._host.about(),
             )  # fmt: skip
-        self._runs_on = self._restores().restored(self._driver.app.conf.id)
+        self._runs_on = self._restores().restored(self._host.app.conf.id)
         self.joined = True
 
     def _holding(self) -> RestoreView | None:
         restores = self._restores()
-        return restores.holds(self._driver.app.conf.id) if restores.open is not None else None
+        return restores.holds(self._host.app.conf.id) if restores.open is not None else None
 
     async def known(self, ask: Callable[[], Awaitable[Collection[str]]]) -> None:
         """Wait until the ledger is read, if the group's offsets are those of a restore: the inputs wait for this.
@@ -119,26 +121,26 @@ class Restored:
         Args:
             ask: for the plans that the metadata of the group's offsets name.
         """
-        driver = self._driver
-        if driver.absent:
+        host = self._host
+        if host.absent:
             if plans := await self._asked(ask):
                 raise InstallError(
-                    f"{_set_by(driver.app.conf.id, plans)}, and this worker takes no part: it {driver.absent}",
+                    f"{_set_by(host.app.conf.id, plans)}, and this worker takes no part: it {host.absent}",
                     hint="its agents would process again what was processed before the snapshot; fix that, and restart",
                 )
             return
-        if driver.machine.process is not None or not (plans := await self._asked(ask)):
+        if host.machine.process is not None or not (plans := await self._asked(ask)):
             return
         logger.error(
             "snapkafka: app %s waits: %s, and the ledger %s, which names the records that its agents skip there,"
             " cannot be read; make it readable",
-            driver.app.conf.id,
-            _set_by(driver.app.conf.id, plans),
-            driver.ledger.topic,
-            extra=driver.about(),
+            host.app.conf.id,
+            _set_by(host.app.conf.id, plans),
+            host.ledger.topic,
+            extra=host.about(),
         )
-        while driver.machine.process is None:
-            await driver.waiting.changed()
+        while host.machine.process is None:
+            await self._waiting.changed()
 
     async def _asked(self, ask: Callable[[], Awaitable[Collection[str]]]) -> Collection[str]:
         """A broker that is away is asked again: without it no input can be read either."""
@@ -150,9 +152,9 @@ class Restored:
             except SnapkafkaError as error:
                 logger.warning(
                     "snapkafka: could not see whether app %s was restored: %s",
-                    self._driver.app.conf.id,
+                    self._host.app.conf.id,
                     error,
-                    extra=self._driver.about(),
+                    extra=self._host.about(),
                 )
                 return ()
 
@@ -165,11 +167,11 @@ class Restored:
         if self.joined and (restore := self._not_run_on()):
             self.joined = False
             error = InstallError(
-                f"app {self._driver.app.conf.id} {restore}, and this worker has run before",
+                f"app {self._host.app.conf.id} {restore}, and this worker has run before",
                 hint="start it again: it waits until the restore is done",
             )
-            logger.error("snapkafka: %s; %s", error, error.advice, extra=self._driver.about())
-            self._driver.spawn(self._driver.app.crash(error))
+            logger.error("snapkafka: %s; %s", error, error.advice, extra=self._host.about())
+            self._host.spawn(self._host.app.crash(error))
 
     def _not_run_on(self) -> str:
         """Describe a restore that this worker's memory is older than; empty: there is not one.
@@ -178,7 +180,7 @@ class Restored:
         """
         if (view := self._holding()) is not None:
             return f"is being restored ({view})"
-        later = self._restores().restored(self._driver.app.conf.id) - self._runs_on
+        later = self._restores().restored(self._host.app.conf.id) - self._runs_on
         return f"was restored (plan {min(later)})" if later else ""
 
     def scope(self, tp: TopicPartition) -> Scope:
@@ -191,7 +193,7 @@ class Restored:
 
     def _renew(self, tp: TopicPartition, scope: Scope) -> None:
         restores = self._restores()
-        scope.rules = restores.rules(self._driver.app.conf.id, tp) if restores.bases else {}
+        scope.rules = restores.rules(self._host.app.conf.id, tp) if restores.bases else {}
         scope.until = max((rule.spent for rule in scope.rules.values()), default=0)
         base = self.base(tp)
         scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
@@ -201,7 +203,7 @@ class Restored:
         try:
             return self.noted(offsets)
         except Exception as error:
-            self._driver.stand_down("to keep metadata in commits", error)
+            self._host.stand_down("to keep metadata in commits", error)
         return offsets
 
     def noted(self, offsets: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -222,8 +224,8 @@ class Restored:
 
     def is_void(self, process: int, tp: TopicPartition, offset: int) -> bool:
         """Was this record written by a process of the time before?"""
-        void = self._driver.machine.ledger.is_void(process, tp, offset)
-        self._driver.metrics.void_records += void
+        void = self._host.machine.ledger.is_void(process, tp, offset)
+        self._host.metrics.void_records += void
         return void
 
     # -- stores ---------------------------------------------------------------------------------------------------
@@ -257,13 +259,13 @@ class Restored:
         store.mkdir(parents=True, exist_ok=True)
         mark.write_text(base.plan, "utf-8")
         if removed:
-            self._driver.metrics.stores_removed += 1
+            self._host.metrics.stores_removed += 1
             logger.warning(
                 "snapkafka: removed %s, which is of before plan %s: table %s is read again from its changelog",
                 store,
                 base.plan,
                 table.name,
-                extra=self._driver.about(),
+                extra=self._host.about(),
             )
         return removed
 

@@ -111,7 +111,7 @@ class Participant:
         self._codec, self._host = codec, host
         self._state = TopicPartition(changelog_of(namespace, node), 0)
         self._machine = WorkerProtocol()
-        self._machine.marks = False  # the headers do it: nobody may send here but this object
+        self._machine.send_no_markers()  # the headers do it: nobody may send here but this object
         self._task = LedgerTask(ledger, feed=self._fed, asks=self._asks, seen=self._seen, failed=self._leave)
         self._feeding = Feeding(
             self._machine, admin=admin, append=self._task.append, expire=self._expire, leave=self._leave

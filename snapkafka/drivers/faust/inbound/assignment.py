@@ -20,7 +20,7 @@ broker keeps its place so long; ours go beside the queue.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +35,10 @@ from ..describe import internal_topics
 from ..guard import CLUSTER_AT_FAULT
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
+    from ..tables.changelogs import Tables
+    from ..waiting import Waiting
+    from .running_events import Events
 
 __all__ = ["Announcing"]
 
@@ -64,12 +67,23 @@ class Announcing:
     """Ask the broker, and feed the machine.
 
     Args:
-        driver: whose machine is informed.
+        host: whose machine is informed.
         consumer: Faust's.
+        assigned: hears which inputs are ours.
     """
 
-    def __init__(self, driver: FaustDriver, consumer: Any) -> None:
-        self._driver, self._consumer = driver, consumer
+    def __init__(
+        self,
+        host: Host,
+        consumer: Any,
+        *,
+        events: Events,
+        tables: Tables,
+        waiting: Waiting,
+        assigned: Callable[[Collection[TopicPartition]], None],
+    ) -> None:
+        self._host, self._consumer = host, consumer
+        self._events, self._tables, self._waiting, self._assigned = events, tables, waiting, assigned
         self._asking: asyncio.Task[None] | None = None
         self._said = False  # that asking fails, since the latest assignment
 
@@ -81,31 +95,31 @@ class Announcing:
         Returns:
             are they still what it was given?
         """
-        app, generation = self._driver.app, self._driver.app.consumer_generation_id
+        app, generation = self._host.app, self._host.app.consumer_generation_id
 
         def moved_on() -> bool:
             return bool(app.consumer_generation_id != generation)
 
-        self.taken_away()
-        self._driver.feed(InputsTaken())  # what starts from here on starts under this assignment
+        self.on_revoked()
+        self._host.feed(InputsTaken())  # what starts from here on starts under this assignment
         try:
-            given = assignment_of(self._driver, self._consumer)
-            self._driver.outgoing.attached.given(given.readers)
-            asking = self._asking = self._driver.spawn(self._ask(given))
+            given = assignment_of(self._host.app, self._consumer, self._events)
+            self._assigned(given.readers)
+            asking = self._asking = self._host.spawn(self._ask(given))
             await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
-            await self._driver.waiting.for_inputs(asked=asking.done, moved_on=moved_on)
+            await self._waiting.for_inputs(asked=asking.done, moved_on=moved_on)
         except Exception as error:
-            self._driver.stand_down("to announce its inputs", error)
+            self._host.stand_down("to announce its inputs", error)
         return not moved_on()
 
-    def taken_away(self) -> None:
+    def on_revoked(self) -> None:
         """The inputs are not ours any more, or not as they were: nobody wants to know."""
         asking, self._asking, self._said = self._asking, None, False
         if asking is not None:
             asking.cancel()
 
     async def _ask(self, given: Assignment) -> None:
-        with self._driver.failing_open("to announce its inputs"):
+        with self._host.failing_open("to announce its inputs"):
             starts = {tp: self._in_consumer(starts_at, tp) for tp in given.readers}
             try:
                 positions, _ = await asyncio.gather(
@@ -114,7 +128,7 @@ class Announcing:
             finally:
                 for start in starts.values():
                     start.cancel()
-            self._driver.feed(self._told(given, positions))
+            self._host.feed(self._told(given, positions))
 
     def _told(self, given: Assignment, positions: Mapping[TopicPartition, int]) -> InputsGiven:
         return InputsGiven(
@@ -125,7 +139,7 @@ class Announcing:
                     tp=tp,
                     agents=agents,
                     position=positions[tp],
-                    replay_until=self._driver.tables.effects_until(tp),
+                    replay_until=self._tables.effects_until(tp),
                 )
                 for tp, agents in given.readers.items()
             ),
@@ -153,10 +167,10 @@ class Announcing:
 
     async def _bound_effects(self, tps: Iterable[TopicPartition]) -> None:
         """R10, where a store holds what is not read again: its effects are of events that are in the inputs by now."""
-        unknown = self._driver.tables.to_bound(tps)
+        unknown = self._tables.to_bound(tps)
         if unknown:
             ends = await self._answer(log_ends, unknown)
-            self._driver.tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
+            self._tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
 
     async def _answer(self, ask: Ask, *args: Any) -> Any:
         """Asked for as often as it takes, while the cluster is at fault; the first failure is logged."""
@@ -165,7 +179,7 @@ class Announcing:
                 return await self._in_consumer(ask, *args)
             except MAY_PASS as error:
                 if not self._said:
-                    self._driver.log_failed("to announce its inputs", error, TRIES_AGAIN)
+                    self._host.log_failed("to announce its inputs", error, TRIES_AGAIN)
                 self._said = True
             await asyncio.sleep(RETRY_S)
 
@@ -180,9 +194,8 @@ class Announcing:
             raise ConsumerNotStarted("its thread has ended") from error
 
 
-def assignment_of(driver: FaustDriver, consumer: Any) -> Assignment:
+def assignment_of(app: Any, consumer: Any, events: Events) -> Assignment:
     """The assignment as it is now, without what is Faust's own."""
-    app = driver.app
     internal = internal_topics(app) | set(app.tables.changelog_topics)
     inputs = sorted(TopicPartition(*tp) for tp in consumer.assignment() if tp.topic not in internal)
     recovery = app.tables.recovery
@@ -196,7 +209,7 @@ def assignment_of(driver: FaustDriver, consumer: Any) -> Assignment:
     return Assignment(
         generation=app.consumer_generation_id,
         member=member_of(consumer),
-        readers={tp: driver.events.readers(tp) for tp in inputs},
+        readers={tp: events.readers(tp) for tp in inputs},
         changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
     )
 

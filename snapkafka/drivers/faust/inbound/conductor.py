@@ -20,7 +20,14 @@ from snapkafka.wire import headers as wire
 from ..plain_headers import is_marker, without_ours
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
+    from ..outbound.stamps import Stamps
+    from ..own_headers import OwnHeaders
+    from ..restores import Restored
+    from ..tables.changelogs import Tables
+    from ..waiting import Waiting
+    from .replies import Replies
+    from .running_events import Events
 
 __all__ = ["Incoming"]
 
@@ -31,13 +38,30 @@ class Incoming:
     """The way in.
 
     Args:
-        driver: whose machine decides what a header means.
+        host: whose machine decides what a header means.
         conductor: Faust's `app.topics`; its `_build_handler` is led through here.
+        record: hears where a channel ended.
     """
 
-    def __init__(self, driver: FaustDriver, conductor: Any) -> None:
-        self._driver = driver
-        self._machine = driver.machine
+    def __init__(
+        self,
+        host: Host,
+        conductor: Any,
+        *,
+        events: Events,
+        replies: Replies,
+        tables: Tables,
+        restored: Restored,
+        stamps: Stamps,
+        own_headers: OwnHeaders,
+        waiting: Waiting,
+        record: Callable[[ChannelEnded], None],
+    ) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._events, self._replies, self._tables, self._restored = events, replies, tables, restored
+        self._stamps, self._own_headers, self._waiting = stamps, own_headers, waiting
+        self._record = record
         self._build: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
 
@@ -47,17 +71,17 @@ class Incoming:
         try:
             return self._on_message(tp, channels, take_in)
         except Exception as error:
-            self._driver.stand_down("to make a way in", error)
+            self._host.stand_down("to make a way in", error)
         return partial(self._plainly, take_in)
 
     def _on_message(self, tp: Any, channels: Any, take_in: Callback) -> Callback:
         place = TopicPartition(tp.topic, tp.partition)
         check = wire.tp_check(tp.topic, tp.partition)
-        driver, machine = self._driver, self._machine
-        replies = driver.replies if tp.topic in driver.replies.topics else None
-        tables = driver.tables if tp.topic in driver.tables.topics else None
+        host, machine, stamps, restored = self._host, self._machine, self._stamps, self._restored
+        replies = self._replies if tp.topic in self._replies.topics else None
+        tables = self._tables if tp.topic in self._tables.topics else None
         listens = replies is not None or tables is not None
-        scope = driver.restored.scope(place)
+        scope = restored.scope(place)
         some: dict[frozenset[str], Callback] = {}  # by the agents that skip
 
         def on_message(message: Any) -> Awaitable[Any]:
@@ -67,13 +91,13 @@ class Incoming:
                 stamp = None
                 if raw is not None:
                     message.headers = _less_ours(message.headers)
-                    stamp = wire.read(raw, driver.stamps.ledger_id, check)
+                    stamp = wire.read(raw, stamps.ledger_id, check)
                     if stamp is None:
-                        driver.metrics.foreign_headers += 1
-                        driver.own_headers.met(raw, f"records of {tp.topic} have")
+                        host.metrics.foreign_headers += 1
+                        self._own_headers.met(raw, f"records of {tp.topic} have")
                     elif stamp.marker:
                         return self._take_marker(message, place, stamp)
-                    elif stamp.process < scope.author and driver.restored.is_void(
+                    elif stamp.process < scope.author and restored.is_void(
                         stamp.process, place, message.offset
                     ):
                         if tables is None:
@@ -87,7 +111,7 @@ class Incoming:
                     tell_of(message, stamp)
                 way = take_in if message.offset >= scope.until else to_some(message)
             except Exception as error:
-                driver.stand_down("to note what comes in", error)
+                host.stand_down("to note what comes in", error)
                 return self._plainly(take_in, message)
             return way(message)
 
@@ -95,19 +119,19 @@ class Incoming:
             """The agents that have processed it before the snapshot do not get it again."""
             skipping = frozenset(scope.skipping(message.offset))
             if skipping not in some:
-                left = _without(channels, skipping, driver.events.agents())
+                left = _without(channels, skipping, self._events.agents())
                 some[skipping] = self._build(tp, left) if left else self._take_out
             return some[skipping]
 
         async def red_comes_in(message: Any, stamp: wire.Stamp) -> None:
             way = take_in
             try:
-                await asyncio.shield(driver.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
+                await asyncio.shield(host.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
                 tell_of(message, stamp)
                 if message.offset < scope.until:
                     way = to_some(message)
             except Exception as error:
-                driver.stand_down("to note what comes in", error)
+                host.stand_down("to note what comes in", error)
             await way(message)
 
         def tell_of(message: Any, stamp: wire.Stamp | None) -> None:
@@ -128,18 +152,18 @@ class Incoming:
     async def _take_out(self, message: Any) -> None:
         """Nobody gets it, and it counts as read."""
         try:
-            _pass_over(self._driver.app.consumer, message)
+            _pass_over(self._host.app.consumer, message)
         except Exception as error:
-            self._driver.stand_down("to take a record out", error)
-            self._driver.app.consumer.ack(message)
+            self._host.stand_down("to take a record out", error)
+            self._host.app.consumer.ack(message)
 
     async def _take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
         """A marker goes to the recorder, never to a decoder."""
         try:
             await self._take_out(message)
-            self._driver.metrics.markers += 1
-            await asyncio.shield(self._driver.spawn(self._meet(MarkerMet(epoch=stamp.epoch))))
-            self._driver.recorder.take(
+            self._host.metrics.markers += 1
+            await asyncio.shield(self._host.spawn(self._meet(MarkerMet(epoch=stamp.epoch))))
+            self._record(
                 ChannelEnded(
                     tp=tp,
                     offset=message.offset,
@@ -149,25 +173,25 @@ class Incoming:
                 )
             )
         except Exception as error:
-            self._driver.stand_down("to note a marker", error)
+            self._host.stand_down("to note a marker", error)
 
     async def _drop_marker(self, message: Any) -> None:
         """Drop a marker that lost its header: it states nothing, and would be poison to a decoder."""
         await self._take_out(message)
-        with self._driver.failing_open("to note a marker without a header", for_good=True):
-            self._driver.own_headers.lost(message.topic)
+        with self._host.failing_open("to note a marker without a header", for_good=True):
+            self._own_headers.lost(message.topic)
 
     async def _meet(self, event: RecordMet | MarkerMet) -> None:
         """Feed the machine; if it wants the ledger read first, do that and feed it again. Where the ledger does not
         answer the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
         try:
-            asked = self._driver.tell(event)
-            if asked is None or not await self._driver.waiting.ledger_to(asked.offset):
+            asked = self._host.feed(event)
+            if asked is None or not await self._waiting.ledger_to(asked.offset):
                 return
-            if self._driver.tell(event) is not None:
-                self._driver.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+            if self._host.feed(event) is not None:
+                self._host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
         except Exception as error:
-            self._driver.stand_down("to meet a red record", error)
+            self._host.stand_down("to meet a red record", error)
 
 
 def _less_ours(headers: Any) -> Any:

@@ -7,6 +7,7 @@ a snapshot does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.records import Closed, CutReport
@@ -15,8 +16,9 @@ from ..describe import runs_no_agents
 
 if TYPE_CHECKING:
     from snapkafka.protocol.events import ChannelEnded
+    from snapkafka.protocol.records import LedgerRecord
 
-    from ..driver import FaustDriver
+    from ..host import Host
 
 __all__ = ["Recorder"]
 
@@ -27,13 +29,14 @@ class Recorder:
     """Made once the app is configured; takes items from then on.
 
     Args:
-        driver: feeds the machine and owns the ledger.
+        host: its machine is informed.
+        write: appends to the ledger.
     """
 
-    def __init__(self, driver: FaustDriver) -> None:
-        self._driver = driver
-        self._channel: Any = driver.app.channel()
-        self.agent: Any = driver.app.agent(self._channel, name=NAME)(self._record)
+    def __init__(self, host: Host, write: Callable[[LedgerRecord], None]) -> None:
+        self._host, self._write = host, write
+        self._channel: Any = host.app.channel()
+        self.agent: Any = host.app.agent(self._channel, name=NAME)(self._record)
 
     def take(self, item: ChannelEnded | CutReport | Closed) -> None:
         """Hand over without waiting, as `Channel.put` does with one reader and room in its queue.
@@ -42,9 +45,9 @@ class Recorder:
         agents (client-only, producer-only, a worker that is stopping or has crashed) there is no channel to record,
         and the process is waited for all the same: what it has to report goes to the ledger directly.
         """
-        if runs_no_agents(self._driver.app) or self._driver.app.should_stop:
+        if runs_no_agents(self._host.app) or self._host.app.should_stop:
             if isinstance(item, CutReport | Closed):
-                self._driver.append(item)
+                self._write(item)
             return
         for reader in self._channel._subscribers:
             if not reader.queue.full():
@@ -54,8 +57,8 @@ class Recorder:
         async for item in stream:
             try:
                 if isinstance(item, CutReport | Closed):
-                    self._driver.append(item)
+                    self._write(item)
                 else:
-                    self._driver.feed(item)
+                    self._host.feed(item)
             except Exception as error:
-                self._driver.stand_down("to record a channel", error)
+                self._host.stand_down("to record a channel", error)

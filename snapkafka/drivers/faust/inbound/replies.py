@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary
 from snapkafka.protocol.colours import Cause
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
+    from .running_events import Events
 
 __all__ = ["Replies"]
 
@@ -22,11 +23,12 @@ class Replies:
     """Hold who asked, and what was answered.
 
     Args:
-        driver: its machine is informed.
+        host: its machine is informed.
+        events: which one asks.
     """
 
-    def __init__(self, driver: FaustDriver) -> None:
-        self._driver = driver
+    def __init__(self, host: Host, events: Events) -> None:
+        self._host, self._events = host, events
         self._asked: WeakKeyDictionary[Any, Cause] = WeakKeyDictionary()  # by promise, or barrier of several
         self._colours: dict[
             tuple[Any, int], int
@@ -51,16 +53,16 @@ class Replies:
     async def add(self, correlation_id: str, promise: Any) -> None:
         """`ReplyConsumer.add`: a question was asked here and now."""
         try:
-            cause = self._driver.events.cause()
+            cause = self._events.cause()
             if cause is not None:
                 self._asked[promise] = cause
         except Exception as error:
-            self._driver.stand_down("to note who asks", error)
+            self._host.stand_down("to note who asks", error)
         await self._add(correlation_id, promise)
 
     def met(self, tp: Any, offset: int, epoch: int) -> None:
         """A reply came in; no event can be torn by it unless one was running in an earlier colour by then."""
-        if self._driver.machine.colours.tearing:
+        if self._host.machine.colours.tearing:
             self._colours[tp, offset] = epoch
 
     def taken_in(self, tp: Any, offset: int, reply: Any) -> None:
@@ -71,9 +73,9 @@ class Replies:
         for promise in list(self._consumer._waiting.get(reply.correlation_id, ())):
             cause = self._asked.get(promise)
             if cause is not None:
-                self._driver.do(self._driver.machine.reply_taken(cause, epoch))
+                self._host.do(self._host.machine.reply_taken(cause, epoch))
 
-    def taken_away(self) -> None:
+    def on_revoked(self) -> None:
         """A rebalance empties the queues."""
         self.forget_epochs()
 

@@ -54,7 +54,7 @@ class Resuming:
         """Resume the inputs that we have made Faust wait with; then it seeks and resumes the flow."""
         self._announced = True
 
-    def taken_away(self) -> None:
+    def on_revoked(self) -> None:
         """It does not come to that: the next rebalance has begun."""
         self._announced = False
         self._waiting = set()

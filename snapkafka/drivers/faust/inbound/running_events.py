@@ -24,7 +24,8 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
+    from ..tables.thread_reads import ThreadReads
 
 __all__ = ["Events", "Reading"]
 
@@ -61,14 +62,16 @@ class Events:
     """Hold what runs, and what waits for something.
 
     Args:
-        driver: its machine is informed.
+        host: its machine is informed.
+        threads: what they have read is taken in before anything is sent, and before an event ends.
     """
 
     several = False  # have there been several apps in this process?
 
-    def __init__(self, driver: FaustDriver) -> None:
-        self._driver = driver
-        self._machine = driver.machine
+    def __init__(self, host: Host, threads: ThreadReads) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._threads, self.unnoted = threads, threads.unnoted
         #: The event that runs here. Not Faust's `current_event()`: one `Event` object may run in several agents at
         #: once, and it is None inside `take`. Tasks that an event starts inherit it; once the event is over, the
         #: machine gives what they send the colour of the process (R5). Each app has its own: two may give their events
@@ -78,13 +81,11 @@ class Events:
         Events.several |= len(_apps) > 1
         self.parked: dict[Place, list[Cause]] = {}  # left by their agent, not yet acknowledged
         self._buffered: dict[Cause, Reading] = {}  # in some buffer
-        #: (table, event as far as it is known) -> the thread that has read it, and the machine does not know yet.
-        self.unnoted: dict[tuple[str, Cause | None], str] = {}
         self.streams: WeakSet[Any] = WeakSet()
 
     def stand_down(self, error: Exception) -> None:
         """For who calls this in the midst of the app's own work (R15)."""
-        self._driver.stand_down("to note what an agent is at", error)
+        self._host.stand_down("to note what an agent is at", error)
 
     # -- which one ----------------------------------------------------------------------------------------------
 
@@ -98,7 +99,7 @@ class Events:
     def cause_of_send(self) -> Cause | None:
         """The same of what is sent here and now."""
         if self.unnoted:
-            self._driver.looks.note()
+            self._threads.note()
         cause = self.cause()
         if self.several and cause not in self._machine.colours.running:
             self._sent_by_another_app()
@@ -111,19 +112,19 @@ class Events:
     def _sent_by_another_app(self) -> None:
         """A send here may come from an event of another app in this process. It has the colour of this process:
         where that is another one than the event's, the snapshots between fail by name."""
-        epoch, namespace = self._machine.colours.epoch, self._driver.config.namespace
+        epoch, namespace = self._machine.colours.epoch, self._host.config.namespace
         for other in list(_apps):
             event = other._cause.get()
             colour = other._machine.colours.running.get(event) if event is not None else None
             if other is self or colour is None or colour == epoch:
                 continue
-            if other._driver.config.namespace != namespace:
+            if other._host.config.namespace != namespace:
                 continue
             redder = self if colour < epoch else other
-            one, two = (events._driver.app.conf.id for events in (other, self))
+            one, two = (events._host.app.conf.id for events in (other, self))
             what = f"an event of app {one} sends through app {two} in one process, across a cut"
             mixed = redder._machine.mixed(min(colour, epoch), max(colour, epoch), what, f"app {one}")
-            redder._driver.do(mixed)
+            redder._host.do(mixed)
 
     # -- one by one ---------------------------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ class Events:
                 reading.message = event.message
             void = self._machine.event_started(cause)
             if void:
-                self._driver.do(void)
+                self._host.do(void)
         return cause
 
     def through_with(self, reading: Reading, tp: Any, offset: int, cause: Cause | None) -> None:
@@ -158,10 +159,10 @@ class Events:
             if not reading.by_hand or cause is not None:
                 reading.current = reading.message = None
                 if self.unnoted:
-                    self._driver.looks.note()
+                    self._threads.note()
                 actions = self._machine.event_ended(current)
                 if actions:
-                    self._driver.do(actions)
+                    self._host.do(actions)
             return
         place = (tp, offset)
         waiting = reading.waiting.get(place)
@@ -191,10 +192,10 @@ class Events:
     def acknowledged(self, tp: Any, offset: int) -> None:
         """Every agent has acknowledged a record: whatever runs here has worked it off."""
         for cause in self.parked.pop((tp, offset), ()):
-            self._driver.do(self._machine.worked_off(cause, self.cause()))
+            self._host.do(self._machine.worked_off(cause, self.cause()))
             self._end(cause)
 
-    def taken_away(self) -> None:
+    def on_revoked(self) -> None:
         """All inputs are given back: what was not acknowledged will come again."""
         parked, self.parked = self.parked, {}
         for causes in parked.values():
@@ -221,7 +222,7 @@ class Events:
             reading.batch[place] = (cause, events[len(batch)].message if events is not None else None)
             batch.append(cause)
         self._start_before(reading, batch)
-        self._driver.do(self._machine.batch_started(batch))
+        self._host.do(self._machine.batch_started(batch))
         self._cause.set(batch[0] if batch else None)
 
     def batch_left(self, reading: Reading) -> None:
@@ -266,14 +267,14 @@ class Events:
     def _start(self, cause: Cause) -> None:
         void = self._machine.event_started(cause)
         if void:
-            self._driver.do(void)
+            self._host.do(void)
 
     def _end(self, cause: Cause) -> None:
         if self.unnoted:
-            self._driver.looks.note()
+            self._threads.note()
         actions = self._machine.event_ended(cause)
         if actions:
-            self._driver.do(actions)
+            self._host.do(actions)
 
     def agents(self) -> dict[int, str]:
         """Return the reader of each channel, by the identity of its queue: agents with `concurrency` share one."""

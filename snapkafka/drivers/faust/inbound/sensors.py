@@ -14,7 +14,10 @@ from ..tables.reads import FIXED
 from .streams import reading_of
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
+    from ..tables.reads import Reads
+    from .replies import Replies
+    from .running_events import Events
 
 __all__ = ["Sensors"]
 
@@ -32,13 +35,13 @@ class Sensors:
     """Receive what an app's sensors are informed of.
 
     Args:
-        driver: the driver of this app.
+        host: its machine is informed.
     """
 
-    def __init__(self, driver: FaustDriver) -> None:
-        self._driver = driver
-        self._machine = driver.machine
-        self._events = driver.events
+    def __init__(self, host: Host, events: Events, replies: Replies, reads: Reads) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._events, self._replies, self._reads = events, replies, reads
         self._told: dict[str, Told] = {}  # of Faust, about tables
 
     def attach(self, sensors: Any) -> None:
@@ -50,12 +53,12 @@ class Sensors:
             setattr(sensors, name, self._on_late_table(self._told[name], write=name != "on_table_get"))
 
     @staticmethod
-    def hear_stream(stream: Any) -> None:
+    def attach_stream(stream: Any) -> None:
         """One that was made before."""
         for name in OF_STREAMS:
             setattr(stream, f"_{name}", getattr(stream.app.sensors, name))
 
-    def hear_table(self, table: Any) -> None:
+    def attach_table(self, table: Any) -> None:
         """One that is attached (`changelogs`)."""
         for name, held in OF_TABLES.items():
             setattr(table, held, getattr(self, name)(self._told[name]))
@@ -64,8 +67,8 @@ class Sensors:
 
     def on_stream_event_in(self, tell: Told) -> Told:
         """A stream takes a record out of its queue and is about to hand it to its agent."""
-        taken_in, replies = self._events.taken_in, self._driver.replies
-        stand_down = self._driver.stand_down
+        taken_in, replies = self._events.taken_in, self._replies
+        stand_down = self._host.stand_down
 
         def event_in(tp: Any, offset: int | None, stream: Any, event: Any) -> Any:
             state = tell(tp, offset, stream, event)
@@ -85,7 +88,7 @@ class Sensors:
 
     def on_stream_event_out(self, tell: Told) -> Told:
         """The agent asks for the next record, or acknowledges this one (Faust has no state then)."""
-        through_with, stand_down = self._events.through_with, self._driver.stand_down
+        through_with, stand_down = self._events.through_with, self._host.stand_down
 
         def event_out(tp: Any, offset: int | None, stream: Any, event: Any, state: Any = None) -> None:
             if offset is None or offset < 0:
@@ -102,7 +105,7 @@ class Sensors:
 
     def on_message_out(self, tell: Told) -> Told:
         """The last agent has acknowledged a record."""
-        events, stand_down = self._events, self._driver.stand_down
+        events, stand_down = self._events, self._host.stand_down
 
         def message_out(tp: Any, offset: int, message: Any) -> None:
             tell(tp, offset, message)
@@ -116,7 +119,7 @@ class Sensors:
 
     def _on_late_table(self, tell: Told, *, write: bool) -> Told:
         """A key of a table is read or written that was made after the others were attached."""
-        machine, looks, stand_down = self._machine, self._driver.looks, self._driver.stand_down
+        machine, looks, stand_down = self._machine, self._reads, self._host.stand_down
 
         def touched(table: Any, key: Any, *value: Any) -> None:
             tell(table, key, *value)
@@ -130,37 +133,37 @@ class Sensors:
 
     def on_table_get(self, tell: Told) -> Told:
         """A key is read. All that is hardly ever so is asked here, too."""
-        machine, driver, looks = self._machine, self._driver, self._driver.looks
+        machine, host, looks = self._machine, self._host, self._reads
 
         def table_get(table: Any, key: Any) -> None:
             tell(table, key)
             try:
-                if table.in_place or machine.colours.tearing or get_ident() != driver.thread:
+                if table.in_place or machine.colours.tearing or get_ident() != host.thread:
                     looks.looked_up(table, key)
             except Exception as error:
-                driver.stand_down("to note that a table is read", error)
+                host.stand_down("to note that a table is read", error)
 
         return table_get
 
     def on_table_set(self, tell: Told) -> Told:
         """A key is written."""
-        machine, driver, looks = self._machine, self._driver, self._driver.looks
+        machine, host, looks = self._machine, self._host, self._reads
 
         def table_set(table: Any, key: Any, value: Any) -> None:
             tell(table, key, value)
             try:
-                if machine.colours.tearing or get_ident() != driver.thread:
+                if machine.colours.tearing or get_ident() != host.thread:
                     looks.touched(table, key, write=True)
                 if type(value) not in FIXED:
                     looks.wrote_object(table, key, value)
             except Exception as error:
-                driver.stand_down("to note that a table is written", error)
+                host.stand_down("to note that a table is written", error)
 
         return table_set
 
     def on_table_del(self, tell: Told) -> Told:
         """A key is deleted."""
-        looks, stand_down = self._driver.looks, self._driver.stand_down
+        looks, stand_down = self._reads, self._host.stand_down
 
         def table_del(table: Any, key: Any) -> None:
             tell(table, key)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from .running_events import Events, Reading
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
+    from .replies import Replies
 
 __all__ = ["reading_of", "watch_streams"]
 
@@ -21,35 +22,36 @@ __all__ = ["reading_of", "watch_streams"]
 OUTSIDE = "stream"
 
 
-def watch_streams(driver: FaustDriver) -> None:
-    """Lead `app.stream` through here. All that a module has made of it before `install` stands in the app's tree."""
+def watch_streams(host: Host, events: Events, replies: Replies, attach: Callable[[Any], None]) -> None:
+    """Lead `app.stream` through here. All that a module has made of it before `install` stands in the app's tree; each
+    such stream is given to `attach`, too."""
     from faust.types import StreamT
 
-    app = driver.app
+    app = host.app
     for node in list(app.beacon.traverse()):
         if isinstance(node.data, StreamT):
-            _watch(driver, node.data)
-            driver.sensors.hear_stream(node.data)
+            _watch(events, replies, node.data)
+            attach(node.data)
     make: Callable[..., Any] = app.stream
 
     def stream(channel: Any, *args: Any, **options: Any) -> Any:
         made = make(channel, *args, **options)
         try:
-            _watch(driver, made)
+            _watch(events, replies, made)
         except Exception as error:
-            driver.stand_down("to watch a stream", error)
+            host.stand_down("to watch a stream", error)
         return made
 
     app.stream = stream
 
 
-def _watch(driver: FaustDriver, stream: Any) -> None:
+def _watch(events: Events, replies: Replies, stream: Any) -> None:
     stream.__class__ = _watched(stream.__class__)
-    stream.reading = Reading(_agent_of(stream) or _free_name(driver.events, stream))
+    stream.reading = Reading(_agent_of(stream) or _free_name(events, stream))
     stream.reading.by_hand = not stream.enable_acks
-    stream.reading.replies = not driver.replies.topics.isdisjoint(_topics(stream))
-    stream.watched_by = driver.events
-    driver.events.streams.add(stream)
+    stream.reading.replies = not replies.topics.isdisjoint(_topics(stream))
+    stream.watched_by = events
+    events.streams.add(stream)
 
 
 def reading_of(stream: Any) -> Reading:

@@ -15,7 +15,7 @@ from faust.types.tuples import PendingMessage
 from snapkafka.protocol.colours import Effect
 from snapkafka.wire import headers as wire
 
-__all__ = ["alight", "keep_partition", "ride", "taken_off"]
+__all__ = ["attach", "detach", "keep_partition", "split"]
 
 #: Where in a message of Faust's the headers stand; `_replace` takes twice as long.
 HEADERS: Final = PendingMessage._fields.index("headers")
@@ -24,14 +24,14 @@ PARTITION: Final = PendingMessage._fields.index("partition")
 _message_of: Final = partial(tuple.__new__, PendingMessage)
 
 
-def ride(fut: Any, effect: Effect) -> None:
+def attach(fut: Any, effect: Effect) -> None:
     """Let an effect ride along with a message that waits."""
     fut.message = _with_headers(fut.message, [*_as_list(fut.message[HEADERS]), (wire.HEADER, effect)])
 
 
-def alight(fut: Any) -> Effect | None:
+def detach(fut: Any) -> Effect | None:
     """Take it off such a message again."""
-    effect, others = taken_off(fut.message[HEADERS])
+    effect, others = split(fut.message[HEADERS])
     if effect is not None:
         fut.message = _with_headers(fut.message, others)
     return effect
@@ -43,7 +43,7 @@ def keep_partition(fut: Any, partition: int) -> None:
     fut.message = _message_of((*message[:PARTITION], partition, *message[PARTITION + 1 :]))
 
 
-def taken_off(
+def split(
     headers: Any, met: Callable[[object], None] | None = None
 ) -> tuple[Effect | None, list[tuple[str, bytes]]]:
     """The effect that rides along, if any, and the headers without any `_sk` (ours, a copy, or the app's own).

@@ -16,7 +16,7 @@ from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
 
 __all__ = ["Attached"]
 
@@ -25,17 +25,17 @@ class Attached:
     """The messages that wait for a commit.
 
     Args:
-        driver: its machine is informed.
+        host: its machine is informed.
         enter: lets a message enter; from then on an `Effect` rides along.
         leave: takes that off again.
     """
 
     def __init__(
-        self, driver: FaustDriver, enter: Callable[[Any], None], leave: Callable[[Any], Effect | None]
+        self, host: Host, enter: Callable[[Any], None], leave: Callable[[Any], Effect | None]
     ) -> None:
-        self._driver = driver
+        self._host = host
         self._enter, self._leave = enter, leave
-        self._held = driver.app._attachments
+        self._held = host.app._attachments
         self._put: Callable[..., Any] = self._held.put
         self._ours: Collection[Any] = ()  # inputs of which a position may be committed here
         self._held.put = self.put
@@ -49,14 +49,14 @@ class Attached:
                 if message.tp not in self._ours:
                     self._give_up(fut, message.tp)
         except Exception as error:
-            self._driver.stand_down("to note a message that waits for a commit", error)
+            self._host.stand_down("to note a message that waits for a commit", error)
         return fut
 
-    def given(self, inputs: Collection[Any]) -> None:
+    def on_assigned(self, inputs: Collection[Any]) -> None:
         """After a rebalance: these are ours."""
         self._ours = frozenset(inputs)
 
-    def taken_away(self) -> None:
+    def on_revoked(self) -> None:
         """All inputs are given back, and Faust has committed what it will."""
         self._ours = ()
         for tp, waiting in self._held._pending.items():
@@ -66,8 +66,8 @@ class Attached:
     def _give_up(self, fut: Any, tp: Any) -> None:
         effect = self._leave(fut)
         if effect is not None:
-            self._driver.do(
-                self._driver.machine.send_given_up(
+            self._host.do(
+                self._host.machine.send_given_up(
                     effect,
                     f"was to leave with the commit of {TopicPartition(*tp)}, which was revoked before",
                     culprit=str(TopicPartition(*tp)),

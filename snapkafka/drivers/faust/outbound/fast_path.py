@@ -38,7 +38,7 @@ from ..describe import in_transactions
 from ..support import checksum
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
 
 __all__ = ["Batches", "BufferBypass", "skip_producer_guard"]
 
@@ -206,13 +206,13 @@ class BufferBypass:
     """Past the buffer of one app's producer.
 
     Args:
-        driver: what fails in a task of its own is logged there.
+        host: what fails in a task of its own is logged there.
         producer: Faust's.
         put: puts a message into its buffer.
     """
 
-    def __init__(self, driver: FaustDriver, producer: Any, put: Callable[[Any], None]) -> None:
-        self._driver, self._producer, self._put = driver, producer, put
+    def __init__(self, host: Host, producer: Any, put: Callable[[Any], None]) -> None:
+        self._host, self._producer, self._put = host, producer, put
         self._outside = copy_context()  # as Faust's task, what it calls back is in no event
         #: So many messages are in the buffer, or on their way out of it; while there are any, nothing may pass.
         self.waiting = 1
@@ -235,7 +235,7 @@ class BufferBypass:
         try:
             self.waiting -= 1
         except Exception as error:
-            self._driver.stand_down("to count what leaves Faust's buffer", error)
+            self._host.stand_down("to count what leaves Faust's buffer", error)
 
     def put(self, fut: Any) -> None:
         """Take the slow path: into the buffer."""
@@ -269,7 +269,7 @@ class BufferBypass:
                 producer, topic, message=message, keysize=size_of(key), valsize=size_of(value)
             )
         except Exception as error:  # a sensor of the app's: Faust's task would fail, and with it the worker
-            self._driver.spawn(producer.buffer.crash(error))
+            self._host.spawn(producer.buffer.crash(error))
             return
         future.add_done_callback(
             partial(message.channel._on_published, message=fut, state=state, producer=producer),

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from snapkafka.protocol.events import Event
     from snapkafka.protocol.records import TopicPartition
 
-    from ..driver import FaustDriver
+    from ..host import Host
     from .partition import Way
+    from .stamps import Stamps
 
 __all__ = ["Markers"]
 
@@ -31,26 +32,27 @@ class Markers:
     """The markers of one worker.
 
     Args:
-        driver: whose machine gives them seqs and hears what became of them.
+        host: whose machine gives them seqs and hears what became of them.
         way: the way out to a partition.
         send: Faust's own.
     """
 
     def __init__(
         self,
-        driver: FaustDriver,
+        host: Host,
+        stamps: Stamps,
         way: Callable[[TopicPartition], Way],
         send: Callable[..., Awaitable[asyncio.Future[Any]]],
     ) -> None:
-        self._driver = driver
-        self._machine = driver.machine
-        self._way, self._send = way, send
+        self._host = host
+        self._machine = host.machine
+        self._stamps, self._way, self._send = stamps, way, send
 
     def due(self, action: SendMarkers) -> None:
         """Each partition gets its marker before its next red record, and soon in any case."""
         for tp in action.tps:
             self._way(tp).due.append(action)
-        self._driver.spawn(self._flush(action))
+        self._host.spawn(self._flush(action))
 
     async def _flush(self, action: SendMarkers) -> None:
         for tp in action.tps:
@@ -68,22 +70,22 @@ class Markers:
         machine, tp, action = self._machine, way.tp, way.due[0]
         if machine.process is not None:
             seq = machine.marker_stamped(tp)
-            body, key = self._driver.stamps.marker(tp, action, seq), wire.marker_key(machine.process)
-            answer = self._driver.answering()
+            body, key = self._stamps.marker(tp, action, seq), wire.marker_key(machine.process)
+            answer = self._host.answering()
             try:
                 future = await self._send(tp.topic, key, None, tp.partition, None, [(wire.HEADER, body)])
             except BaseException as error:
                 machine.marker_unstamped(tp, seq)
                 if not isinstance(error, Exception):
                     raise
-                self._driver.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
+                self._host.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
             else:
-                future.add_done_callback(partial(_acked, self._driver, answer, tp, action.epoch, seq))
+                future.add_done_callback(partial(_acked, self._host, answer, tp, action.epoch, seq))
         way.due.pop(0)
 
 
 def _acked(
-    driver: FaustDriver,
+    host: Host,
     answer: Callable[[Event], None],
     tp: TopicPartition,
     epoch: int,
@@ -97,4 +99,4 @@ def _acked(
         else:
             answer(MarkerSent(epoch=epoch, tp=tp, offset=offset))
     except Exception as error:
-        driver.stand_down("to note what became of a marker", error)
+        host.stand_down("to note what became of a marker", error)

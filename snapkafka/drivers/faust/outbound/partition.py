@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
     from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["Run", "Way"]
+__all__ = ["Partitions", "Run", "Way"]
 
 
 class Run:
@@ -67,3 +67,11 @@ class Way:
         if self.within != transactional_id and self.latest is not None and not self.latest.done():
             await asyncio.wait([self.latest])
         self.within = transactional_id
+
+
+class Partitions(dict[tuple[str, int], Way]):
+    """The ways out to all partitions, by topic and number."""
+
+    def way(self, tp: TopicPartition) -> Way:
+        """Return the way out to a partition."""
+        return self.setdefault(tp, Way(tp))

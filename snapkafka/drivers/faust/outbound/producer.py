@@ -28,18 +28,23 @@ from snapkafka.wire import headers as wire
 
 from ..describe import in_transactions
 from ..plain_headers import without_ours
-from .carried_effect import alight, keep_partition, ride, taken_off
+from .carried_effect import attach, detach, keep_partition, split
 from .commit_attachments import Attached
+from .entering import Entering
 from .fast_path import Batches, BufferBypass
 from .markers import Markers
-from .partition import Run, Way
+from .partition import Partitions, Run, Way
 from .settle import Settling
 from .slow_path import SlowPath
 from .transactions import Transactions
 from .unstamped import BareRecords
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
+    from ..inbound.running_events import Events
+    from ..own_headers import OwnHeaders
+    from ..waiting import Waiting
+    from .stamps import Stamps
 
 __all__ = ["Outgoing"]
 
@@ -55,34 +60,54 @@ class Outgoing:
     """The way out of one app's producer.
 
     Args:
-        driver: whose machine gives colours and seqs.
+        host: whose machine gives colours and seqs.
         producer: Faust's producer; its `send` and its buffer's `put` are led through here.
+        note: adds metadata to offsets that transactions commit.
     """
 
-    def __init__(self, driver: FaustDriver, producer: Any) -> None:
-        self._driver = driver
-        self._machine = driver.machine
-        self._stamps = driver.stamps
+    def __init__(
+        self,
+        host: Host,
+        producer: Any,
+        *,
+        stamps: Stamps,
+        events: Events,
+        own_headers: OwnHeaders,
+        waiting: Waiting,
+        note: Callable[[Any], Any],
+    ) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._stamps, self._events, self._own_headers, self._waiting = stamps, events, own_headers, waiting
         self._producer = producer
         self._send: Send = producer.send
         self._batches = Batches(producer)
-        self.bare = BareRecords(driver, producer)
-        self.settling = Settling(driver, self.bare)
-        self._passing = BufferBypass(driver, producer, self._batches.put)
-        self._put, self._theirs = self._passing.put, producer.buffer.put
-        self._ways: dict[tuple[str, int], Way] = {}
-        self.markers = Markers(driver, self.way, self._send)
-        self.transactions: Transactions | None = None
-        if in_transactions(driver.app):
-            self.transactions = Transactions(producer, driver.restored.noted_or_not)
-            # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
-            driver.machine.marks = False
+        self.bare = BareRecords(host, producer, stamps)
+        self._bypass = BufferBypass(host, producer, self._batches.put)
+        self._put, self._theirs = self._bypass.put, producer.buffer.put
+        self._partitions = Partitions()
+        self._entering = Entering(host, events)
+        self.markers = Markers(host, stamps, self._partitions.way, self._send)
+        self.transactions = Transactions(producer, note) if in_transactions(host.app) else None
+        self.settling = Settling(host, self.bare, self._entering, self.transactions)
         producer.send = self.send
         producer.buffer.put = self.put
         if producer.threaded_producer is not None:
             self._leave_the_thread(producer.buffer)
-        self.attached = Attached(driver, self._enter, alight)
-        self._slow = SlowPath(driver, self, producer, self._send_theirs)
+        self.attached = Attached(host, self._enter, detach)
+        self._slow = SlowPath(
+            host,
+            producer,
+            self._send_theirs,
+            partitions=self._partitions,
+            entering=self._entering,
+            stamps=stamps,
+            markers=self.markers,
+            bare=self.bare,
+            settling=self.settling,
+            waiting=waiting,
+            in_transactions=self.transactions is not None,
+        )
 
     def _leave_the_thread(self, buffer: Any) -> None:
         """`producer_threaded`: two producers cannot keep the order of seqs in one partition, so what the thread's own
@@ -96,10 +121,10 @@ class Outgoing:
 
         def put_from_anywhere(fut: Any) -> None:
             """Other threads may call it, as they may without us."""
-            if self._driver.runs_here():
+            if self._host.runs_here():
                 self.put(fut)
             else:
-                self._driver.loop.call_soon_threadsafe(self.put, fut)
+                self._host.loop.call_soon_threadsafe(self.put, fut)
 
         self._put = buffer.pending.put_nowait
         buffer._send_pending = send_as_the_thread_would
@@ -107,7 +132,7 @@ class Outgoing:
         buffer.put = put_from_anywhere
         logger.info(
             "snapkafka: producer_threaded is set; while snapkafka is on, the app's own loop sends",
-            extra=self._driver.about(),
+            extra=self._host.about(),
         )
 
     # -- Faust calls these ------------------------------------------------------------------------------------
@@ -115,64 +140,51 @@ class Outgoing:
     def put(self, fut: Any) -> None:
         """`ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls it."""
         try:
-            if not self._passing.waiting and self._pass(fut):
+            if not self._bypass.waiting and self._pass(fut):
                 return
             self._enter(fut)
         except Exception as error:
-            self._driver.stand_down("to note a send", error)
+            self._host.stand_down("to note a send", error)
         try:
             self._put(fut)
         except Exception as error:
-            self._driver.stand_down("to put a record into Faust's buffer", error)
+            self._host.stand_down("to put a record into Faust's buffer", error)
             self._theirs(fut)
 
     def _pass(self, fut: Any) -> bool:
         """Let it leave here and now; False: nothing has happened yet."""
         message, key = fut.message, fut.message.key
-        topic = self._passing.topic_of(message)
-        if topic is None or self._machine.process is None or not self._driver.runs_here():
+        topic = self._bypass.topic_of(message)
+        if topic is None or self._machine.process is None or not self._host.runs_here():
             return False
         partition = message.partition
         if partition is None and (partition := self._batches.partition(topic, key)) is None:
             return False
-        others = taken_off(message.headers, self._met)[1] if message.headers else ()
-        way = self._ways.get((topic, partition)) or self.way(TopicPartition(topic, partition))
+        others = split(message.headers, self._met)[1] if message.headers else ()
+        way = self._partitions.get((topic, partition)) or self._partitions.way(
+            TopicPartition(topic, partition)
+        )
         future = self._append_at_once(way, None, others, key, message.value, message.timestamp)
         if future is None:
             if message.partition is None:
                 keep_partition(fut, partition)
             return False
         try:
-            self._passing.passed(fut, topic, future)
+            self._bypass.passed(fut, topic, future)
         except Exception as error:
-            self._driver.stand_down("to report a record that is sent", error)
+            self._host.stand_down("to report a record that is sent", error)
         return True
 
     def _met(self, header: object) -> None:
-        self._driver.own_headers.met(header, "this app sends")
+        self._own_headers.met(header, "this app sends")
 
     def _enter(self, fut: Any) -> None:
         """The effect rides along until the message gets to `send`: also where this process has no id yet, or none any
         more. It may have one when the message leaves, and its event be over and done with."""
-        if not self._driver.absent:
-            effect = self.entered()
+        if not self._host.absent:
+            effect = self._entering.entered()
             if effect is not None:
-                ride(fut, effect)
-
-    def entered(self) -> Effect | None:
-        """Return what is sent here and now; None: it is no longer known (R15)."""
-        try:
-            return self._machine.send_entered(self._driver.events.cause_of_send())
-        except Exception as error:
-            self._driver.stand_down("to note a send", error)
-            return None
-
-    def withdraw(self, effect: Effect) -> None:
-        """It is not sent, or as an external writer's."""
-        try:
-            self._driver.do(self._machine.send_withdrawn(effect))
-        except Exception as error:
-            self._driver.stand_down("to note a send", error)
+                attach(fut, effect)
 
     async def send(
         self,
@@ -190,16 +202,18 @@ class Outgoing:
         try:
             if transactional_id is not None and _by_thread.get():
                 transactional_id = None
-            effect, others = taken_off(headers, self._met) if headers else (None, ())
-            if self._machine.process is None and not await self._driver.waiting.for_identity():
+            effect, others = split(headers, self._met) if headers else (None, ())
+            if self._machine.process is None and not await self._waiting.for_identity():
                 if effect is not None:  # it entered when there was a process: nobody waits for it any more
-                    self.withdraw(effect)
+                    self._entering.withdraw(effect)
                 sent = None
             else:
                 if partition is None:
                     partition = self._batches.partition(topic, key)
                 if partition is not None:
-                    way = self._ways.get((topic, partition)) or self.way(TopicPartition(topic, partition))
+                    way = self._partitions.get((topic, partition)) or self._partitions.way(
+                        TopicPartition(topic, partition)
+                    )
                     future = self._append_at_once(way, effect, others, key, value, timestamp)
                     if future is not None:
                         return future
@@ -207,7 +221,7 @@ class Outgoing:
                     effect, (topic, key, value, partition, timestamp), others, transactional_id
                 )
         except Exception as error:
-            self._driver.stand_down("to note a send", error)
+            self._host.stand_down("to note a send", error)
             sent, others = None, without_ours(headers)
         if sent is None:
             return await self._send(
@@ -233,7 +247,7 @@ class Outgoing:
         machine, tp = self._machine, way.tp
         try:
             # First of all: it may start what has waited, and that ask for markers.
-            cause = self._driver.events.cause_of_send() if entered is None else None
+            cause = self._events.cause_of_send() if entered is None else None
             if way.waiting or way.due or machine.classic or self.transactions or machine.process is None:
                 return None
             if self.bare.refused and self.bare.expected(tp.topic, key, value, others):
@@ -247,7 +261,7 @@ class Outgoing:
             headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
             added = self._batches.add(way.theirs, key, value, timestamp, headers)
         except Exception as error:
-            self._driver.stand_down("to stamp a record", error)
+            self._host.stand_down("to stamp a record", error)
             return None
         if added is None:
             if entered is None:
@@ -267,9 +281,9 @@ class Outgoing:
             if entered is not None:
                 actions = machine.send_appended(effect)
                 if actions:
-                    self._driver.do(actions)
+                    self._host.do(actions)
         except Exception as error:
-            self._driver.stand_down("to note that a record is sent", error)
+            self._host.stand_down("to note that a record is sent", error)
         return future
 
     def _begin(self, way: Way, batch: Any) -> None:
@@ -279,7 +293,3 @@ class Outgoing:
 
     def _send_theirs(self, *args: Any, **options: Any) -> Awaitable[asyncio.Future[Any]]:
         return self._send(*args, **options)
-
-    def way(self, tp: TopicPartition) -> Way:
-        """The way out to a partition."""
-        return self._ways.setdefault(tp, Way(tp))

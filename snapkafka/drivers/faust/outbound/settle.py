@@ -12,12 +12,14 @@ from snapkafka.protocol.records import TopicPartition
 
 from .outcomes import Unacknowledged, outcome
 from .partition import Run, Way
-from .unstamped import BareRecords
+from .unstamped import BareRecords, is_too_large
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import Action
 
-    from ..driver import FaustDriver
+    from ..host import Host
+    from .entering import Entering
+    from .transactions import Transactions
 
 __all__ = ["Settling"]
 
@@ -26,21 +28,58 @@ class Settling:
     """Inform the machine what became of the sends of one app.
 
     Args:
-        driver: whose machine is informed.
+        host: whose machine is informed.
         bare: knows which records have left without our header.
+        transactions: None: the app has none.
     """
 
-    def __init__(self, driver: FaustDriver, bare: BareRecords) -> None:
-        self._driver = driver
-        self._machine = driver.machine
-        self._bare = bare
+    def __init__(
+        self, host: Host, bare: BareRecords, entering: Entering, transactions: Transactions | None
+    ) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._bare, self._entering, self._transactions = bare, entering, transactions
+
+    def sent(
+        self,
+        way: Way,
+        effect: Effect,
+        seq: int | None,
+        future: asyncio.Future[Any],
+        transactional_id: str | None,
+    ) -> None:
+        """Count a record, in the instant in which it was appended. Never raises. `seq`: None: it has no stamp."""
+        try:
+            if self._machine.process is None:
+                self._entering.withdraw(effect)
+                return
+            if seq is None:
+                self._bare.left(way.tp, future)
+            if transactional_id is not None and self._transactions is not None:
+                settle = partial(self.settled_in_transaction, future, effect, way.tp, seq)
+                self._transactions.sent(transactional_id, future, settle)
+            else:
+                if not way.pending:
+                    future.add_done_callback(partial(self.acked, way))
+                way.pending.append((future, effect, seq))
+            if self._transactions is not None:
+                way.latest = future
+        except Exception as error:
+            self._host.stand_down("to note that a record is sent", error)
+
+    def not_sent(self, tp: TopicPartition, effect: Effect, error: BaseException, *, waited: bool) -> None:
+        """Take back a record that was not appended; `waited`: in a buffer, so its writer does not hear of it."""
+        if waited and is_too_large(error):
+            self.refused_at_once(effect, tp, repr(error))
+        else:
+            self._entering.withdraw(effect)
 
     def batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
         """A callback of asyncio's: the records of a batch are settled together."""
         try:
             self._batch_settled(way, batch, runs, future)
         except Exception as error:
-            self._driver.stand_down("to note what became of sends", error)
+            self._host.stand_down("to note what became of sends", error)
 
     def _batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
         if way.batch is batch:
@@ -59,7 +98,7 @@ class Settling:
                 at = offset + run.place + last
                 actions = self._machine.send_acked(run.effect, way.tp, run.first + last, at, run.count)
             if actions:
-                self._driver.do(actions)
+                self._host.do(actions)
 
     def acked(self, way: Way, _: asyncio.Future[Any]) -> None:
         """Settle sends in the order of their partition, mostly many records at once: only the first that
@@ -72,7 +111,7 @@ class Settling:
             if pending:
                 pending[0][0].add_done_callback(partial(self.acked, way))
         except Exception as error:
-            self._driver.stand_down("to note what became of sends", error)
+            self._host.stand_down("to note what became of sends", error)
 
     def settled_in_transaction(
         self,
@@ -85,13 +124,13 @@ class Settling:
         try:
             self._settled(effect, tp, None if sent in self._bare else seq, future)
         except Exception as error:
-            self._driver.stand_down("to note what became of sends", error)
+            self._host.stand_down("to note what became of sends", error)
 
     def refused_at_once(self, effect: Effect, tp: TopicPartition, reason: str) -> None:
         """The producer itself refuses what waited in a buffer: a table has it, and its changelog never will."""
-        with self._driver.failing_open("to note a refused send", for_good=True):
-            self._driver.do(self._machine.bare_failed(effect, tp, reason))
-            self._driver.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
+        with self._host.failing_open("to note a refused send", for_good=True):
+            self._host.do(self._machine.bare_failed(effect, tp, reason))
+            self._host.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
 
     def _settled(
         self,
@@ -108,7 +147,7 @@ class Settling:
         else:
             actions = self._machine.send_acked(effect, tp, seq, offset)
         if actions:
-            self._driver.do(actions)
+            self._host.do(actions)
 
     def _failed(
         self, effect: Effect, tp: TopicPartition, seq: int, failure: Unacknowledged, count: int = 1

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from .partition import Way
+from .partition import Partitions, Way
 from .unstamped import is_too_large
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
-    from .producer import Outgoing
+    from ..host import Host
+    from ..waiting import Waiting
+    from .entering import Entering
+    from .markers import Markers
+    from .settle import Settling
+    from .stamps import Stamps
+    from .unstamped import BareRecords
 
 __all__ = ["Sent", "SlowPath"]
 
@@ -40,22 +44,32 @@ class SlowPath:
     """The slow path of one app's producer.
 
     Args:
-        driver: whose machine gives seqs.
-        outgoing: the way out that this is a part of.
+        host: whose machine gives seqs.
         producer: Faust's.
         send: its own `send`.
+        in_transactions: does the app send in transactions?
     """
 
     def __init__(
         self,
-        driver: FaustDriver,
-        outgoing: Outgoing,
+        host: Host,
         producer: Any,
         send: Callable[..., Awaitable[asyncio.Future[Any]]],
+        *,
+        partitions: Partitions,
+        entering: Entering,
+        stamps: Stamps,
+        markers: Markers,
+        bare: BareRecords,
+        settling: Settling,
+        waiting: Waiting,
+        in_transactions: bool,
     ) -> None:
-        self._driver, self._out = driver, outgoing
-        self._machine, self._stamps = driver.machine, driver.stamps
+        self._host, self._machine = host, host.machine
         self._producer, self._send = producer, send
+        self._partitions, self._entering, self._stamps = partitions, entering, stamps
+        self._markers, self._bare, self._settling, self._waiting = markers, bare, settling, waiting
+        self._in_transactions = in_transactions
 
     async def send(
         self, effect: Effect | None, record: Record, others: Headers, transactional_id: str | None
@@ -68,14 +82,14 @@ class SlowPath:
         """
         topic, key, value, partition, timestamp = record
         waited = effect is not None
-        if effect is None and (effect := self._out.entered()) is None:
+        if effect is None and (effect := self._entering.entered()) is None:
             return None
         if partition is None:
             partition, error = await self._choose(effect, topic, key)
             if error is not None:
-                self._out.withdraw(effect)
+                self._entering.withdraw(effect)
                 return Sent(error=error)
-        way = self._out.way(TopicPartition(topic, partition))
+        way = self._partitions.way(TopicPartition(topic, partition))
         record = (topic, key, value, partition, timestamp)
         if self._machine.classic and self._queues_up(way, effect):
             return Sent(asyncio.ensure_future(self._send_when_allowed(way, effect, others, record)))
@@ -91,7 +105,7 @@ class SlowPath:
         except Exception as error:
             return -1, error
         except BaseException:
-            self._out.withdraw(effect)
+            self._entering.withdraw(effect)
             raise
 
     async def _append(
@@ -112,19 +126,19 @@ class SlowPath:
                 effect, seq = await self._stamped(way, effect, others, record, transactional_id)
                 sent, seq = await self._send_stamped(way, effect, others, record, transactional_id, seq)
                 if sent.error is None:
-                    self._note_sent(way, effect, seq, sent.future, transactional_id)
+                    self._settling.sent(way, effect, seq, sent.future, transactional_id)
         except BaseException as error:  # also where its caller gives up while it waits here
-            self._not_sent(way.tp, effect, error, waited=waited)
+            self._settling.not_sent(way.tp, effect, error, waited=waited)
             raise
         finally:
             way.waiting -= 1
         if sent.error is not None:
-            self._not_sent(way.tp, effect, sent.error, waited=waited)
+            self._settling.not_sent(way.tp, effect, sent.error, waited=waited)
             return sent
         try:  # it is in flight: what goes wrong now must not make its caller send it again
-            self._driver.do(self._machine.send_appended(effect))
+            self._host.do(self._machine.send_appended(effect))
         except Exception as error:
-            self._driver.stand_down("to note that a record is sent", error)
+            self._host.stand_down("to note that a record is sent", error)
         return sent
 
     async def _stamped(
@@ -136,21 +150,21 @@ class SlowPath:
             if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
                 way.due.append(first)
             while way.due and effect.epoch >= way.due[0].epoch:
-                await self._out.markers.append(way)
-            if self._out.transactions is not None:
+                await self._markers.append(way)
+            if self._in_transactions:
                 await way.led_by(transactional_id)
-            if machine.process is None and not await self._driver.waiting.for_identity():
+            if machine.process is None and not await self._waiting.for_identity():
                 return (
                     effect,
                     None,
                 )  # declared dead while this waited: it leaves as in `send`, and counts for nothing
             if effect.sent is not machine.colours.sent:  # it entered in an earlier life
-                self._out.withdraw(effect)
+                self._entering.withdraw(effect)
                 effect = machine.send_entered_again(effect)
-            if not self._out.bare.expected(tp.topic, record[1], record[2], others):
+            if not self._bare.expected(tp.topic, record[1], record[2], others):
                 return effect, machine.send_stamped(effect, tp)
         except Exception as error:
-            self._driver.stand_down("to stamp a record", error)
+            self._host.stand_down("to stamp a record", error)
         return effect, None
 
     async def _send_stamped(
@@ -168,14 +182,14 @@ class SlowPath:
             try:
                 headers.append((wire.HEADER, self._stamps.of(way.check, effect, seq)))
             except Exception as error:
-                self._driver.stand_down("to stamp a record", error)
+                self._host.stand_down("to stamp a record", error)
                 seq = None
         if seq is not None:
             try:
                 sent = self._send(*record, headers=headers, transactional_id=transactional_id)
                 return Sent(await sent), seq
             except BaseException as error:
-                with self._driver.failing_open("to note a send that failed", for_good=True):
+                with self._host.failing_open("to note a send that failed", for_good=True):
                     self._machine.send_unstamped(effect, way.tp, seq)
                 if not isinstance(error, Exception):
                     raise
@@ -186,39 +200,6 @@ class SlowPath:
             return Sent(await sent), None
         except Exception as error:
             return Sent(error=error), None
-
-    def _note_sent(
-        self,
-        way: Way,
-        effect: Effect,
-        seq: int | None,
-        future: asyncio.Future[Any],
-        transactional_id: str | None,
-    ) -> None:
-        """Count it, in the instant in which it was appended. Never raises."""
-        try:
-            if self._machine.process is None:
-                self._out.withdraw(effect)
-                return
-            if seq is None:
-                self._out.bare.left(way.tp, future)
-            if transactional_id is not None and self._out.transactions is not None:
-                settle = partial(self._out.settling.settled_in_transaction, future, effect, way.tp, seq)
-                self._out.transactions.sent(transactional_id, future, settle)
-            else:
-                if not way.pending:
-                    future.add_done_callback(partial(self._out.settling.acked, way))
-                way.pending.append((future, effect, seq))
-            if self._out.transactions is not None:
-                way.latest = future
-        except Exception as error:
-            self._driver.stand_down("to note that a record is sent", error)
-
-    def _not_sent(self, tp: TopicPartition, effect: Effect, error: BaseException, *, waited: bool) -> None:
-        if waited and is_too_large(error):
-            self._out.settling.refused_at_once(effect, tp, repr(error))
-        else:
-            self._out.withdraw(effect)
 
     # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
 
@@ -232,7 +213,7 @@ class SlowPath:
         """As in 1985: markers first. In order per partition, and without standing in the way of white sends."""
         async with way.gate:
             while self._machine.must_wait(effect):
-                await self._driver.waiting.changed()
+                await self._waiting.changed()
             sent = await self._append(way, effect, others, record)
         if sent.error is not None:
             raise sent.error

@@ -44,7 +44,7 @@ class Transactions:
         self._open.setdefault(transactional_id, []).append((future, settle))
         future.add_done_callback(partial(self._sent, transactional_id))
 
-    def kept(self, consumer: Any) -> None:
+    def on_rebalanced(self, consumer: Any) -> None:
         """After a rebalance: what is open for partitions that are somebody else's now is never committed, though Faust
         may keep the producer. Anyone who has them next aborts it."""
         ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment())

@@ -38,7 +38,8 @@ from snapkafka.wire import headers as wire
 from ..support import checksum
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
+    from .stamps import Stamps
 
 __all__ = ["BareRecords", "is_too_large"]
 
@@ -79,12 +80,12 @@ class BareRecords:
     """The records of one app that have left bare.
 
     Args:
-        driver: its machine is informed.
+        host: its machine is informed.
         producer: Faust's; each aiokafka producer that it makes is watched.
     """
 
-    def __init__(self, driver: FaustDriver, producer: Any) -> None:
-        self._driver = driver
+    def __init__(self, host: Host, producer: Any, stamps: Stamps) -> None:
+        self._host, self._stamps = host, stamps
         self._futures: WeakSet[asyncio.Future[Any]] = WeakSet()  # of bare records and of their batches
         self._logged: dict[str, float] = {}  # when, by topic
         #: Per topic; empty: none was refused of late.
@@ -118,8 +119,8 @@ class BareRecords:
         self._tell(tp, 1)
 
     def _tell(self, tp: TopicPartition, count: int) -> None:
-        self._driver.metrics.bare += count
-        self._driver.do(self._driver.machine.left_bare(tp))
+        self._host.metrics.bare += count
+        self._host.do(self._host.machine.left_bare(tp))
         now = time.monotonic()
         if now > self._logged.get(tp.topic, float("-inf")) + LOG_AGAIN_S:
             self._logged[tp.topic] = now
@@ -129,14 +130,14 @@ class BareRecords:
                 " topic, or producer_max_request_size, by 64 bytes",
                 count,
                 tp,
-                extra=self._driver.about(),
+                extra=self._host.about(),
             )
 
     # -- what a broker refuses ------------------------------------------------------------------------------------
 
     def _made(self, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
         made = make(*args, **options)
-        with self._driver.failing_open("to watch what a broker refuses"):
+        with self._host.failing_open("to watch what a broker refuses"):
             self._watch(made)
         return made
 
@@ -146,10 +147,10 @@ class BareRecords:
             logger.warning(
                 "snapkafka: this release of aiokafka is not known here; a record that is just below a limit of its"
                 " broker or topic is refused with our header",
-                extra=self._driver.about(),
+                extra=self._host.about(),
             )
             return
-        sender._send_produce_req = partial(_send_produce_req, sender, self._again_bare, self._driver)
+        sender._send_produce_req = partial(_send_produce_req, sender, self._again_bare, self._host)
 
     def _again_bare(self, accumulator: Any, batch: Any) -> bool:
         """A batch was refused for its size: write it again without our headers.
@@ -160,7 +161,7 @@ class BareRecords:
         try:
             return self._stripped(accumulator, batch)
         except Exception as error:
-            self._driver.stand_down("to send a batch again without its headers", error)
+            self._host.stand_down("to send a batch again without its headers", error)
             return False
 
     def _stripped(self, accumulator: Any, batch: Any) -> bool:
@@ -212,21 +213,19 @@ class BareRecords:
 
     def _give_back(self, tp: TopicPartition, records: list[Any]) -> None:
         """Their seqs were never used."""
-        ledger, check = self._driver.stamps.ledger_id, wire.tp_check(tp.topic, tp.partition)
+        ledger, check = self._stamps.ledger_id, wire.tp_check(tp.topic, tp.partition)
         stamps = [wire.read(wire.find(record.headers) or b"", ledger, check) for record in records]
         seqs = [
-            stamp.seq
-            for stamp in stamps
-            if stamp is not None and stamp.process == self._driver.machine.process
+            stamp.seq for stamp in stamps if stamp is not None and stamp.process == self._host.machine.process
         ]
         if seqs:
-            self._driver.machine.seqs_unused(tp, min(seqs), max(seqs))
+            self._host.machine.seqs_unused(tp, min(seqs), max(seqs))
 
 
 async def _send_produce_req(
     sender: Sender,
     again_bare: Callable[[Any, Any], bool],
-    driver: FaustDriver,
+    host: Host,
     node_id: int,
     batches: Any,
 ) -> None:
@@ -234,7 +233,7 @@ async def _send_produce_req(
     try:
         handler: SendProduceReqHandler = _Handler(sender, batches, again_bare)
     except Exception as error:
-        driver.stand_down("to watch what a broker refuses", error)
+        host.stand_down("to watch what a broker refuses", error)
         handler = SendProduceReqHandler(sender, batches)
     await handler.do(node_id)
     sender._in_flight.remove(node_id)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from .reads import is_fixed
+from .reads import Reads, is_fixed
 from .store_note import Disk, Place, store_of
 from .views import Items, Keys, Values
 
 if TYPE_CHECKING:
-    from ..driver import FaustDriver
+    from ..host import Host
+    from ..inbound.sensors import Sensors
+    from ..restores import Restored
 
 __all__ = ["Tables"]
 
@@ -30,11 +32,11 @@ class Tables:
     """The tables of one app.
 
     Args:
-        driver: its machine is informed.
+        host: its machine is informed.
     """
 
-    def __init__(self, driver: FaustDriver) -> None:
-        self._driver = driver
+    def __init__(self, host: Host, reads: Reads, sensors: Sensors, restored: Restored) -> None:
+        self._host, self._reads, self._sensors, self._restored = host, reads, sensors, restored
         self._colours: dict[
             tuple[Any, int], int
         ] = {}  # of records in Faust's queue, while an event could be torn
@@ -51,24 +53,24 @@ class Tables:
         """All tables are defined by now, and no store is open."""
         from faust.stores.base import SerializedStore
 
-        found = list(self._driver.app.tables.values())
+        found = list(self._host.app.tables.values())
         disk = None
         if any(store_of(table, 0) is not None for table in found):
-            disk = Disk(self._driver.app.conf.tabledir)
+            disk = Disk(self._host.app.conf.tabledir)
             self._noted.update(disk.effects)
         for table in found:
-            self._hear_changelog(table)
-            self._hear_store(table)
-            self._hear_what_leaves_no_record(table)
+            self._attach_to_changelog(table)
+            self._attach_to_store(table)
+            self._attach_to_silent_changes(table)
             of_sets = hasattr(table.data, "send_changelog_event")
             if of_sets:
-                self._hear_sets(table)
-            table.looks, table.of_sets = self._driver.looks, of_sets
+                self._attach_to_sets(table)
+            table.reads, table.of_sets = self._reads, of_sets
             #: Does it hand out the objects that it keeps, and has it any that can change?
             table.keeps_objects = of_sets or not isinstance(table.data, SerializedStore)
             table.in_place = of_sets
-            self._driver.sensors.hear_table(table)
-            table.__class__ = _telling(table.__class__, of_sets=of_sets)
+            self._sensors.attach_table(table)
+            table.__class__ = _reporting(table.__class__, of_sets=of_sets)
         self._disk = disk
 
     # -- changelogs -----------------------------------------------------------------------------------------------
@@ -76,14 +78,14 @@ class Tables:
     @property
     def topics(self) -> set[str]:
         """The changelogs."""
-        return set(self._driver.app.tables.changelog_topics)
+        return set(self._host.app.tables.changelog_topics)
 
     def met(self, tp: Any, offset: int, stamp: wire.Stamp | None) -> None:
         """A record of a changelog came in; its epoch was met. None: of somebody without snapkafka.
 
         Records below the base of a restore, or appended by it, are not effects of present events.
         """
-        base = self._driver.restored.base(tp)
+        base = self._restored.base(tp)
         if base is not None and (offset < base.end or (stamp is not None and stamp.process <= base.author)):
             pass
         elif stamp is None or stamp.cause is None:
@@ -91,7 +93,7 @@ class Tables:
         else:
             topic, partition, cause = stamp.cause
             self._effects[topic, partition] = max(cause + 1, self._effects.get((topic, partition), 0))
-        if stamp is not None and self._driver.machine.colours.tearing:
+        if stamp is not None and self._host.machine.colours.tearing:
             self._colours[tp, offset] = stamp.epoch
 
     def effects_until(self, tp: TopicPartition) -> int:
@@ -126,7 +128,7 @@ class Tables:
         effects = dict(self._effects)
         for place, until in self._noted.items():
             effects[place] = max(until, effects.get(place, 0))
-        for tp, until in (*self._bounds.items(), *self._driver.machine.positions.started().items()):
+        for tp, until in (*self._bounds.items(), *self._host.machine.positions.started().items()):
             effects[_place(tp)] = max(until, effects.get(_place(tp), 0))
         known = self._disk.known
         if self._holds_unknown or known is not None:
@@ -134,7 +136,7 @@ class Tables:
             known = bounded if self._holds_unknown or known is None else known | bounded
         self._disk.leave(effects, known)
 
-    def taken_away(self) -> None:
+    def on_revoked(self) -> None:
         """A rebalance empties the queues."""
         self.forget_epochs()
         self._void.clear()
@@ -143,7 +145,7 @@ class Tables:
         """Epochs of another ledger stand for nothing in this one."""
         self._colours.clear()
 
-    def _hear_changelog(self, table: Any) -> None:
+    def _attach_to_changelog(self, table: Any) -> None:
         heard, apply = table.on_changelog_event, table.apply_changelog_batch
 
         def apply_changelog_batch(batch: Any) -> Any:
@@ -154,7 +156,7 @@ class Tables:
                     batch = [event for event, at in zip(batch, places, strict=True) if at not in self._void]
                     self._void.difference_update(places)
             except Exception as error:
-                self._driver.stand_down(COMES_IN, error)
+                self._host.stand_down(COMES_IN, error)
             return apply(batch)
 
         table.apply_changelog_batch = apply_changelog_batch
@@ -170,19 +172,19 @@ class Tables:
                     epoch = self._colours.pop((message.tp, message.offset), 0)
                     if epoch:
                         key = _key(table, event.key)
-                        self._driver.do(self._driver.machine.key_received(table.name, key, epoch))
+                        self._host.do(self._host.machine.key_received(table.name, key, epoch))
             except Exception as error:
-                self._driver.stand_down(COMES_IN, error)
+                self._host.stand_down(COMES_IN, error)
             await heard(event)
 
         table.on_changelog_event = on_changelog_event
 
-    def _hear_store(self, table: Any) -> None:
+    def _attach_to_store(self, table: Any) -> None:
         """Faust asks a store how far it has got, and reads the changelog from there."""
         ask = table.persisted_offset
 
         def persisted_offset(tp: Any) -> int | None:
-            if self._driver.restored.renew_store(table, tp, ask):
+            if self._restored.renew_store(table, tp, ask):
                 self._noted.clear()  # of a time before
             offset: int | None = ask(tp)
             try:
@@ -193,32 +195,32 @@ class Tables:
                         self._holds_known |= noted
                         self._holds_unknown |= not noted
             except Exception as error:
-                self._driver.stand_down("to see what a store holds", error)
+                self._host.stand_down("to see what a store holds", error)
             return offset
 
         table.persisted_offset = persisted_offset
 
-    def _hear_what_leaves_no_record(self, table: Any) -> None:
+    def _attach_to_silent_changes(self, table: Any) -> None:
         """Windows that expire, and keys that come and go with the partitions of a rebalance: Faust takes them from the
         store, and reports that to nobody. A read in white, after that, is of something red (R6)."""
-        looks = self._driver.looks
+        reads = self._reads
         if getattr(getattr(table, "window", None), "expires", None) is not None:
             pop = table.data.pop
 
             def pop_noted(key: Any, *default: Any) -> Any:
                 value = pop(key, *default)
-                looks.vanished(table, key)
+                reads.vanished(table, key)
                 return value
 
             table.data.pop = pop_noted
         for name in {"on_rebalance", "on_recovery_completed"} & set(dir(table)):
-            setattr(table, name, _then(getattr(table, name), partial(looks.rewritten, table)))
+            setattr(table, name, _then(getattr(table, name), partial(reads.rewritten, table)))
 
     # -- what no sensor tells ---------------------------------------------------------------------------------------
 
-    def _hear_sets(self, table: Any) -> None:
+    def _attach_to_sets(self, table: Any) -> None:
         """Report a changed set, as a table of sets informs no sensor."""
-        touched = self._driver.looks.touched
+        touched = self._reads.touched
         send = table.data.send_changelog_event
 
         def send_changelog_event(key: Any, operation: int, value: Any) -> None:
@@ -226,7 +228,7 @@ class Tables:
             try:
                 touched(table, key, write=True)
             except Exception as error:
-                self._driver.stand_down("to note that a set is changed", error)
+                self._host.stand_down("to note that a set is changed", error)
 
         table.data.send_changelog_event = send_changelog_event
 
@@ -244,32 +246,32 @@ def _then(change: Callable[..., Awaitable[None]], note: Callable[[], None]) -> C
 
 
 @cache
-def _telling(cls: Hashable, *, of_sets: bool) -> Any:
+def _reporting(cls: Hashable, *, of_sets: bool) -> Any:
     """A subclass of a class of tables that shows when it is read in a way that Faust's sensors do not hear of: as a
     whole, for a key that may be there or not, and where it is of sets at all."""
     base: Any = cls
 
-    class Telling(base):
+    class Reporting(base):
         def __contains__(self, key: Any) -> bool:
             try:
-                self.looks.touched(self, key, write=False)
+                self.reads.touched(self, key, write=False)
             except Exception as error:
-                self.looks.stand_down(error)
+                self.reads.stand_down(error)
             return bool(super().__contains__(key))
 
         def __iter__(self) -> Any:
             iterator = super().__iter__()
             try:
-                return self.looks.iterating(self, iterator, of_values=False)
+                return self.reads.iterating(self, iterator, of_values=False)
             except Exception as error:
-                self.looks.stand_down(error)
+                self.reads.stand_down(error)
             return iterator
 
         def __len__(self) -> int:
             try:
-                self.looks.read_whole(self)
+                self.reads.read_whole(self)
             except Exception as error:
-                self.looks.stand_down(error)
+                self.reads.stand_down(error)
             return int(super().__len__())
 
         def clone(self, **options: Any) -> Any:
@@ -277,9 +279,9 @@ def _telling(cls: Hashable, *, of_sets: bool) -> Any:
 
         def copy(self) -> Any:
             try:
-                self.looks.copied(self)
+                self.reads.copied(self)
             except Exception as error:
-                self.looks.stand_down(error)
+                self.reads.stand_down(error)
             return super().copy()
 
         def keys(self) -> Any:
@@ -287,7 +289,7 @@ def _telling(cls: Hashable, *, of_sets: bool) -> Any:
             try:
                 return Keys(view, self)
             except Exception as error:
-                self.looks.stand_down(error)
+                self.reads.stand_down(error)
             return view
 
         def values(self) -> Any:
@@ -295,7 +297,7 @@ def _telling(cls: Hashable, *, of_sets: bool) -> Any:
             try:
                 return Values(view, self)
             except Exception as error:
-                self.looks.stand_down(error)
+                self.reads.stand_down(error)
             return view
 
         def items(self) -> Any:
@@ -303,25 +305,25 @@ def _telling(cls: Hashable, *, of_sets: bool) -> Any:
             try:
                 return Items(view, self)
             except Exception as error:
-                self.looks.stand_down(error)
+                self.reads.stand_down(error)
             return view
 
     if of_sets:
 
         def lookup(self: Any, key: Any) -> Any:
             try:
-                self.looks.looked_up(self, key)
+                self.reads.looked_up(self, key)
             except Exception as error:
-                self.looks.stand_down(error)
+                self.reads.stand_down(error)
             return base.__getitem__(self, key)
 
-        Telling.__getitem__ = lookup  # type: ignore[method-assign, assignment, unused-ignore]
-    Telling.__name__, Telling.__qualname__, Telling.__module__ = (
+        Reporting.__getitem__ = lookup  # type: ignore[method-assign, assignment, unused-ignore]
+    Reporting.__name__, Reporting.__qualname__, Reporting.__module__ = (
         base.__name__,
         base.__qualname__,
         base.__module__,
     )
-    return Telling
+    return Reporting
 
 
 def _place(tp: TopicPartition) -> Place:

@@ -19,7 +19,7 @@ class _Looking:
 
     Args:
         view: of the store.
-        table: whose `looks` are informed.
+        table: whose `reads` are informed.
     """
 
     __slots__ = ()
@@ -31,14 +31,14 @@ class _Looking:
         self._view, self._mapping = view, table
 
     def _iterating(self, iterator: Iterator[Any]) -> Iterator[Any]:
-        found: Iterator[Any] = self._mapping.looks.iterating(self._mapping, iterator, self.of_values)
+        found: Iterator[Any] = self._mapping.reads.iterating(self._mapping, iterator, self.of_values)
         return found
 
     def __len__(self) -> int:
         try:
-            self._mapping.looks.read_whole(self._mapping)
+            self._mapping.reads.read_whole(self._mapping)
         except Exception as error:
-            self._mapping.looks.stand_down(error)
+            self._mapping.reads.stand_down(error)
         return len(self._view)
 
     def __iter__(self) -> Iterator[Any]:
@@ -46,7 +46,7 @@ class _Looking:
         try:
             return self._iterating(iterator)
         except Exception as error:
-            self._mapping.looks.stand_down(error)
+            self._mapping.reads.stand_down(error)
             return iterator
 
     def __reversed__(self) -> Iterator[Any]:
@@ -54,14 +54,14 @@ class _Looking:
         try:
             return self._iterating(iterator)
         except Exception as error:
-            self._mapping.looks.stand_down(error)
+            self._mapping.reads.stand_down(error)
             return iterator
 
     def __repr__(self) -> str:
         try:
-            self._mapping.looks.read_whole(self._mapping)
+            self._mapping.reads.read_whole(self._mapping)
         except Exception as error:
-            self._mapping.looks.stand_down(error)
+            self._mapping.reads.stand_down(error)
         return repr(self._view)
 
     @property
@@ -84,9 +84,9 @@ class Values(_Looking, ValuesView[Any]):
 
     def __contains__(self, value: object) -> bool:
         try:
-            self._mapping.looks.read_whole(self._mapping)
+            self._mapping.reads.read_whole(self._mapping)
         except Exception as error:
-            self._mapping.looks.stand_down(error)
+            self._mapping.reads.stand_down(error)
         return value in self._view
 
 
@@ -97,7 +97,7 @@ class Items(_Looking, ItemsView[Any, Any]):
 
     def __contains__(self, item: object) -> bool:
         try:
-            self._mapping.looks.read_whole(self._mapping)
+            self._mapping.reads.read_whole(self._mapping)
         except Exception as error:
-            self._mapping.looks.stand_down(error)
+            self._mapping.reads.stand_down(error)
         return item in self._view
