@@ -1,6 +1,6 @@
 """The one loop of every driver: feed the machine an event, do the actions that it returns, feed what comes of them.
 
-A driver decides nothing. It implements the hooks below; docs/explanation/drivers.md says how, step by step. Faust
+A driver decides nothing. It implements the hooks below; docs/explanation/drivers.md shows how, step by step. Faust
 workers, foreign processes and the processes of the simulator are driven by this loop.
 """
 

@@ -23,7 +23,7 @@ logger = logging.getLogger("snapkafka")
 
 
 class ThreadReads:
-    """What other threads have read.
+    """The reads of other threads than the loop's.
 
     Args:
         host: its machine is informed.
