@@ -26,7 +26,7 @@ from snapkafka.checks import (
     bounds_findings,
     outcome,
 )
-from snapkafka.checks.state_checks import StateFacts
+from snapkafka.checks.v3_state import StateFacts
 from snapkafka.protocol.records import NOBODY, TopicPartition
 
 from . import lost as lost_sends

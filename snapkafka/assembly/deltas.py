@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
 from snapkafka.checks import CutView
-from snapkafka.checks.state_checks import StateFacts
+from snapkafka.checks.v3_state import StateFacts
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import STATE, STATE_DELTA, Manifest, SettledEntry, state_table
 from snapkafka.protocol.records import TopicPartition

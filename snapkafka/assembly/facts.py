@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import CutView, Keeping
-from snapkafka.checks.lasting import keeping, promised_by
+from snapkafka.checks.retention import keeping, promised_by
 from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.external_groups import strangers

@@ -28,8 +28,8 @@ from snapkafka.checks import (
     outside_senders_of,
     written_topics,
 )
-from snapkafka.checks.looked_at import channels, total
-from snapkafka.checks.state_checks import StateFacts
+from snapkafka.checks.coverage import channels, total
+from snapkafka.checks.v3_state import StateFacts
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.records import TopicPartition
 
@@ -67,7 +67,7 @@ class Suspicion(NamedTuple):
 COUNTED: Final = tuple(rule for rule in Suspicion._fields if rule != "last_missing")
 
 
-#: Whose column of a run counts the records that a check looks at (`snapkafka.checks.looked_at`).
+#: Whose column of a run counts the records that a check looks at (`snapkafka.checks.coverage`).
 LOOKED_AT: Final = {"V1": "of_ours", "V2": "received", "V3": "held", "V4": "in_flight", "V5": "effects"}
 
 

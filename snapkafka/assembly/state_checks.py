@@ -1,4 +1,4 @@
-"""V3 in Spark: what the changelogs still hold, for `snapkafka.checks.state_checks` to judge.
+"""V3 in Spark: what the changelogs still hold, for `snapkafka.checks.v3_state` to judge.
 
 The first look (`screen`), without a key, settles most: a changelog from which nothing was taken. Only of the others
 keys are compared, with one shuffle of them by key.
@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from snapkafka.checks import WITNESSES_MAX, Finding, ReadRange
-from snapkafka.checks.state_checks import (
+from snapkafka.checks.v3_state import (
     KeyFacts,
     Place,
     StateFacts,

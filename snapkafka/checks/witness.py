@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from .looked_at import LookedAt
+    from .coverage import LookedAt
 
 __all__ = [
     "KINDS",

@@ -33,8 +33,8 @@ from snapkafka.checks import (
     outside_senders,
     reading_ranges,
 )
-from snapkafka.checks.looked_at import on_list
-from snapkafka.checks.state_checks import v3
+from snapkafka.checks.coverage import on_list
+from snapkafka.checks.v3_state import v3
 from snapkafka.checks.witness import Weight
 from snapkafka.protocol.captured_snapshot import Outsider
 from snapkafka.protocol.records import TopicPartition

@@ -19,7 +19,7 @@ from snapkafka.assembly.decode import stamps
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.screen import first_look
 from snapkafka.checks import CutView, reading_ranges
-from snapkafka.checks.state_checks import facts_of, judge
+from snapkafka.checks.v3_state import facts_of, judge
 from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.testing import EmbeddedKafka
 

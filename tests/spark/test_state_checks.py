@@ -23,7 +23,7 @@ from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.screen import first_look
 from snapkafka.checks import CheckOutcome, CutView, Keeping, ReadRange, Status, Verdict, reading_ranges
-from snapkafka.checks.state_checks import v3
+from snapkafka.checks.v3_state import v3
 from snapkafka.demo.system import wait_until
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection

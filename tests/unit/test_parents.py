@@ -22,7 +22,7 @@ from snapkafka.checks import (
     reading_ranges,
     require_offsets,
 )
-from snapkafka.checks.state_checks import v3
+from snapkafka.checks.v3_state import v3
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, LogEntry, Manifest, SettledEntry, dump
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd

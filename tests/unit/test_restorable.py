@@ -16,8 +16,8 @@ from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore
 from tests.fakes import FakeAdmin, FakeCluster, FakeTopic, Worker
-from tests.unit.test_lasting import CUT, HOUR, MIN, NOW
 from tests.unit.test_manifest import example
+from tests.unit.test_retention import CUT, HOUR, MIN, NOW
 
 
 @pytest.fixture

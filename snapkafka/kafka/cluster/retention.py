@@ -1,4 +1,4 @@
-"""How long a snapshot can be made again from the log: what the cluster shows, judged by `snapkafka.checks.lasting`."""
+"""How long a snapshot can be assembled again: what the cluster shows, judged by `snapkafka.checks.retention`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
 from snapkafka.checks import CutView, LogBounds
-from snapkafka.checks.lasting import UNBOUNDED, How, Lasting, LogNow, Need, bound, first_to_go, lasting, needs
+from snapkafka.checks.retention import (
+    UNBOUNDED,
+    How,
+    Lasting,
+    LogNow,
+    Need,
+    bound,
+    first_to_go,
+    lasting,
+    needs,
+)
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import TopicAdmin

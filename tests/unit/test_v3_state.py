@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, Witness, state_checks
-from snapkafka.checks.state_checks import CLOCKS_MS, facts_of, key_facts_of, v3
+from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, Witness, v3_state
+from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts_of, v3
 from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from tests.unit.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
@@ -56,7 +56,7 @@ def test_each_rule_is_needed(monkeypatch: pytest.MonkeyPatch, rule: str) -> None
         "overtaken": ("key_facts_of", _changed(key_facts_of, overtaken=())),
         "first of the later": ("facts_of", _changed(facts_of, first_later=None)),
     }[rule]
-    monkeypatch.setattr(state_checks, name, broken)
+    monkeypatch.setattr(v3_state, name, broken)
     assert any(passes(table) and short(table) for table in tables())
 
 
@@ -168,10 +168,10 @@ def test_a_log_that_was_not_read_to_its_end() -> None:
     """Whoever overtook may stand further on."""
     table = table_of((1, "a", 0), (2, "b", 0), (2, "c", 0))
     table.compact(3, drop=False)
-    fact = state_checks.facts_of(table.view, table.log)
-    keys = state_checks.key_facts_of(table.view, table.log)
-    assert state_checks.doubtful(table.view, TP, fact, keys) == []
-    found = state_checks.doubtful(table.view, TP, fact, keys._replace(to_the_end=False))
+    fact = v3_state.facts_of(table.view, table.log)
+    keys = v3_state.key_facts_of(table.view, table.log)
+    assert v3_state.doubtful(table.view, TP, fact, keys) == []
+    found = v3_state.doubtful(table.view, TP, fact, keys._replace(to_the_end=False))
     assert found == [Finding("state-unproven", *TP, 3, a=1)]
 
 

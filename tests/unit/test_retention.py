@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import CutView, Keeping, LogBounds
-from snapkafka.checks.lasting import (
+from snapkafka.checks.retention import (
     FOR_EVER_MS,
     LAST_MS,
     UNBOUNDED,
