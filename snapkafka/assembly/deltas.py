@@ -24,7 +24,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.manifest import STATE, STATE_DELTA, Manifest, SettledEntry, state_table
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store
-from snapkafka.store.chains import KEY
+from snapkafka.store.state_chain import KEY
 
 from . import writing
 from .codecs import PLAIN, Decoding
@@ -89,7 +89,7 @@ def settled(view: CutView, facts: Mapping[TopicPartition, StateFacts]) -> tuple[
 
 
 def resolved(full: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:
-    """The state that a full one and deltas on it, oldest first, make up; see `store.chains`."""
+    """The state that a full one and deltas on it, oldest first, make up; see `store.state_chain`."""
     numbered = (rows.withColumn("nth", fn.lit(nth)) for nth, rows in enumerate(deltas))
     newest = (
         functools.reduce(DataFrame.unionByName, numbered)

@@ -14,7 +14,7 @@ from snapkafka.assembly.desk import Desk
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, OutsiderEntry
 from snapkafka.store import LocalStore
-from snapkafka.store.soundness import contradictions
+from snapkafka.store.integrity import contradictions
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play
 

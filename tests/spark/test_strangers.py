@@ -23,7 +23,7 @@ from snapkafka.assembly.report import report
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import ExternalEntry, Manifest, OpenEntry
 from snapkafka.store import LocalStore
-from snapkafka.store.soundness import contradictions
+from snapkafka.store.integrity import contradictions
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play
 

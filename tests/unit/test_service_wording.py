@@ -204,7 +204,7 @@ def test_the_modules_that_requests_reach_are_found() -> None:
         "snapkafka.errors", "snapkafka.kafka.preflight", "snapkafka.kafka.ledger.view",
         "snapkafka.kafka.ledger.verdicts",
         "snapkafka.ops.triggering", "snapkafka.ops.aborting", "snapkafka.ops.assembling", "snapkafka.ops.diffing",
-        "snapkafka.ops.querying", "snapkafka.ops.wall_clock", "snapkafka.ops.standing", "snapkafka.store.chains",
+        "snapkafka.ops.querying", "snapkafka.ops.wall_clock", "snapkafka.ops.standing", "snapkafka.store.state_chain",
         "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.command",
         "snapkafka.assembly.parents", "snapkafka.drivers.foreign.participant",
     } <= {*MODULES}  # fmt: skip
