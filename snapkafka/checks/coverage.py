@@ -9,7 +9,7 @@
 | V5 | those of such senders that name the event which caused them |
 
 Markers are no records here, but in V3, which counts offsets. Counted on a list (`on_list`), and by the first look in
-Spark (`snapkafka.assembly.screen`); a test holds the two against each other.
+Spark (`snapkafka.assembly.spark.verify.prefilter`); a test holds the two against each other.
 """
 
 from __future__ import annotations

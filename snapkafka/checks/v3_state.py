@@ -31,8 +31,8 @@ and no order across partitions is in the log: seqs count per partition, and of o
 the state is unverifiable (`state-unordered`). Of tables of sets keys are operations, so that two partitions hold
 anything is enough; and where a parent stands for a part of the state, its keys are not read again, so it is, too.
 
-The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.state_checks` in Spark; what follows from
-them is decided here, once.
+The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.spark.verify.v3_state` in Spark; what
+follows from them is decided here, once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Show messages on both sides of a cut, and chains of causes, from the table `around` of an assembled snapshot.
 
-Assembly keeps them (`snapkafka.assembly.around`), so nothing here needs the log, or a broker.
+Assembly keeps them (`snapkafka.assembly.spark.tables.around`), so nothing here needs the log, or a broker.
 """
 
 from __future__ import annotations

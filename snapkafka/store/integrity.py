@@ -16,11 +16,19 @@ from typing import Final
 
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, decide
 from snapkafka.errors import SnapkafkaError
-from snapkafka.manifest import CheckEntry, FileEntry, Manifest, TableEntry, content_digest, open_paths, state_table
+from snapkafka.manifest import (
+    CheckEntry,
+    FileEntry,
+    Manifest,
+    TableEntry,
+    content_digest,
+    open_paths,
+    state_table,
+)
 
 from .base import Store
-from .state_chain import state_parents
 from .row_digests import hash_library, table_digest
+from .state_chain import state_parents
 
 __all__ = ["Damage", "contradictions", "file_damage", "footer_reader"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly.manifests import logs_of
-from snapkafka.assembly.parents import Base, find_base, view_on
+from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import (
     CutView,
     Finding,

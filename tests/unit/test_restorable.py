@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.failures import told_when_it_was_lost
+from snapkafka.assembly.spark.spark_errors import told_when_it_was_lost
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
 from snapkafka.kafka.cluster.retention import in_words, restorable
 from snapkafka.manifest import RestorableEntry

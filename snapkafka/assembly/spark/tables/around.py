@@ -18,13 +18,13 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.values.values import PLAIN, Decoding, decoded
 from snapkafka.checks import CutView, ReadRange
 from snapkafka.manifest import AROUND, AroundInput
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topics_by_check
 
-from .codecs import PLAIN, Decoding, decoded
-from .lookups import Lookups, local_frame
 from .tables import columns, still_to_start, without_void
 
 __all__ = ["Reach", "around", "leads", "looked_at", "reach"]

@@ -20,6 +20,8 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.frames import Lookups, cause_of, local_frame
+from snapkafka.assembly.spark.tables.tables import is_white, still_to_start
 from snapkafka.checks import (
     CutView,
     ExternalTopic,
@@ -33,10 +35,8 @@ from snapkafka.checks.v3_state import StateFacts
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.records import TopicPartition
 
-from . import unstamped
-from .lookups import Lookups, cause_of, local_frame
-from .seqs import TP, is_unacknowledged, with_highest
-from .tables import is_white, still_to_start
+from . import v4_unstamped
+from .sequences import TP, is_unacknowledged, with_highest
 
 __all__ = ["Look", "Suspicion", "effect_is_missing", "first_look"]
 
@@ -115,7 +115,7 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
         held,
         untold,
         _external(lookups, runs),
-        unstamped.suspected(lookups, external),
+        v4_unstamped.suspected(lookups, external),
         looked_at,
         _outside(lookups, runs),
     )

@@ -8,10 +8,9 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.reading.meter import step
 from snapkafka.manifest import FileEntry, Manifest, TableEntry, state_table
 from snapkafka.store import Store, require_same_files
-
-from .meter import step
 
 __all__ = ["files", "files_of", "folder_of", "require_unchanged"]
 

@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.tables.tables import still_to_start
 from snapkafka.checks import Finding
 from snapkafka.checks.ran_twice import Twice, apps_of_several, found_twice
 from snapkafka.wire.headers import topic_check, topics_by_check
 
-from . import seqs
-from .lookups import Lookups, local_frame
-from .seqs import TP
-from .tables import still_to_start
+from . import sequences
+from .sequences import TP
 
 __all__ = ["Span", "findings", "shared", "unclear_causes"]
 
@@ -57,7 +57,7 @@ def findings(stamps: DataFrame, lookups: Lookups) -> list[Finding]:
         .where(offset.between(fn.col("first"), fn.col("last")))
         .join(fn.broadcast(lookups.places), list(TP))
         .join(fn.broadcast(lookups.causes), [*INPUT])
-        .where(seqs.counts_white(lookups.view.epoch) & ~still_to_start(offset, of="cause_"))
+        .where(sequences.counts_white(lookups.view.epoch) & ~still_to_start(offset, of="cause_"))
         .groupBy("sender_app", "cause_topic", "cause_partition", "cause_offset")
         .agg(fn.min("worker").alias("one"), fn.max("worker").alias("other"))
         .where(fn.col("one") < fn.col("other"))
@@ -103,7 +103,7 @@ def _effects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     caused = fn.col("cause_offset").isNotNull()
     if over := lookups.view.before_restore:
         caused &= ~fn.col("process").isin(*over)
-    return lookups.without_strays(seqs.of_known(stamps.where(caused), lookups))
+    return lookups.without_strays(sequences.of_known(stamps.where(caused), lookups))
 
 
 def _spans(stamps: DataFrame, lookups: Lookups) -> dict[tuple[str, int, int], list[Span]]:

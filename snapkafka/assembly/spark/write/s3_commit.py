@@ -13,11 +13,10 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.reading.session import having
 from snapkafka.store import Store
 from snapkafka.store.objects import JITTER_S
 from snapkafka.store.reaching import endpoint, region
-
-from .session import having
 
 __all__ = ["reached", "spread"]
 

@@ -8,9 +8,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.frames import Lookups
 from snapkafka.checks import ReadRange
-
-from .lookups import Lookups
 
 __all__ = [
     "TP",

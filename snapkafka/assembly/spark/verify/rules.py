@@ -15,6 +15,9 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.frames import Lookups
+from snapkafka.assembly.spark.reading.meter import step
+from snapkafka.assembly.spark.tables.tables import has_started, still_to_start
 from snapkafka.checks import (
     KINDS,
     WITNESSES_MAX,
@@ -29,14 +32,11 @@ from snapkafka.checks import (
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.protocol.records import NOBODY, TopicPartition
 
-from . import lost as lost_sends
-from . import ran_twice, seqs, state_checks, unstamped
-from .lookups import Lookups
-from .meter import step
-from .screen import Suspicion, effect_is_missing, first_look
-from .seqs import TP
-from .state_checks import StillThere
-from .tables import has_started, still_to_start
+from . import sequences, v3_state, v4_unstamped, v5_ran_twice
+from . import v1_lost as lost_sends
+from .prefilter import Suspicion, effect_is_missing, first_look
+from .sequences import TP
+from .v3_state import StillThere
 
 __all__ = ["FINDINGS_SCHEMA", "LOG_CHECKS", "Checked", "findings", "run"]
 
@@ -63,7 +63,7 @@ def run(
     lookups: Lookups,
     read: Collection[ReadRange],
     still_there: StillThere,
-    again: unstamped.Stamps | None = None,
+    again: v4_unstamped.Stamps | None = None,
 ) -> Checked:
     """V1 to V5. Where no record shows its cause V5 is not run.
 
@@ -78,12 +78,14 @@ def run(
     with step(lookups.spark, "V1 to V5: a first look at every record"):
         suspicion, held, untold, external, suspects, seen, outside = first_look(stamps, lookups)
     with step(lookups.spark, "V3: key by key"):
-        of_state, how_many = state_checks.findings(stamps, lookups, held, read, still_there)
+        of_state, how_many = v3_state.findings(stamps, lookups, held, read, still_there)
     lost = lost_sends.findings(stamps, lookups)
     with step(lookups.spark, "V4: headers that were removed"):
-        bare = unstamped.findings(stamps, lookups, read, suspects=suspects, again=again)
+        bare = v4_unstamped.findings(stamps, lookups, read, suspects=suspects, again=again)
     with step(lookups.spark, "V5: events that ran twice"):
-        twice = [] if untold else ran_twice.findings(stamps, lookups) + ran_twice.unclear_causes(lookups)
+        twice = (
+            [] if untold else v5_ran_twice.findings(stamps, lookups) + v5_ran_twice.unclear_causes(lookups)
+        )
     first = first + of_state + lost + bare + twice
     counts = counts + how_many + Counter(found.kind for found in (*lost, *bare, *twice))
     if any(suspicion):
@@ -108,10 +110,10 @@ def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataF
     if suspicion.left_late:
         parts.append(late_of_left(stamps, lookups))
     if suspicion.out_of_turn:
-        suspects = seqs.suspects(stamps, lookups)
-        late = seqs.late(stamps, suspects, lookups)
-        gaps = seqs.gaps(suspects, late)
-        judged = seqs.with_only_state(gaps, stamps, lookups)
+        suspects = sequences.suspects(stamps, lookups)
+        late = sequences.late(stamps, suspects, lookups)
+        gaps = sequences.gaps(suspects, late)
+        judged = sequences.with_only_state(gaps, stamps, lookups)
         parts += [out_of_order(late), missing_seqs(judged), missing_in_flight(gaps, lookups)]
     if suspicion.red:
         parts.append(red_received(stamps, lookups))
@@ -161,17 +163,17 @@ def _finding(
 
 def white_after_end(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     """V1: white records of living processes at or past their white end, copies, and what nobody acknowledged."""
-    white, end = seqs.white_stamped(lookups.view.epoch), fn.col("white_end")
-    unknown, past_end = seqs.is_unacknowledged(), fn.col("offset") >= end
+    white, end = sequences.white_stamped(lookups.view.epoch), fn.col("white_end")
+    unknown, past_end = sequences.is_unacknowledged(), fn.col("offset") >= end
     kind = (
-        fn.when(seqs.is_copy(white), fn.lit("copy"))
+        fn.when(sequences.is_copy(white), fn.lit("copy"))
         .when(~fn.col("left") & ~past_end & unknown, fn.lit("landed"))
         .when(white & past_end & unknown, fn.lit("white-unsettled"))
         .when(white & past_end, fn.lit("white-after-end"))
     )
     told = fn.when(fn.col("kind").isin("white-unsettled", "white-after-end"), end).otherwise(fn.lit(-1))
     return (
-        seqs.of_known(stamps, lookups)
+        sequences.of_known(stamps, lookups)
         .withColumn("kind", kind)
         .where(fn.col("kind").isNotNull())
         .select(*_finding(fn.col("kind"), a=told))
@@ -182,7 +184,7 @@ def late_of_left(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     """V1: records of processes that were declared dead, past the ends that were seen; what they had sent before is a
     copy."""
     of_left = (
-        seqs.of_known(stamps, lookups).join(fn.broadcast(lookups.places), list(TP)).where(fn.col("left"))
+        sequences.of_known(stamps, lookups).join(fn.broadcast(lookups.places), list(TP)).where(fn.col("left"))
     )
     offset, end = fn.col("offset"), fn.col("left_end")
     before = of_left.where(offset < end)
@@ -212,7 +214,7 @@ def out_of_order(late: DataFrame) -> DataFrame:
         .when(fn.col("left"), fn.lit("disorder-left"))
         .otherwise(fn.lit("disorder"))
     )
-    return late.where(~seqs.is_unacknowledged()).select(*_finding(kind, a=fn.col("highest")))
+    return late.where(~sequences.is_unacknowledged()).select(*_finding(kind, a=fn.col("highest")))
 
 
 def missing_seqs(gaps: DataFrame) -> DataFrame:
@@ -236,8 +238,8 @@ def red_received(stamps: DataFrame, lookups: Lookups) -> DataFrame:
         fn.when(fn.col("process") >= epoch, fn.lit("red-birth"))
         .when(~fn.coalesce("left", fn.lit(False)) & (fn.col("epoch") >= epoch), fn.lit("red-header"))
         .when(known & fn.col("left") & (offset >= late), fn.lit("red-late"))
-        .when(known & (offset >= late) & seqs.is_unacknowledged(), fn.lit("received-unsettled"))
-        .when(known & (offset >= late) & ~seqs.is_copy(fn.lit(True)), fn.lit("red-late"))
+        .when(known & (offset >= late) & sequences.is_unacknowledged(), fn.lit("received-unsettled"))
+        .when(known & (offset >= late) & ~sequences.is_copy(fn.lit(True)), fn.lit("red-late"))
     )
     number = fn.when(fn.col("kind").isin("red-late", "received-unsettled"), late).otherwise(fn.col("epoch"))
     return (
@@ -295,12 +297,14 @@ def recorded_otherwise(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     offset = fn.col("offset")
     in_recorded = (offset >= fn.col("start")) & (offset < fn.col("end"))
     in_derived = (offset >= fn.col("position")) & (offset < fn.col("white_end"))
-    white = seqs.white_stamped(lookups.view.epoch)
+    white = sequences.white_stamped(lookups.view.epoch)
     return (
         stamps.join(fn.broadcast(lookups.recorded), ["process", *TP])
         .join(fn.broadcast(lookups.senders.drop("white_end")), ["process", *TP], "left")
         .withColumn("left", fn.lit(False))
-        .where(white & (in_recorded != in_derived) & ~seqs.is_copy(white) & ~seqs.is_unacknowledged())
+        .where(
+            white & (in_recorded != in_derived) & ~sequences.is_copy(white) & ~sequences.is_unacknowledged()
+        )
         .select(*_finding("recorded-differs", app=fn.col("app"), a=fn.col("start"), b=fn.col("end")))
     )
 
@@ -327,7 +331,7 @@ def caused_by_later(stamps: DataFrame, lookups: Lookups) -> DataFrame:
         )
         .withColumn("cause_red", fn.coalesce("cause_red", fn.lit(False)))
         .where(
-            seqs.counts_white(lookups.view.epoch)
+            sequences.counts_white(lookups.view.epoch)
             & still_to_start(cause, of="cause_")
             & (replayed | ~has_started(cause, of="cause_"))
         )
@@ -370,7 +374,7 @@ def _with_causes(stamps: DataFrame, lookups: Lookups) -> DataFrame:
     if over := lookups.view.before_restore:
         caused &= ~fn.col("process").isin(*over)
     return (
-        lookups.without_strays(seqs.of_known(stamps.where(caused), lookups))
+        lookups.without_strays(sequences.of_known(stamps.where(caused), lookups))
         .join(fn.broadcast(lookups.places), list(TP))
         .join(fn.broadcast(lookups.causes), ["sender_app", "cause_check", "cause_partition"])
         .join(

@@ -14,11 +14,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.reading.meter import step
+from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
 from snapkafka.manifest import STATE
-
-from . import writing
-from .meter import step
 
 __all__ = ["CHECK", "compare"]
 
@@ -50,7 +49,7 @@ def compare(
     """
     passed = {found.check for found in outcomes if found.status is Status.PASSED}
     with step(spark, "tables: digests of stored and computed"):
-        sums = writing.digests(
+        sums = parquet.digests(
             {
                 f"{side} {what} {name}": table if what == "all" else table.drop(*DECODED)
                 for side, tables in (("stored", stored), ("computed", computed))
@@ -99,7 +98,7 @@ def _hashed(table: DataFrame) -> DataFrame:
     """Rows as JSON, with a hash and how often there is one such."""
     row = fn.to_json(fn.struct(*table.columns))
     return (
-        table.withColumns({"_hash": writing.row_hash(table), "_row": row})
+        table.withColumns({"_hash": parquet.row_hash(table), "_row": row})
         .groupBy("_hash")
         .agg(fn.count("*").alias("_times"), fn.first("_row").alias("_row"), *_places(table))
     )

@@ -16,10 +16,11 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from .avro_values import as_json
-from .json_values import is_json, quoted, text_of
-from .numbered import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
-from .registry import Registry
+from snapkafka.assembly.schema_registry import Registry
+
+from .avro import as_json
+from .json_text import is_json, quoted, text_of
+from .schema_numbers import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
 
 __all__ = [
     "CODECS",

@@ -34,7 +34,7 @@ from snapkafka.protocol import records
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 
-from .facts import look, look_at_topics, look_for_strangers
+from .cluster import look, look_at_topics, look_for_strangers
 
 __all__ = ["Desk"]
 

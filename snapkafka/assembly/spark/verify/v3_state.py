@@ -13,6 +13,9 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.reading.session import kept
+from snapkafka.assembly.spark.tables.tables import is_white
 from snapkafka.checks import WITNESSES_MAX, Finding, ReadRange
 from snapkafka.checks.v3_state import (
     KeyFacts,
@@ -25,10 +28,7 @@ from snapkafka.checks.v3_state import (
 )
 from snapkafka.protocol.records import TopicPartition
 
-from .lookups import Lookups, local_frame
-from .seqs import TP
-from .session import kept
-from .tables import is_white
+from .sequences import TP
 
 __all__ = ["StillThere", "findings", "key_facts"]
 

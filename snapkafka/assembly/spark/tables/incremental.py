@@ -18,6 +18,9 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.frames import Lookups
+from snapkafka.assembly.spark.values.values import PLAIN, Decoding
+from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CutView
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.errors import BadInputError
@@ -26,9 +29,6 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store
 from snapkafka.store.state_chain import KEY
 
-from . import writing
-from .codecs import PLAIN, Decoding
-from .lookups import Lookups
 from .state import CHANGES, fold, last_of_keys
 from .tables import columns, is_white, of_changelogs, schema
 
@@ -107,7 +107,7 @@ def resolved(full: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:
 def whole_state(spark: SparkSession, store: Store, parts: Sequence[Manifest], own: DataFrame) -> DataFrame:
     """The state of a snapshot whose own delta is `own`, on top of that of `parts`, which lie in `store`."""
     tables = map(state_table, parts)
-    full, *others = (writing.read(spark, t.name, store.spark_uri(t.path)) for t in tables)
+    full, *others = (parquet.read(spark, t.name, store.spark_uri(t.path)) for t in tables)
     return resolved(full, [*others, own])
 
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Mapping
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.checks import Finding, LogRecord, ReadRange
 from snapkafka.checks.unstamped import look_back_ranges, unstamped_received
 from snapkafka.protocol.records import TopicPartition
 
-from .lookups import Lookups, local_frame
-from .seqs import TP
+from .sequences import TP
 
 __all__ = ["Stamps", "findings", "suspected"]
 

@@ -20,6 +20,21 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
+from snapkafka.assembly.avro_schemas import read_schemas
+from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.cluster import (
+    DEFAULT_ISOLATION,
+    kafka_options,
+    look,
+    look_for_strangers,
+    require_around,
+)
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.manifest import check_entries, entry, openness_of, verdict_of
+from snapkafka.assembly.options import parser
+from snapkafka.assembly.progress import Working, as_line, in_words, now_and_then
+from snapkafka.assembly.report import assembled, report, verified
+from snapkafka.assembly.schema_registry import Registry
 from snapkafka.checks import CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
@@ -43,17 +58,8 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.runtime.interrupts import Interrupted, exit_status
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
-from .desk import Desk
-from .facts import DEFAULT_ISOLATION, kafka_options, look, look_for_strangers, require_around
-from .failures import told_when_it_was_lost, translate
-from .interrupting import interrupted_by, interruptible_again
-from .manifests import check_entries, entry, openness_of, verdict_of
-from .options import parser
-from .parents import Base, find_base, view_on
-from .progress import Working, as_line, in_words, now_and_then
-from .registry import Registry
-from .report import assembled, report, verified
-from .schemas import read_schemas
+from .interrupts import interrupted_by, interruptible_again
+from .spark_errors import told_when_it_was_lost, translate
 
 __all__ = ["main"]
 
@@ -167,10 +173,11 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
         results = []
         schemes = {store.scheme for _, store in work}
         with _spark(options, offsets, schemes) as spark, _spared(spark, options) as spared:
-            from . import invariants, job
-            from .meter import Meter
+            from . import job
+            from .reading.meter import Meter
+            from .verify import v6_invariants
 
-            invariants.require_valid(spark, asked)
+            v6_invariants.require_valid(spark, asked)
             for captured, store in work:
                 view = desk.look(captured, options.isolation)  # as it is by now
                 settings = _settings(
@@ -239,7 +246,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     schemes = {item.store.scheme for item in work} if options.tables else set()
     with _spark(options, offsets, schemes) as spark, _spared(spark, options) as spared:
         from . import job
-        from .meter import Meter
+        from .reading.meter import Meter
 
         for item in work:
             manifest = item.manifest
@@ -356,8 +363,8 @@ def _settings(
     spared: dict[str, str],
     looked_ms: int = 0,
 ) -> Any:
-    from .codecs import Decoding
     from .job import Settings
+    from .values.values import Decoding
 
     return Settings(
         bootstrap=options.bootstrap,
@@ -383,7 +390,7 @@ def _offsets(view: CutView, options: argparse.Namespace) -> int:
 
 @contextmanager
 def _spark(options: argparse.Namespace, offsets: int, schemes: Collection[str] = ()) -> Iterator[Any]:
-    from .session import session
+    from .reading.session import session
 
     options.say("starting Spark")
     with session(offsets=offsets, ui=options.ui, s3="s3a" in schemes) as spark:

@@ -24,7 +24,7 @@ from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
 
-from .codecs import CODECS, JSON_CODECS, TEXT_CODECS, normal_name
+from .values.values import CODECS, JSON_CODECS, TEXT_CODECS, normal_name
 
 __all__ = ["Lookups", "cause_of", "local_frame"]
 

@@ -20,9 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.traceback_utils import SCCallSiteSync
 
+from snapkafka.assembly.progress import Step, Work, Working
 from snapkafka.manifest import CheckEntry, Manifest
-
-from .progress import Step, Work, Working
 
 __all__ = ["Meter", "observed", "step"]
 

@@ -13,14 +13,14 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.reading.meter import step
+from snapkafka.assembly.spark.tables.tables import SORTED_BY, schema
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, TableEntry
 from snapkafka.store import Folder, RemoteFolder, Store
 from snapkafka.store.local import spark_uri
 
-from . import hashes, remote
-from .meter import step
-from .tables import SORTED_BY, schema
+from . import file_hashes, s3_commit
 
 __all__ = ["digests", "entries", "read", "read_back", "row_hash", "write"]
 
@@ -40,7 +40,7 @@ def write(table: DataFrame, name: str, folder: Folder, *, rows_max: int) -> None
     rows = _in_files(table, name, rows_max)
     with step(table.sparkSession, f"table {name}"):
         if isinstance(folder, RemoteFolder):
-            remote.spread(rows).write.parquet(f"{folder.uri}/{name}")
+            s3_commit.spread(rows).write.parquet(f"{folder.uri}/{name}")
             return
         place = folder / name
         rows.write.parquet(spark_uri(place))
@@ -76,12 +76,12 @@ def digests(tables: Mapping[str, DataFrame]) -> dict[str, tuple[int, str]]:
 
     One job for all of them.
     """
-    hashes = [
+    file_hashes = [
         table.select(fn.lit(name).alias("name"), row_hash(table).alias("hash"))
         for name, table in tables.items()
     ]
     sums = (
-        functools.reduce(DataFrame.unionByName, hashes)
+        functools.reduce(DataFrame.unionByName, file_hashes)
         .groupBy("name")
         .agg(
             fn.count("*").alias("rows"),
@@ -123,7 +123,7 @@ def entries(
         stem, uri, sha256 = folder.path, folder.uri, store.sha256
     else:
         uri, sha256 = spark_uri(folder), functools.partial(_sha256, folder)
-    files = hashes.files(spark, {f"{stem}/{name}": f"{uri}/{name}" for name in written}, sha256)
+    files = file_hashes.files(spark, {f"{stem}/{name}": f"{uri}/{name}" for name in written}, sha256)
     return tuple(
         TableEntry(
             name=name,
@@ -131,7 +131,7 @@ def entries(
             rows=sums[name][0],
             digest=sums[name][1],
             schema=tuple(Column(name=column, type=kind) for column, kind in table.dtypes),
-            files=tuple(file for file in files if hashes.folder_of(file) == f"{stem}/{name}"),
+            files=tuple(file for file in files if file_hashes.folder_of(file) == f"{stem}/{name}"),
         )
         for name, table in written.items()
     )

@@ -45,7 +45,7 @@ def _job(parent: int) -> int:
     with ending_with(parent):
         _keep_standard_output()
         from .command import main
-        from .interrupting import interruptible
+        from .interrupts import interruptible
 
         interruptible()
         status = main()

@@ -16,10 +16,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from .avro_values import as_json, usable, whole
-from .json_values import is_json
-from .meter import step
-from .registry import AVRO, JSON, Missing, Registry
+from snapkafka.assembly.schema_registry import AVRO, JSON, Missing, Registry
+from snapkafka.assembly.spark.reading.meter import step
+
+from .avro import as_json, usable, whole
+from .json_text import is_json
 
 __all__ = ["MAGIC", "PREFIX_BYTES", "Numbered", "look_up", "number_in"]
 

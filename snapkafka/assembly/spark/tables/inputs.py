@@ -12,10 +12,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.reading.header_columns import other_headers
 from snapkafka.checks import CutView, ReadRange
 from snapkafka.manifest import INPUTS
 
-from .decode import other_headers
 from .tables import columns, timestamp_type
 
 __all__ = ["inputs", "unread_ranges"]

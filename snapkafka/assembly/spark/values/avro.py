@@ -12,7 +12,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.avro.functions import from_avro
 
-from .json_values import quoted
+from .json_text import quoted
 
 __all__ = ["as_json", "usable", "whole"]
 

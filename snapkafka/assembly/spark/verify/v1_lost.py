@@ -10,13 +10,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.checks import Finding
 from snapkafka.checks.log_checks import Unseen, lost_sends, unseen
 from snapkafka.protocol.records import TopicPartition
 
-from . import seqs
-from .lookups import Lookups, local_frame
-from .seqs import TP
+from . import sequences
+from .sequences import TP
 
 __all__ = ["findings"]
 
@@ -28,7 +28,7 @@ def findings(stamps: DataFrame, lookups: Lookups) -> list[Finding]:
     """See `checks.log_checks.lost_sends`; at most one for each range that a process reports."""
     if not any(row["failed"] for row in lookups.sender_rows):
         return []
-    judged = seqs.of_known(seqs.without_copies(stamps, lookups), lookups).where(
+    judged = sequences.of_known(sequences.without_copies(stamps, lookups), lookups).where(
         ~fn.col("left") & (fn.col("offset") < fn.col("white_end")) & (fn.size("failed") > 0)
     )
     rows = judged.groupBy(*TP, "process").agg(fn.min_by("seq", "offset"), fn.max("seq")).collect()

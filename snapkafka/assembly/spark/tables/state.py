@@ -12,8 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from .codecs import CODECS, Decoding, decoded, form, key_and_value
-from .json_values import parsed, unparsed
+from snapkafka.assembly.spark.values.json_text import parsed, unparsed
+from snapkafka.assembly.spark.values.values import CODECS, Decoding, decoded, form, key_and_value
 
 __all__ = ["CHANGES", "STATE_SCHEMA", "fold", "last_of_keys"]
 

@@ -15,13 +15,9 @@ from typing import Final, NamedTuple, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.checks import (
-    CheckOutcome,
-    CutView,
-    ReadRange,
-    reading_ranges,
-    require_offsets,
-)
+from snapkafka.assembly.base import Base, view_on
+from snapkafka.assembly.manifest import Clock, logs_of, manifest_of, openness_of
+from snapkafka.checks import CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.manifest import (
@@ -42,20 +38,20 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Folder, Store, state_parents
 from snapkafka.wire.headers import ledger_id
 
-from . import checks, deltas, hashes, invariants, table_checks, tables, writing
-from .around import around, leads, looked_at, per_kind, reach
-from .checks import Checked
-from .codecs import PLAIN, Decoding
-from .decode import stamped, stamps
-from .inputs import inputs, unread_ranges
-from .lookups import Lookups
-from .manifests import Clock, logs_of, manifest_of, openness_of
-from .meter import Meter, observed
-from .parents import Base, view_on
-from .remote import reached
-from .seqs import stretch_of
-from .session import kept, sized, storage_level
-from .source import read_ranges
+from .frames import Lookups
+from .reading.header_columns import stamped, stamps
+from .reading.kafka_source import read_ranges
+from .reading.meter import Meter, observed
+from .reading.session import kept, sized, storage_level
+from .tables import incremental, tables
+from .tables.around import around, leads, looked_at, per_kind, reach
+from .tables.inputs import inputs, unread_ranges
+from .values.values import PLAIN, Decoding
+from .verify import rules, stored_tables, v6_invariants
+from .verify.rules import Checked
+from .verify.sequences import stretch_of
+from .write import file_hashes, parquet
+from .write.s3_commit import reached
 
 __all__ = ["Settings", "Stored", "ask", "assemble", "verify"]
 
@@ -147,12 +143,12 @@ def assemble(
     view = view_on(base, captured, view.bounds, triggered_ms=settings.ledger.triggered_ms)
     require_offsets(view, starts=view.starts)
     if base is not None:
-        deltas.require_columns(base.parts)
-    invariants.require_valid(spark, wanted)
+        incremental.require_columns(base.parts)
+    v6_invariants.require_valid(spark, wanted)
     clock = Clock()
     if base is not None:
         with reached(spark, store):
-            clock.timed("parents", lambda: hashes.require_unchanged(spark, store, base.parts))
+            clock.timed("parents", lambda: file_hashes.require_unchanged(spark, store, base.parts))
     ranges = reading_ranges(view, tail_max=settings.tail_max, starts=view.starts)
     say(f"{captured.id}: reading {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
@@ -167,13 +163,13 @@ def assemble(
                 clock.timed, "checks", lambda: _check(spark, records, lookups, ranges, settings)
             )
             written = _write(pool, records, lookups, base, settings, folder, ranges)
-            sums = clock.timed("digests", lambda: writing.digests(written))
+            sums = clock.timed("digests", lambda: parquet.digests(written))
             outcomes, held, external, outside = looked.result()
         seen = written if base is None else _with_state(spark, written, base, store)
-        outcomes += clock.timed("invariants", lambda: invariants.check(spark, wanted, seen))
+        outcomes += clock.timed("invariants", lambda: v6_invariants.check(spark, wanted, seen))
         entries = clock.timed(
             "files",
-            lambda: writing.entries(spark, store, folder, file_stem(captured.id), written, sums),
+            lambda: parquet.entries(spark, store, folder, file_stem(captured.id), written, sums),
         )
         manifest = manifest_of(
             captured,
@@ -183,7 +179,7 @@ def assemble(
             spark=spark.version,
             parents=base.entries() if base is not None else (),
             tables=entries,
-            settled=deltas.settled(view, held),
+            settled=incremental.settled(view, held),
             outcomes=outcomes,
             wanted=wanted,
             ranges=ranges,
@@ -205,7 +201,7 @@ def assemble(
         if base is not None:
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
         return store.publish(
-            manifest, folder, hashed=lambda there: hashes.files_of(spark, store, there.tables)
+            manifest, folder, hashed=lambda there: file_hashes.files_of(spark, store, there.tables)
         )
 
 
@@ -228,7 +224,7 @@ def verify(
         meter: measures the work.
     """
     wanted = tuple(wanted)
-    invariants.require_valid(spark, wanted)
+    v6_invariants.require_valid(spark, wanted)
     ranges = reading_ranges(view, tail_max=settings.tail_max)
     say(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
@@ -237,11 +233,11 @@ def verify(
     with sized(spark, _offsets(ranges)), reading as records:
         checked = _check(spark, records, lookups, ranges, settings)
         if wanted:
-            of_tables = invariants.check(spark, wanted, _unwritten(records, lookups, settings))
+            of_tables = v6_invariants.check(spark, wanted, _unwritten(records, lookups, settings))
             checked = checked._replace(outcomes=checked.outcomes + of_tables)
         if stored is not None:
             with reached(spark, stored.store):
-                found = table_checks.compare(
+                found = stored_tables.compare(
                     spark, _stored(spark, stored), _unwritten(records, lookups, settings), checked.outcomes
                 )
             checked = checked._replace(outcomes=[*checked.outcomes, found])
@@ -252,13 +248,13 @@ def _stored(spark: SparkSession, stored: Stored) -> dict[str, DataFrame]:
     """The tables of a snapshot as they lie in its storage, of an incremental one with the whole state."""
     store, manifest = stored
     written = {
-        table.name: writing.read(spark, table.name, store.spark_uri(table.path))
+        table.name: parquet.read(spark, table.name, store.spark_uri(table.path))
         for table in manifest.tables
         if table.name not in OPEN_ENDED
     }
     if STATE_DELTA in written:
         own = written.pop(STATE_DELTA)
-        written[STATE] = deltas.whole_state(spark, store, state_parents(store, manifest), own)
+        written[STATE] = incremental.whole_state(spark, store, state_parents(store, manifest), own)
     return written
 
 
@@ -268,11 +264,11 @@ def ask(
     """Evaluate predicates on an assembled snapshot. One that does not hold is not a fault: predicates are not
     checks."""
     written = {
-        table.name: writing.read(spark, table.name, store.spark_uri(table.path)) for table in manifest.tables
+        table.name: parquet.read(spark, table.name, store.spark_uri(table.path)) for table in manifest.tables
     }
     seen = written if base is None else _with_state(spark, written, base, store)
     with reached(spark, store):
-        return invariants.check(spark, asked, seen)
+        return v6_invariants.check(spark, asked, seen)
 
 
 def _check(
@@ -287,7 +283,7 @@ def _check(
     def again(wanted: Collection[ReadRange]) -> DataFrame:
         return stamps(_stamped(_source(spark, list(wanted), settings), settings))
 
-    return checks.run(stamps(records), lookups, ranges, still_there, again)
+    return rules.run(stamps(records), lookups, ranges, still_there, again)
 
 
 def _unwritten(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:
@@ -360,14 +356,16 @@ def _write(
 
     def write(name: str, table: DataFrame, of_interest: Container[TopicPartition] = ()) -> DataFrame:
         rows_max = sum(item.end - item.start for item in ranges if item[:2] in of_interest)
-        writing.write(table, name, folder, rows_max=rows_max)
-        return writing.read_back(lookups.spark, name, folder)
+        parquet.write(table, name, folder, rows_max=rows_max)
+        return parquet.read_back(lookups.spark, name, folder)
 
     def write_state() -> DataFrame:
         if base is None:
             return write(STATE, tables.state(records, lookups, settings.decoding), view.changelogs)
         parent = Lookups(lookups.spark, CutView(base.parent.captured))
-        return write(STATE_DELTA, deltas.delta(records, lookups, parent, settings.decoding), view.changelogs)
+        return write(
+            STATE_DELTA, incremental.delta(records, lookups, parent, settings.decoding), view.changelogs
+        )
 
     view = lookups.view
 
@@ -419,7 +417,7 @@ def _with_state(
 ) -> dict[str, DataFrame]:
     """The tables of an incremental snapshot as its readers see them: the whole state in the place of the delta."""
     others = {name: table for name, table in written.items() if name != STATE_DELTA}
-    return {STATE: deltas.whole_state(spark, store, base.parts, written[STATE_DELTA]), **others}
+    return {STATE: incremental.whole_state(spark, store, base.parts, written[STATE_DELTA]), **others}
 
 
 def _offsets(ranges: list[ReadRange]) -> int:
