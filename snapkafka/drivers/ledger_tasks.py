@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger import LedgerRecreatedError, RecordTooLargeError
+from snapkafka.kafka.ledger.ledger import LedgerRecreatedError, RecordTooLargeError
 from snapkafka.ports import Entry
 from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated, RanWithout
 from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, Trigger

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.security import Security
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.login.security import Security
 
 __all__ = ["connection_of"]
 

@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from snapkafka.errors import SnapkafkaError, TriggerRefusedError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.kafka.stopped_app import stopped_app
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.stopped_app import stopped_app
+from snapkafka.kafka.ledger.ledger import KafkaLedger
 from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers, TurnedRed
 from snapkafka.protocol.events import EndsSeen, Event, InputsTaken, Joined, StopAsked, TimerExpired
 from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
@@ -376,7 +376,7 @@ class FaustDriver(Host):
         Raises:
             TriggerRefusedError: this worker has not started, or takes no part.
         """
-        from snapkafka.kafka.triggering import (
+        from snapkafka.kafka.preflight import (
             compose_trigger,  # few workers ever ask; importing it takes 5 ms
         )
 

@@ -94,7 +94,7 @@ def _declared_by_faust(app: Any, topic: str) -> bool:
 
 async def _retention(host: Host, changelogs: list[str]) -> tuple[Retention, ...]:
     """Return what they promise to keep, as far as this worker may see it: V3 believes no later promise alone."""
-    from snapkafka.checks.lasting import promised_by  # nothing else of the checks is for a service
+    from snapkafka.checks.retention import promised_by  # nothing else of the checks is for a service
 
     async def promised(changelog: str) -> Retention | None:
         while True:
