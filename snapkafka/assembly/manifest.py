@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
-import snapkafka
 from snapkafka.checks import (
     CheckOutcome,
     CutView,
@@ -42,6 +41,7 @@ from snapkafka.manifest import (
     open_paths,
 )
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.version import __version__
 
 __all__ = [
     "Clock",
@@ -135,7 +135,7 @@ def manifest_of(
         topics=topics,
         logs=logs,
         versions={
-            "snapkafka": snapkafka.__version__,
+            "snapkafka": __version__,
             "python": platform.python_version(),
             "spark": spark,
         },

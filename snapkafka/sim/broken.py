@@ -165,7 +165,7 @@ def counts_all_the_same(lose: Any) -> Any:
         self._settled(sending)
         assert sending.effect is not None
         offset = max(sending.offset, 0)
-        self.act(self.machine.send_acked(sending.effect, sending.tp, sending.record.seq, offset))
+        self.do(self.machine.send_acked(sending.effect, sending.tp, sending.record.seq, offset))
 
     return acked
 

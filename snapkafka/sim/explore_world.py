@@ -251,10 +251,10 @@ class ExploredWorld(World):
                         other.connected, other.key = False, None
             case "step":
                 assert process is not None
-                process.do(kind, next(r for r in process.running if r.cause == what))
+                process.perform(kind, next(r for r in process.running if r.cause == what))
             case _:
                 assert process is not None
-                process.do(kind, what)
+                process.perform(kind, what)
         self.stage.fault = ""
 
     def _ask_for_snapshot(self, process: Process | None, name: str) -> None:

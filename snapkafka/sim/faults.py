@@ -111,7 +111,7 @@ def _wake(world: World) -> bool:
             options = [c for c in process.choices() if c[0] not in ("commit", "ledger")]
             if not options:
                 break
-            process.do(*world.rng.choice(options))
+            process.perform(*world.rng.choice(options))
         revoke(world, process)
     if not process.connected:
         process.connected = True

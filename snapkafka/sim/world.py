@@ -133,7 +133,7 @@ class World:
             weights = RARE if self.healthy else self._weights
             ((kind, what),) = self.rng.choices(options, [weights.get(kind, 1.0) for kind, _ in options])
             self.say(f"p{process.number} {kind} {_told(what)}")
-            process.do(kind, what)
+            process.perform(kind, what)
             return True
         return bool(self.unbalanced)
 
