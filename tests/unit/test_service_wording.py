@@ -211,7 +211,7 @@ def test_the_modules_that_requests_reach_are_found() -> None:
         "snapkafka.ops.querying", "snapkafka.drawing.wall_clock",
         "snapkafka.store.state_chain",
         "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.spark.command",
-        "snapkafka.assembly.base", "snapkafka.drivers.foreign.participant",
+        "snapkafka.assembly.base", "snapkafka.drivers.foreign.driver",
     } <= {*MODULES}  # fmt: skip
     assert UNREACHED.keys() <= reached()
     assert not any(module.startswith(("snapkafka.cli", "snapkafka.drivers.faust")) for module in MODULES)
