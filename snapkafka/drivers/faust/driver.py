@@ -376,9 +376,7 @@ class FaustDriver(Host):
         Raises:
             TriggerRefusedError: this worker has not started, or takes no part.
         """
-        from snapkafka.kafka.preflight import (
-            compose_trigger,  # few workers ever ask; importing it takes 5 ms
-        )
+        from snapkafka.kafka.preflight import compose_trigger
 
         if self.absent or not self.started:
             raise TriggerRefusedError(

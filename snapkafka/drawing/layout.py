@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from .picture_order import CUT, WALL, Division, Event, in_order
+from .order import CUT, WALL, Division, Event, in_order
 
 __all__ = ["Arrow", "Lane", "Layout", "Message", "Picture", "Placed", "WallClock", "lay_out"]
 

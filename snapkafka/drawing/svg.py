@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from .picture import EXTERNAL, GLYPHS_FROM, LABELS, TOP, Arrow, Layout, Placed
+from .layout import EXTERNAL, GLYPHS_FROM, LABELS, TOP, Arrow, Layout, Placed
 
 __all__ = ["svg"]
 

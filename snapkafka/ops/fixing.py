@@ -19,7 +19,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 
 from .doctoring import ASSEMBLY_WITHIN_MS
-from .keeping import Role, change_command, judged, roles
+from .topic_settings import Role, change_command, judged, roles
 
 __all__ = ["Change", "Mended", "Mending", "mend", "plan_mending"]
 

@@ -1,4 +1,4 @@
-"""Show messages on both sides of a cut, and chains of causes, from the table `around` of an assembled snapshot.
+"""Messages on both sides of a cut, from the table `around` of an assembled snapshot.
 
 Assembly keeps them (`snapkafka.assembly.spark.tables.around`), so nothing here needs the log, or a broker.
 """
@@ -8,20 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError
-from snapkafka.kafka.ledger.view import LATEST
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
-from snapkafka.ports import Cluster
-from snapkafka.query.locate import manifest_places
-from snapkafka.query.sandbox import Bounds
-from snapkafka.store import read_manifest
 
-from .picture import EXTERNAL, Message
-from .querying import query
-from .tracing import STEPS_MAX, Step, Trace, require_numbers
+from .layout import EXTERNAL, Message
 
-__all__ = ["OF_A_SIDE", "VALUE_CHARS", "has_around", "kind_at_cut", "messages_of", "sql_of", "trace_stored"]
+__all__ = ["OF_A_SIDE", "VALUE_CHARS", "has_around", "kind_at_cut", "messages_of", "sql_of"]
 
 #: Of one channel and side so many are drawn that do not cross the cut.
 OF_A_SIDE: Final = 3
@@ -49,18 +40,6 @@ SELECT * EXCLUDE nth FROM (
 WHERE nth <= {of_a_side} ORDER BY (received AND side = 'red') DESC, nth, topic, "partition" LIMIT {most}
 """
 _TOTAL: Final = "SELECT count(*) FROM around WHERE received OR side <> 'white'"
-_CHAIN: Final = """
-WITH RECURSIVE records AS (SELECT DISTINCT ON (topic, "partition", "offset") * FROM around),
-chain AS (
-  SELECT 1 AS step, r.* FROM records r WHERE topic = {topic} AND "partition" = {partition} AND "offset" = {offset}
-  UNION ALL
-  SELECT c.step + 1, r.* FROM chain c JOIN records r
-  ON r.topic = c.cause_topic AND r."partition" = c.cause_partition AND r."offset" = c.cause_offset
-  WHERE c.step <= {most}
-)
-SELECT step, sender, sender_app, topic, "partition", "offset", seq, side, cause_topic, cause_partition, cause_offset
-FROM chain ORDER BY step
-"""
 
 
 def has_around(manifest: Manifest) -> bool:
@@ -127,77 +106,3 @@ def kind_at_cut(row: Mapping[str, Any], triggered_ms: int) -> str:
             return "waiting"
         case _:
             return "later"
-
-
-async def trace_stored(
-    where: Connection | Cluster | None,
-    namespace: str,
-    topic: str,
-    partition: int,
-    offset: int,
-    *,
-    name: str = LATEST,
-    manifest: str = "",
-    storage: str = "",
-    most: int = STEPS_MAX,
-    bounds: Bounds | None = None,
-) -> Trace:
-    """Follow the causes of a record as far as the table `around` of a snapshot holds them; the log is not read.
-
-    Args:
-        where: not needed with `storage` or `manifest`.
-        name: id, epoch or `latest`, the last one that was assembled.
-        manifest: the manifest itself.
-        most: steps at most.
-        bounds: see `query`.
-
-    Raises:
-        BadInputError: a number is out of range; the snapshot has no such table.
-        UnknownSnapshotError: it does not exist.
-        StorageError: its manifest or tables cannot be read.
-        DependencyMissingError: DuckDB is not installed.
-    """
-    require_numbers(partition, offset, most)
-    place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
-    _, found = read_manifest(place)
-    if not has_around(found):
-        raise BadInputError(
-            f"snapshot {found.id} has no table {AROUND}: it was assembled without",
-            hint="leave --snapshot out to read the log, or assemble it again",
-        )
-    quoted = "'" + topic.replace("'", "''") + "'"
-    sql = _CHAIN.format(topic=quoted, partition=partition, offset=offset, most=most)
-    asked = await query(where, namespace, sql, manifest=place, bounds=bounds)
-    rows = list(asked.rows)
-    if not rows:
-        return Trace(
-            steps=(),
-            end=f"table {AROUND} of snapshot {found.id} does not hold {topic}[{partition}] offset {offset}",
-        )
-    steps = tuple(_step(row, found) for row in rows[:most])
-    return Trace(steps=steps, end=_end(rows[len(steps) - 1], found, longer=len(rows) > most, most=most))
-
-
-def _step(row: Mapping[str, Any], manifest: Manifest) -> Step:
-    external = row["side"] == "external"
-    return Step(
-        topic=row["topic"],
-        partition=row["partition"],
-        offset=row["offset"],
-        process=-1 if external else row["sender"],
-        app="" if external else row["sender_app"] or "",
-        seq=-1 if external else row["seq"],
-        side=row["side"],
-        after=manifest.id,
-    )
-
-
-def _end(last: Mapping[str, Any], manifest: Manifest, *, longer: bool, most: int) -> str:
-    if last["side"] == "external":
-        return "the last one is external: its sender stamps no headers"
-    if last["cause_topic"] is None:
-        return "the last one was sent outside any event, or without causes"
-    if longer:
-        return f"it goes on: --steps {most} is reached"
-    cause = f"{last['cause_topic']}[{last['cause_partition']}] offset {last['cause_offset']}"
-    return f"its cause is {cause}, which table {AROUND} of snapshot {manifest.id} does not hold"

@@ -19,12 +19,12 @@ from snapkafka.kafka.cluster.retention import restorable, wall_ms
 from snapkafka.kafka.ledger.view import LATEST, LedgerReading, Opened, find_epoch, find_snapshot, good, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
+from snapkafka.ops.heartbeats import Heartbeat, heartbeats
+from snapkafka.ops.listing import Clock, Details, Summary, details, summary
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 
-from .heartbeats import Heartbeat, heartbeats
-from .kept import Kept
-from .listing import Clock, Details, Summary, details, summary
+from .cache import Kept
 
 __all__ = ["Standing", "Viewed"]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from snapkafka.errors import OutputError
 from snapkafka.runtime.extras import require_extra
 
-from .picture_svg import FONT
+from .svg import FONT
 
 __all__ = ["ZOOM", "png"]
 

@@ -22,8 +22,8 @@ from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.protocol.captured_snapshot import ProcessCut
 
-from .near_cut import OF_A_SIDE, VALUE_CHARS, has_around, kind_at_cut
-from .picture import EXTERNAL, Message, WallClock
+from .around import OF_A_SIDE, VALUE_CHARS, has_around, kind_at_cut
+from .layout import EXTERNAL, Message, WallClock
 from .wall_beyond import BEYOND, parts_of_beyond
 
 __all__ = [
