@@ -40,13 +40,12 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 
-from .groups import commit, stopped_app, tell
 from .log import ABORTED, COMMITTED, OPEN, Stored
 from .plan import App
 from .running import Runner
 
 if TYPE_CHECKING:
-    from .world import World
+    from .surroundings import Surroundings
 
 __all__ = ["Process"]
 
@@ -57,7 +56,13 @@ class Process(Runner):
     """A worker of an app, from start to end of one run of the program."""
 
     def __init__(
-        self, world: World, number: int, app: App, *, without: bool = False, late: bool = False
+        self,
+        world: Surroundings[Process],
+        number: int,
+        app: App,
+        *,
+        without: bool = False,
+        late: bool = False,
     ) -> None:
         super().__init__(world, number, app)
         self.launched_at = len(world.broker.ledger) if late else 0  # nothing of it ran before
@@ -279,10 +284,10 @@ class Process(Runner):
         self.feed(EndsSeen(report=ask.report, ends=tuple(ends)))
 
     def _tell(self, _: object) -> None:
-        tell(self.world, self)
+        self.world.announce(self)
 
     def _stopped(self, _: object) -> None:
-        self.feed(stopped_app(self.world, self.stopped.popleft()))
+        self.feed(self.world.stopped_app(self.stopped.popleft()))
 
     def expire(self, epoch: int) -> None:
         """The time to live of a snapshot is over."""
@@ -371,11 +376,11 @@ class Process(Runner):
 
     def _commit(self, _: object) -> None:
         self.progress = False
-        commit(self.world, self)
+        self.world.commit(self)
 
     def _commit_transaction(self, _: object) -> None:
         for sending in self.transaction:
             sending.record = self.world.broker.end(sending.tp, sending.offset, COMMITTED)
             self._settled(sending)
         self.transaction.clear()
-        commit(self.world, self)
+        self.world.commit(self)

@@ -2,63 +2,29 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from snapkafka.checks.causal import WITHOUT, Execution
+from snapkafka.checks.causal import WITHOUT
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
 from .history import Cell, Memory
 from .log import Stored
-from .plan import App, Op
+from .plan import App
 from .sending import Sender, Sending
+from .underway import Consumer, Running
 
 if TYPE_CHECKING:
-    from .world import World
+    from .surroundings import Surroundings
 
-__all__ = ["Consumer", "Runner", "Running"]
-
-
-@dataclass(slots=True)
-class Consumer:
-    """Hold what a process reads: where it fetches next, what waits to be started, what is done."""
-
-    fetch: dict[TopicPartition, int] = field(default_factory=dict)
-    queues: dict[tuple[str, TopicPartition], deque[tuple[int, Stored]]] = field(default_factory=dict)
-    done: dict[TopicPartition, dict[int, int]] = field(
-        default_factory=dict
-    )  # offset -> agents still to be done
-    generation: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Running:
-    """An event that runs: its program, how far it is, the memory that it has, the hops that its record has left."""
-
-    cause: Cause
-    execution: Execution
-    program: tuple[Op, ...]
-    memory: Memory
-    hops: int
-    partition: int
-    reply_to: tuple[int, int] | None
-    consumer: Consumer
-    at: int = 0
-    awaits: bool = False
-    unacked: int = 0
-    answer: Stored | None = None
-    held: dict[str, tuple[Cell, int]] = field(default_factory=dict)  # by table and key, with the epoch then
-    iterator: list[tuple[str, Cell]] | None = None  # what it has still to go over, last first
-    iterates: str = ""  # the table
+__all__ = ["Runner"]
 
 
 class Runner(Sender):
     """A process as far as it runs events."""
 
-    def __init__(self, world: World, number: int, app: App) -> None:
+    def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
         super().__init__(world, number, app)
         self.consumer = Consumer()
         self.memory: dict[int, Memory] = {}

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from snapkafka.checks.causal import Execution
 from snapkafka.drivers.machine_driver import MachineDriver
@@ -24,8 +24,8 @@ from .log import ABORTED, OPEN, Stored
 from .plan import App
 
 if TYPE_CHECKING:
-    from .running import Running
-    from .world import World
+    from .surroundings import Surroundings
+    from .underway import Running
 
 __all__ = ["Sender", "Sending"]
 
@@ -50,7 +50,7 @@ class Sender(MachineDriver):
     #: A cut takes a microsecond here.
     clock_ns = count(step=1_000).__next__
 
-    def __init__(self, world: World, number: int, app: App) -> None:
+    def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
         super().__init__(WorkerProtocol(hear=world.plan.hear, classic=world.plan.classic))
         self.world, self.number, self.app = world, number, app
         self.buffer: deque[Sending] = deque()
