@@ -121,7 +121,7 @@ build/released/.ready: pyproject.toml .venv/packages/.ready
 	@$(PYTHON) -m venv --without-pip build/released
 	@if command -v uv >/dev/null; then INSTALL="uv pip install --python build/released"; \
 	 else INSTALL=".venv/packages/bin/python -m pip --python build/released/bin/python install"; fi; \
-	 $$INSTALL --quiet '.[demo,s3,service,sim]'
+	 $$INSTALL --quiet '.[demo,s3,service]'
 	@touch $@
 
 # No test and no lint needs these.

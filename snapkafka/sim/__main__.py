@@ -7,6 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from snapkafka.errors import DependencyMissingError
 
 from .campaign import Caught, Report, campaign, mutate, progress
 from .run import run
@@ -23,12 +26,16 @@ USAGE = """python -m snapkafka.sim --seeds N [--from S] [--jobs J] [--json]   ma
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status: 0, 1 where something does not hold, 2 for a bad argument."""
+    """Run a verb, or seeds.
+
+    Returns:
+        The exit status: 0; 1 where something does not hold; 2 for a bad argument; 12 for a verb of the checkout.
+    """
     verbs: dict[str, Callable[[list[str]], int]] = {
         "run": _story,
         "mutate": _mutate,
         "explore": _explore,
-        "compare": _compare,
+        "compare": lambda rest: _of_checkout("compare", "studies.compare.command", rest),
     }
     if arguments and arguments[0] in verbs:
         return verbs[arguments[0]](list(arguments[1:]))
@@ -123,10 +130,18 @@ def _explore(arguments: list[str]) -> int:
     return explore(arguments)
 
 
-def _compare(arguments: list[str]) -> int:
-    from .compare.command import main as compare
-
-    return compare(arguments)
+def _of_checkout(verb: str, module: str, arguments: list[str]) -> int:
+    """Run the `main` of a module that only a checkout has, or print where the verb is found."""
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        print(
+            f"error: `{verb}` is not in the package: run it in a checkout of snapkafka", file=sys.stderr
+        )
+        return DependencyMissingError.exit_status
+    return int(found.main(arguments))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@ from dataclasses import replace
 
 import pytest
 
+from snapkafka.errors import DependencyMissingError
 from snapkafka.protocol import sent
 from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
+from snapkafka.sim.__main__ import main
 from snapkafka.sim.campaign import RULES, campaign, caught_by
 from snapkafka.sim.mutant_plans import (
     disordered,
@@ -316,6 +318,16 @@ def test_a_bad_argument_is_status_2(arguments: tuple[str, ...]) -> None:
     done = _sim(*arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("verb", "module"), [("compare", "studies.compare.command")])
+def test_outside_a_checkout_a_verb_names_it_in_one_line(
+    verb: str, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    assert main([verb, "--help"]) == DependencyMissingError.exit_status
+    told = f"error: `{verb}` is not in the package: run it in a checkout of snapkafka\n"
+    assert capsys.readouterr().err == told
 
 
 def _sim(*arguments: str, hashseed: str = "0") -> subprocess.CompletedProcess[str]:

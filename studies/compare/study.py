@@ -1,4 +1,4 @@
-"""Describe what `compare` runs: two scenes for the tables, what each method asks of a system, sweeps, and the reach.
+"""The runs of `compare`: two scenes for the tables, what each method asks of a system, sweeps, and the reach.
 
 * The mesh, with cycles, every marker late: a part of the one that was asked for, small enough to be run whole.
 * Three layers without a cycle, one incoming channel of each process late: a straggler, which is where methods that
