@@ -137,9 +137,7 @@ def _of_checkout(verb: str, module: str, arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
-        print(
-            f"error: `{verb}` is not in the package: run it in a checkout of snapkafka", file=sys.stderr
-        )
+        print(f"error: `{verb}` is not in the package: run it in a checkout of snapkafka", file=sys.stderr)
         return DependencyMissingError.exit_status
     return int(found.main(arguments))
 
