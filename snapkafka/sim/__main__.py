@@ -11,7 +11,7 @@ from importlib import import_module
 
 from snapkafka.errors import DependencyMissingError
 
-from .campaign import Caught, Report, campaign, mutate, progress
+from .campaign import Report, campaign, progress
 from .run import run
 
 __all__ = ["main"]
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     verbs: dict[str, Callable[[list[str]], int]] = {
         "run": _story,
-        "mutate": _mutate,
+        "mutate": lambda rest: _of_checkout("mutate", "tests.sim.mutants.command", rest),
         "explore": _explore,
         "compare": lambda rest: _of_checkout("compare", "studies.compare.command", rest),
     }
@@ -97,31 +97,6 @@ def _story(arguments: list[str]) -> int:
     from .story import main as story
 
     return story(arguments)
-
-
-def _mutate(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser("python -m snapkafka.sim mutate")
-    parser.add_argument("--seeds", type=int, default=10_000, help="at most so many for each (10,000)")
-    parser.add_argument("--json", action="store_true", help="the result as data")
-    options = parser.parse_args(arguments)
-
-    def tell(caught: Caught) -> None:
-        if not options.json:
-            how = (
-                f"caught by seed {caught.seed}: {caught.violation}"
-                if caught.seed is not None
-                else "NOT CAUGHT"
-            )
-            print(f"{caught.mutant.name:18} {caught.mutant.what}: {how}", flush=True)
-
-    found = mutate(options.seeds, tell=tell)
-    if options.json:
-        data = {
-            c.mutant.name: {"caught": c.seed is not None, "seed": c.seed, "what": c.mutant.what}
-            for c in found
-        }
-        print(json.dumps(data, indent=1))
-    return 0 if all(caught.seed is not None for caught in found) else 1
 
 
 def _explore(arguments: list[str]) -> int:
