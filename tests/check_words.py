@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1]
 GLOSSARY: Final = "docs/explanation/glossary.md"
 #: Folders whose messages and docstrings are read.
-SOURCES: Final = ("snapkafka", "studies")
+SOURCES: Final = ("snapkafka", "studies", "tools")
 
 #: A forbidden phrase, and what to use in its place. Flags: IGNORECASE unless the pattern says otherwise.
 WORDS: Final[dict[str, str]] = {

@@ -1,4 +1,4 @@
-"""Describe what a method costs in memory and on the network: bytes that are really held, bytes that are really sent."""
+"""The costs of a method in memory and on the network: bytes that are really held, bytes that are really sent."""
 
 from __future__ import annotations
 

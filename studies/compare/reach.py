@@ -1,4 +1,4 @@
-"""Describe what cannot be run at size: measured in real buffers at a hundredth of it and less, and drawn out by a line.
+"""The costs at a size that cannot be run: measured in real buffers at up to a hundredth of it, and drawn out by a line.
 
 Two systems: the mesh that was asked for (100 processes, 9,900 channels, unless set otherwise), and one process that
 takes in 500,000 messages a second with a marker 10 s late.
