@@ -109,7 +109,7 @@ class FaustDriver(Guard):
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
         self.scribe = Scribe(self)
-        self.machine = WorkerProtocol(hear=self.config.hear, classic=self.config.classic)
+        self.machine = WorkerProtocol(hear=self.config.hear)
         self.stamps = Stamps(self.machine, with_cause=self.config.cause)
         self.events = Events(self)
         self.replies = Replies(self)

@@ -66,7 +66,6 @@ from .recovering import recover_to_the_end
 from .restored import keep_metadata, plans_of_app
 from .resuming import Resuming
 from .streams import watch_streams
-from .transactions import in_transactions
 from .uncommitted import commit_restored
 from .web import serve
 
@@ -143,7 +142,6 @@ def _wrap_life(driver: FaustDriver) -> None:
         if driver.absent:
             return
         with driver.failing_open("to start", for_good=True):
-            _refuse(driver)
             driver.replies.attach(app._reply_consumer)
             connection = connection_of(app)
             await driver.start(KafkaLedger(connection, driver.config.namespace), KafkaTopicAdmin(connection))
@@ -158,15 +156,6 @@ def _wrap_life(driver: FaustDriver) -> None:
             await driver.stop()
 
     app.on_start, app.on_stop = start, stop
-
-
-def _refuse(driver: FaustDriver) -> None:
-    """Return what cannot be had together, as far as the app's own settings show."""
-    if driver.config.classic and in_transactions(driver.app):
-        raise InstallError(
-            "classic needs markers, and a service with processing_guarantee=exactly_once sends none",
-            hint="leave classic out: headers do it",
-        )
 
 
 def _refuse_transport(consumer: Any) -> None:
