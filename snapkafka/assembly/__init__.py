@@ -12,7 +12,6 @@
 | `parents` | what an incremental snapshot builds on, and whether it can; `deltas`: its state |
 | `checks` | V1, V2, V4, V5 in Spark; `invariants`: V6 |
 | `meter` | how far it is, and what it came to: as data in `progress`, in a report in `report` |
-| `quota` | the brokers hold the reading back |
 | `manifests` | what the manifest of an assembly states |
 | `remote` | tables in object storage |
 | `job` | all of it in order, the manifest last |

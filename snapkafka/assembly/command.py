@@ -35,7 +35,6 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import LedgerReading, read_ledger
-from snapkafka.kafka.security import Security
 from snapkafka.kafka.strangers import still_open
 from snapkafka.kafka.verdicts import not_compared
 from snapkafka.manifest import LedgerEntry, Manifest
@@ -166,7 +165,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             to_come.add((captured.id, store.uri))
         results = []
         schemes = {store.scheme for _, store in work}
-        with _spark(options, offsets, schemes) as spark, _spared(spark, options) as spared:
+        with _spark(options, offsets, schemes) as spark:
             from . import invariants, job
             from .meter import Meter
 
@@ -174,7 +173,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             for captured, store in work:
                 view = desk.look(captured, options.isolation)  # as it is by now
                 settings = _settings(
-                    options, desk.ledger(captured), schemas, registry, spared, looked_ms=desk.looked_ms
+                    options, desk.ledger(captured), schemas, registry, looked_ms=desk.looked_ms
                 )
                 base, meter = _base(store, captured, desk, options), Meter(spark, captured.id, options.tell)
                 manifest = job.assemble(
@@ -237,7 +236,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     results = []
     offsets = max(_offsets(item.view, options) for item in work)
     schemes = {item.store.scheme for item in work} if options.tables else set()
-    with _spark(options, offsets, schemes) as spark, _spared(spark, options) as spared:
+    with _spark(options, offsets, schemes) as spark:
         from . import job
         from .meter import Meter
 
@@ -246,7 +245,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
             # Without others named, the invariants are those of the manifest, as they were run then.
             wanted = given or tuple(Invariant(name=it.name, sql=it.sql) for it in manifest.invariants)
             settings = replace(
-                _settings(options, manifest.ledger, schemas, registry, spared), isolation=manifest.isolation
+                _settings(options, manifest.ledger, schemas, registry), isolation=manifest.isolation
             )
             meter = Meter(spark, manifest.id, options.tell)
             outcomes, _, external, outside = job.verify(
@@ -353,7 +352,6 @@ def _settings(
     ledger: LedgerEntry,
     schemas: dict[str, str],
     registry: Registry | None,
-    spared: dict[str, str],
     looked_ms: int = 0,
 ) -> Any:
     from .codecs import Decoding
@@ -364,7 +362,7 @@ def _settings(
         ledger=ledger,
         isolation=options.isolation,
         tail_max=options.tail_max,
-        options={**kafka_options(os.environ), **spared},
+        options=kafka_options(os.environ),
         decoding=Decoding(
             codecs=tuple(options.codecs), unpickle=options.unpickle, avro=schemas, registry=registry
         ),
@@ -391,19 +389,6 @@ def _spark(options: argparse.Namespace, offsets: int, schemes: Collection[str] =
         if options.ui and spark.sparkContext.uiWebUrl:
             options.say(f"Spark's page: {spark.sparkContext.uiWebUrl}")
         yield spark
-
-
-@contextmanager
-def _spared(spark: Any, options: argparse.Namespace) -> Iterator[dict[str, str]]:
-    """Return what the Kafka source needs for the brokers to hold it back, if they shall."""
-    if options.max_mb_s is None:
-        yield {}
-        return
-    from .quota import limited
-
-    user = Security.from_environment(os.environ).username
-    with limited(spark, options.bootstrap, kafka_options(os.environ), options.max_mb_s, user=user) as found:
-        yield found
 
 
 # --- Telling --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ __all__ = [
     "Codecs",
     "Invariants",
     "Isolation",
-    "MaxMbS",
     "Namespace",
     "Parameters",
     "SchemaRegistry",
@@ -144,14 +143,6 @@ WithInputs = Annotated[
     typer.Option(
         "--with-inputs",
         help="Assembly stores external records that are still to be read: a restore does not need the old log then.",
-    ),
-]
-MaxMbS = Annotated[
-    float | None,
-    typer.Option(
-        "--max-mb-s",
-        metavar="N",
-        help="Read at most so many megabytes a second from each broker; takes the right to set quotas.",
     ),
 ]
 

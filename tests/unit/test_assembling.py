@@ -193,15 +193,6 @@ async def test_how_far_it_is_is_told_apart_from_the_log(job: Job) -> None:
     assert found.work == Work(**{**WORK, "checks": ("V1", "V2")})
 
 
-async def test_a_rate_is_passed_on_and_one_that_is_none_is_refused(job: Job) -> None:
-    job.says({"snapshots": [RESULT]})
-    await ops.verify(HERE, "", manifest="/snaps/mine.json", reading=ops.HowToRead(max_mb_s=2.5))
-    assert job.arguments[-2:] == ["--max-mb-s=2.5", "--json"]
-    for rate in (0.0, -1.0, float("inf"), float("nan")):
-        with pytest.raises(BadInputError, match="invalid --max-mb-s"):
-            ops.HowToRead(max_mb_s=rate)
-
-
 async def test_how_the_log_is_read_is_passed_on(job: Job) -> None:
     job.says({"snapshots": [RESULT]})
     reading = ops.HowToRead(
