@@ -29,7 +29,6 @@ from . import (
     verdicts,
     watching,
 )
-from .helps import COMMANDS, SNAPKAFKA
 from .options import (
     AsJson,
     Bootstrap,
@@ -58,6 +57,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 app = typer.Typer(
     name="snapkafka",
+    help="Consistent global snapshots of running Faust services on Kafka, without stopping them.",
     epilog=EXIT_TABLE,
     no_args_is_help=True,
     add_completion=False,
@@ -67,8 +67,8 @@ app = typer.Typer(
 
 
 def _command(name: str, **settings: Any) -> Callable[[F], F]:
-    """Register a command with its help, which typer would take from a docstring."""
-    return app.command(name=name, help=COMMANDS[name], epilog=EXIT_STATUSES, **settings)
+    """Register a command; its docstring is its help."""
+    return app.command(name=name, epilog=EXIT_STATUSES, **settings)
 
 
 def _version_asked(asked: bool) -> None:
@@ -77,7 +77,7 @@ def _version_asked(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=SNAPKAFKA)
+@app.callback()
 def _any(
     version: Annotated[
         bool,
@@ -121,6 +121,7 @@ def trigger(
     wait: Annotated[bool, typer.Option("--wait", help="Until it is captured.")] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Take a snapshot: ask every process to cut. Nothing stops, nothing waits."""
     with progress_lines(told=wait and not as_json) as progress:
         found = run(
             lambda: ops.trigger(
@@ -148,6 +149,7 @@ def trigger(
 
 @_command("list")
 def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """List the snapshots and their states."""
     found = run(lambda: ops.list_snapshots(connect(bootstrap), namespace), as_json=as_json)
     if as_json:
         print_json({"snapshots": found})
@@ -179,6 +181,8 @@ def show(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
+    """Print all about one snapshot: what it waits for while it runs, and where everybody stood once it is
+    captured."""
     found = run(
         lambda: ops.show(
             connect(bootstrap), namespace, snapshot, epoch=epoch, at_ms=moment_ms(at) if at else None
@@ -211,6 +215,7 @@ def assemble(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Make tables of captured snapshots with Spark, and verify them."""
 
     def asked(verb: Callable[..., Coroutine[Any, Any, T]], **told: Any) -> Coroutine[Any, Any, T]:
         return verb(
@@ -262,6 +267,7 @@ def verify(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Verify an assembled snapshot again, from its manifest and the log alone."""
     run(
         lambda: doctoring.ask_one_way(
             {"an id": bool(snapshot), "--manifest": bool(manifest)},
@@ -338,6 +344,7 @@ def doctor(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
+    """Report what in this cluster would spoil a snapshot. Changes nothing, unless --fix is given."""
     ways = {"--fix": fix, "--acls": acls, "--offline": bool(offline)}
     run(lambda: doctoring.ask_one_way(ways), as_json=as_json)
     if offline:
@@ -357,7 +364,7 @@ _command("checkpoint")(switching.checkpoint)
 _command("prune")(storing.prune)
 _command("serve")(serving.serve)
 _command("restore")(restoring.restore)
-app.add_typer(forking.app, name="fork", help=COMMANDS["fork"])
+app.add_typer(forking.app, name="fork")
 _command("drill")(drilling.drill)
 
 
@@ -366,5 +373,6 @@ _command("drill")(drilling.drill)
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def demo(context: typer.Context) -> None:
+    """See it: a broker, services, load, three snapshots, assembled and verified, all on this machine."""
     sys.argv = ["snapkafka demo", *context.args]
     runpy.run_module("snapkafka.demo", run_name="__main__")

@@ -91,7 +91,8 @@ def drill(
     ] = "",
     reading: Reading = AS_IT_IS,
 ) -> None:
-    """Run `snapkafka drill`."""
+    """Find out whether the backup can be trusted: run the newest good snapshot as a throwaway fork, verify
+    both, remove the fork. Production is only read."""
     found = run(
         lambda: ops.drill(
             connect(bootstrap),

@@ -24,18 +24,16 @@ __all__ = ["app"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-HELPS = {
-    "create": "Create a fork of a snapshot: topics under a prefix, with state and messages in flight.",
-    "list": "List the forks of this cluster.",
-    "diff": "Print what a fork has changed since its snapshot; it takes an assembled snapshot of the fork.",
-    "drop": "Remove a fork: its topics, consumer groups and ledger. Asks before.",
-}
+app = typer.Typer(
+    help="Create, list, compare and drop forks: snapshots that run as second systems beside production.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The fork's name: letters, digits and dashes.")]
 
 
 def _command(name: str) -> Callable[[F], F]:
-    return app.command(name=name, help=HELPS[name], epilog=EXIT_STATUSES)
+    return app.command(name=name, epilog=EXIT_STATUSES)
 
 
 @_command("create")
@@ -78,6 +76,7 @@ def create(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Create a fork of a snapshot: topics under a prefix, with state and messages in flight."""
     expires_s = run(lambda: _seconds(expires), as_json=as_json)
     masks, suppression = run(lambda: _files(mask, suppress), as_json=as_json)
     say = _say(as_json=as_json)
@@ -118,6 +117,7 @@ def _print_created(done: ops.Recovered) -> None:
 
 @_command("list")
 def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """List the forks of this cluster."""
     found = run(lambda: ops.list_forks(connect(bootstrap), namespace), as_json=as_json)
     if as_json:
         print_json({"forks": found})
@@ -157,6 +157,7 @@ def diff(
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
+    """Print what a fork has changed since its snapshot; it takes an assembled snapshot of the fork."""
     found = run(
         lambda: ops.diff_fork(connect(bootstrap), namespace, name, after=after, storage=storage, keys=keys),
         as_json=as_json,
@@ -184,6 +185,7 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Remove a fork: its topics, consumer groups and ledger. Asks before."""
     run(lambda: _one_of(name, expired=expired), as_json=as_json)
     propose(
         Proposal(

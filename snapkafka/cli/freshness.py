@@ -28,7 +28,7 @@ def metrics(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka metrics`."""
+    """Print the age of the newest good snapshot and more, as Prometheus reads it."""
     found = run(lambda: ops.freshness(connect(bootstrap), namespace), as_json=as_json)
     if as_json:
         print_json(found)

@@ -69,7 +69,8 @@ def keep(
     reading: Reading = AS_IT_IS,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka keep`; `--once` ends with status 1 for a snapshot that is not good."""
+    """Keep snapshots by a schedule: trigger, assemble, verify, prune; one at a time. --once is for timers and
+    pods."""
     found = run(
         lambda: ops.keep(
             connect(bootstrap),

@@ -86,7 +86,7 @@ def draw(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka draw`."""
+    """Draw the cut of an assembled snapshot as a space-time diagram (SVG)."""
     asked = ops.Instant(at=at, sum_of=sum_of) if wall_clock or at or sum_of else None
 
     async def work() -> ops.Drawn:
@@ -162,7 +162,7 @@ def query(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the result as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka query`."""
+    """Ask an assembled snapshot with SQL (DuckDB). Reads its files, and can change nothing."""
     run(
         lambda: ask_one_way(
             {"--snapshot": snapshot != LATEST, "--manifest": bool(manifest)},
@@ -248,7 +248,8 @@ def diff(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka diff`."""
+    """Print what changed from one assembled snapshot to another: keys, what was in flight, how far everybody
+    read."""
     found = run(
         lambda: ops.diff(
             connect(bootstrap) if bootstrap else None,

@@ -107,7 +107,8 @@ def restore(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka restore`."""
+    """Restore the apps of a snapshot in place, or --into an empty cluster: shows the plan, and asks.
+    Overwrites, does not merge."""
     if abort:
         plan = run(
             lambda: ops.abort_restore(connect(into or bootstrap), namespace, reason=f"given up by {who()}"),

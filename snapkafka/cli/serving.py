@@ -72,7 +72,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Run `snapkafka serve`."""
+    """Serve REST and a page: snapshots, live progress, tables. It keeps nothing; any number may run."""
 
     async def work() -> None:
         require_extra("service", "the service")

@@ -45,7 +45,8 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka prune`."""
+    """Remove old snapshots from storage: shows which, and asks. The newest good one stays, what others build
+    on, and what an open restore or a fork needs."""
     policy = ops.Policy(last=keep_last, days=keep_days, namespace=namespace)
 
     def where() -> Connection | None:

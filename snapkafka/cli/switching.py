@@ -20,12 +20,12 @@ __all__ = ["checkpoint", "pause", "resume", "retire"]
 
 
 def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """Run `snapkafka pause`."""
+    """Pause snapshots until `resume`: every service obeys, none restarts."""
     _tell_switched(run(lambda: ops.pause(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
 
 
 def resume(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """Run `snapkafka resume`."""
+    """Resume snapshots, after `pause`."""
     _tell_switched(run(lambda: ops.resume(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
 
 
@@ -35,7 +35,7 @@ def retire(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka retire`."""
+    """Retire an app for good: no snapshot waits for its inputs any more."""
     found = run(lambda: ops.retire(connect(bootstrap), namespace, app_id), as_json=as_json)
     _tell_switched(found, as_json=as_json)
 
@@ -53,7 +53,7 @@ def checkpoint(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka checkpoint`."""
+    """Trim the ledger: what still matters of its old records is written once more, and they are deleted."""
     found = run(
         lambda: ops.checkpoint(
             connect(bootstrap),

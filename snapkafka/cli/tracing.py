@@ -39,7 +39,7 @@ def trace(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka trace`."""
+    """Follow the causes of a message: which event sent it, what that came from, and so on."""
 
     async def work() -> ops.Trace:
         if not (snapshot or manifest):

@@ -28,7 +28,7 @@ def verdicts(
     ] = 0,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for later ones, until Ctrl-C.")] = False,
 ) -> None:
-    """Run `snapkafka verdicts`."""
+    """Print the verdicts of the ledger, a line of JSON each; --follow prints later ones as they come."""
 
     async def lines() -> None:
         async for found in ops.verdicts(connect(bootstrap), namespace, start=start, live=follow):

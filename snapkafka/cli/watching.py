@@ -68,7 +68,7 @@ def watch(
     reading: Reading = AS_IT_IS,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka watch`."""
+    """Take snapshots until a stable predicate holds: the computation has ended, some wait in a circle."""
     run(
         lambda: ops.watch(
             connect(bootstrap),
