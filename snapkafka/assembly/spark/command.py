@@ -179,9 +179,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             v6_invariants.require_valid(spark, asked)
             for captured, store in work:
                 view = desk.look(captured, options.isolation)  # as it is by now
-                settings = _settings(
-                    options, desk.ledger(captured), schemas, registry, looked_ms=desk.looked_ms
-                )
+                settings = _settings(options, desk.ledger(captured), schemas, registry)
                 base, meter = _base(store, captured, desk, options), Meter(spark, captured.id, options.tell)
                 manifest = job.assemble(
                     spark,
@@ -359,7 +357,6 @@ def _settings(
     ledger: LedgerEntry,
     schemas: dict[str, str],
     registry: Registry | None,
-    looked_ms: int = 0,
 ) -> Any:
     from .job import Settings
     from .values.values import Decoding
@@ -376,7 +373,6 @@ def _settings(
         sources=tuple(options.source),
         strict=options.strict,
         around=options.around,
-        looked_ms=looked_ms,
         with_inputs=options.with_inputs,
     )
 
