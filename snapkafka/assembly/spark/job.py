@@ -40,7 +40,7 @@ from snapkafka.wire.headers import ledger_id
 from .frames import Lookups
 from .reading.header_columns import stamped, stamps
 from .reading.kafka_source import read_ranges
-from .reading.meter import Meter, observed
+from .reading.meter import Meter
 from .reading.session import kept, sized, storage_level
 from .tables import incremental, tables
 from .tables.around import around, leads, per_kind, reach
@@ -310,17 +310,14 @@ def _read(
         inputs: topics that somebody reads.
         light: keep only what the checks of the log need.
     """
-    source = _source(spark, ranges, settings)
-    if meter is not None:
-        source = observed(source)
-    records = _stamped(source, settings)
+    records = _stamped(_source(spark, ranges, settings), settings)
     # Nobody looks at the other headers of a changelog.
     records = records.withColumn("headers", fn.when(fn.col("topic").isin(inputs), fn.col("headers")))
     # Hardly anybody asks for the hash of a key: where keys are kept, `stamps` makes it.
     needed = stamps(records) if light else records.drop("key_hash")
     with (
         kept(needed, storage_level(_offsets(ranges))) as found,
-        nullcontext() if meter is None else meter.reading(found, _offsets(ranges)),
+        nullcontext() if meter is None else meter.reading(_offsets(ranges)),
     ):
         yield found
 
