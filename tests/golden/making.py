@@ -27,7 +27,7 @@ from snapkafka.manifest import (
     content_digest,
     dump,
 )
-from snapkafka.protocol.captured import (
+from snapkafka.protocol.captured_snapshot import (
     Captured,
     ChangelogCut,
     InputCut,
