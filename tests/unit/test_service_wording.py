@@ -46,7 +46,6 @@ UNREACHED: Final = {
     "snapkafka": "the names of the package are resolved when they are used",
     "snapkafka.recovery.refusals": "restores and forks are made by the command; the service lists them",
     "snapkafka.recovery.session": "restores and forks are made by the command; the service lists them",
-    "snapkafka.ops.tracing": "the service has no route that traces",
 }
 #: Module and option that may stand in a sentence of it, and why.
 ALLOWED: Final = {
@@ -207,7 +206,7 @@ def test_the_modules_that_requests_reach_are_found() -> None:
         "snapkafka.ops.querying", "snapkafka.drawing.wall_clock",
         "snapkafka.store.state_chain",
         "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.spark.command",
-        "snapkafka.assembly.base", "snapkafka.drivers.foreign.participant",
+        "snapkafka.assembly.base", "snapkafka.drivers.foreign.driver",
     } <= {*MODULES}  # fmt: skip
     assert UNREACHED.keys() <= reached()
     assert not any(module.startswith(("snapkafka.cli", "snapkafka.drivers.faust")) for module in MODULES)
