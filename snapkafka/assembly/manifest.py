@@ -20,7 +20,6 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
-    AroundEntry,
     CheckEntry,
     ExternalEntry,
     InvariantEntry,
@@ -94,7 +93,6 @@ def manifest_of(
     topics: tuple[TopicEntry, ...],
     logs: tuple[LogEntry, ...],
     inputs: Sequence[ReadRange],
-    around: AroundEntry | None,
     clock: Clock,
 ) -> Manifest:
     """The manifest of an assembly that has ended now.
@@ -105,7 +103,6 @@ def manifest_of(
         ranges: what was read.
         logs: see `logs_of`.
         inputs: of what external records are stored.
-        around: where the table of that name was sought.
         openness: what leaves it open, or would.
     """
     return Manifest(
@@ -123,7 +120,6 @@ def manifest_of(
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
         read=_entries(ranges),
         inputs=_entries(inputs),
-        around=around,
         parents=parents,
         settled=settled,
         open=openness.groups,

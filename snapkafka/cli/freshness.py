@@ -22,13 +22,11 @@ def metrics(
     namespace: Namespace = "",
     output: Annotated[
         str,
-        typer.Option(
-            "--output", metavar="FILE", help="Write them there, whole or not at all; default: print."
-        ),
+        typer.Option("--output", metavar="FILE", help="File to replace atomically. Default: print."),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka metrics`."""
+    """Print the age of the latest good snapshot for Prometheus."""
     found = run(lambda: ops.freshness(connect(bootstrap), namespace), as_json=as_json)
     if as_json:
         print_json(found)

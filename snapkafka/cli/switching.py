@@ -20,22 +20,28 @@ __all__ = ["checkpoint", "pause", "resume", "retire"]
 
 
 def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """Run `snapkafka pause`."""
+    """Stop taking snapshots until `resume`.
+
+    It applies to every service; none restarts.
+    """
     _tell_switched(run(lambda: ops.pause(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
 
 
 def resume(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """Run `snapkafka resume`."""
+    """Allow snapshots again after `pause`."""
     _tell_switched(run(lambda: ops.resume(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
 
 
 def retire(
-    app_id: Annotated[str, typer.Option("--app", help="The app to retire for good.")],
+    app_id: Annotated[str, typer.Option("--app", metavar="APP", help="App to retire.")],
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka retire`."""
+    """Remove an app for good.
+
+    No snapshot waits for its inputs any longer.
+    """
     found = run(lambda: ops.retire(connect(bootstrap), namespace, app_id), as_json=as_json)
     _tell_switched(found, as_json=as_json)
 
@@ -46,14 +52,17 @@ def checkpoint(
         typer.Option(
             "--keep",
             metavar="TIME",
-            help="Records to keep as they are, by age: 1h, 2d; a number alone: minutes.",
+            help="Leave records younger than TIME: 1h, 2d, 90 (minutes).",
         ),
     ] = f"{KEEP_MS // 60_000}min",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka checkpoint`."""
+    """Trim the ledger.
+
+    Old records that still matter are rewritten at its end; then all of them are deleted.
+    """
     found = run(
         lambda: ops.checkpoint(
             connect(bootstrap),

@@ -23,12 +23,17 @@ def verdicts(
             "--from",
             metavar="OFFSET",
             min=0,
-            help="The first offset of the ledger that counts; each line has its own.",
+            help="First offset of the ledger to read.",
         ),
     ] = 0,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for later ones, until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Continue with new verdicts, until Ctrl-C.")
+    ] = False,
 ) -> None:
-    """Run `snapkafka verdicts`."""
+    """Print verdicts as lines of JSON.
+
+    They come from the ledger; --follow continues with new ones.
+    """
 
     async def lines() -> None:
         async for found in ops.verdicts(connect(bootstrap), namespace, start=start, live=follow):
