@@ -17,7 +17,16 @@ from snapkafka.drivers.faust.recovering import recover_to_the_end
 from snapkafka.drivers.faust.restored import Restored, keep_metadata, refuse_restored
 from snapkafka.drivers.faust.tables import Tables
 from snapkafka.errors import BrokerUnavailableError, InstallError, LedgerUnusableError
-from snapkafka.protocol.records import RESTORE, AgentPosition, Hello, LogEnd, Restore, TopicPartition
+from snapkafka.protocol.records import (
+    RESTORE,
+    AgentPosition,
+    Hello,
+    InputTopic,
+    LogEnd,
+    Restore,
+    TopicId,
+    TopicPartition,
+)
 from snapkafka.wire import headers as wire
 from tests.unit.test_outgoing import Driver
 
@@ -48,6 +57,7 @@ def restore(
             stage="ready",
             author=author,
             ends=ends,
+            topics=(TopicId(topic="in", topic_id="1"),),
             positions=tuple(
                 AgentPosition(
                     app="p", agent=agent, topic="in", partition=0, offset=offset, started_above=above
@@ -85,8 +95,8 @@ class Worker(Driver):
 
     def append(self, record: Any) -> None:
         super().append(record)
-        if isinstance(record, Restore):
-            self.restored.ledger_read()
+        if hasattr(self, "restored"):
+            self.restored.ledger_read(record)
         for waiter in getattr(self, "_waiters", ()):
             if not waiter.done():
                 waiter.set_result(None)
@@ -157,6 +167,19 @@ async def test_an_event_goes_only_to_the_agents_that_have_not_processed_it(resto
         await inputs.callback(record(offset))
     assert inputs.came == {"x": [12, 13, 14, 15, 16], "y": [11, 12, 15, 16]}
     assert worker.acked == [10], "nobody takes it, and it counts as read"
+
+
+async def test_the_rules_of_a_topic_are_over_when_a_process_finds_it_recreated() -> None:
+    """Another worker of the app joins, and finds another topic: also who runs already skips nothing there any more."""
+    worker = Worker()
+    restore(worker, ("x", 12, ()), ("y", 10, ()))
+    inputs = Inputs(worker)
+    for topic_id, numbers in (("1", [10, 11]), ("2", [11])):
+        source = InputTopic(topic="in", partitions=1, topic_id=topic_id)
+        worker.append(Hello(n=worker.number(), app="p", inputs=(source,)))
+        for offset in numbers:
+            await inputs.callback(record(offset))
+    assert inputs.came == {"x": [11], "y": [10, 11, 11]}
 
 
 async def test_without_a_restore_every_agent_gets_every_event() -> None:
@@ -367,7 +390,7 @@ async def test_a_worker_that_reads_of_a_restore_only_when_it_is_over_crashes(
     read = worker.restored.ledger_read
     read()
     assert not worker.tasks, "what was restored before it joined is what it runs on"
-    monkeypatch.setattr(worker.restored, "ledger_read", lambda: None)
+    monkeypatch.setattr(worker.restored, "ledger_read", lambda *_: None)
     worker.append(Restore(n=worker.number(), plan="other", stage="begun", snapshot="s", apps=("q",)))
     worker.append(Restore(n=worker.number(), plan="other", stage="aborted"))
     read()

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.logs import about
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import Checkpoint, Hello, LedgerRecord, Restore, TopicPartition
 from snapkafka.protocol.restoring import RESTORED_METADATA, Base, Restores, RestoreView, Rule
 
 from .disk import store_of
@@ -158,8 +158,10 @@ class Restored:
 
     # -- the ledger -----------------------------------------------------------------------------------------------
 
-    def ledger_read(self) -> None:
-        """A record of a restore was read, or the ledger is another one."""
+    def ledger_read(self, record: LedgerRecord | None = None) -> None:
+        """Renew the rules where this record may change them (None: the ledger is another one)."""
+        if not (record is None or isinstance(record, Hello | Restore | Checkpoint)):
+            return
         for tp, scope in self._scopes.items():
             self._renew(tp, scope)
         if self.joined and (restore := self._not_run_on()):

@@ -14,7 +14,7 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger import LedgerRecreatedError, RecordTooLargeError
 from snapkafka.ports import Entry
 from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated, RanWithout
-from snapkafka.protocol.records import Checkpoint, Hello, LedgerRecord, Restore, Trigger
+from snapkafka.protocol.records import Hello, LedgerRecord, Trigger
 
 if TYPE_CHECKING:
     from snapkafka.protocol.completion import SnapshotView
@@ -119,8 +119,7 @@ class Scribe:
         self._driver.feed(LedgerRead(offset=read.offset, record=read.record, refused=read.states))
         if self._driver.machine.withdrawn:
             self._driver.withdraw(self._driver.machine.withdrawn)
-        if isinstance(read.record, Restore | Checkpoint):
-            self._driver.restored.ledger_read()
+        self._driver.restored.ledger_read(read.record)
         if self._driver.machine.process not in (None, process):
             self._joined(read)
         self._driver.metrics.ledger_garbage += read.record is None
