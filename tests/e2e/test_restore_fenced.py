@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +20,7 @@ from snapkafka.demo.system import wait_until
 from snapkafka.errors import OvertakenError
 from snapkafka.kafka.connection import Connection
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, create_topics
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle, outputs_kept
 from .cycling_names import PARTITIONS, TABLES
@@ -224,4 +224,45 @@ def test_where_every_changelog_was_deleted_since_the_snapshot_every_row_is_writt
             lambda: outputs_kept(cycle.records()["out"], outputs) == Counter(range(ITEMS)),
             timeout_s=60,
             period_s=1.0,
+        )
+
+
+def test_where_an_input_was_recreated_since_the_restore_all_of_it_is_read(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """The restore has put each agent far behind the end of the new topic; nothing of that is skipped."""
+    again = 40
+    with killed_cycle(kafka, tmp_path) as (cycle, observer, connection, namespace):
+        restored(connection, namespace, "cut", wait_s=90)
+        topic, tables = f"{cycle.prefix}work", cycle.tables()
+        skipped = [at for tp, (at, _) in observer.call(observer.admin.committed(f"{cycle.prefix}left")).items()
+                   if tp.topic == topic]  # fmt: skip
+        assert sum(skipped) > again, "else there would be nothing to skip"
+        expected = Counter({key: n for key, n in tables["counts"].items() if isinstance(n, int)})
+        for key, item in cycle.items[:again]:
+            expected[key] += item["n"]
+        observer.call(observer.admin.delete_topics(topic))
+        wait_until(
+            "the input to be deleted",
+            lambda: topic not in observer.call(observer.admin.describe_topics([topic])),
+            timeout_s=60,
+        )
+        create_topics(kafka.bootstrap, topic, partitions=PARTITIONS)
+        cycle.feed(0, again)
+        cycle.start()
+        wait_until(
+            "all of the new input, and what was in flight, to be processed",
+            lambda: all(cycle.tables()[table] == expected for table in ("counts", "sums", "back")),
+            timeout_s=END_S,
+            period_s=2.0,
+            system=cycle.system,
+        )
+        seen: defaultdict[str, set[object]] = defaultdict(set)
+        for key, members in tables["seen"].items():
+            assert isinstance(members, set)
+            seen[key] |= members
+        for key, item in cycle.items[:again]:
+            seen[key].add(item["id"])
+        wait_until(
+            "the slower agent, too", lambda: cycle.tables()["seen"] == seen, timeout_s=60, system=cycle.system
         )

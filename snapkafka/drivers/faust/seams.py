@@ -63,7 +63,7 @@ from .looking import codec_name, codecs_of, copartitioned, expires_ms, is_global
 from .outgoing import Outgoing
 from .recorder import Recorder, runs_no_agents
 from .recovering import recover_to_the_end
-from .restored import keep_metadata, plans_of_app
+from .restored import crash_if_refused, keep_metadata, plans_of_app
 from .resuming import Resuming
 from .streams import watch_streams
 from .transactions import in_transactions
@@ -223,7 +223,9 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
         await subscribe(topics)
         if not driver.absent:
             with driver.failing_open("to keep metadata in commits"):
-                keep_metadata(driver.restored, consumer._thread._ensure_consumer())
+                client = consumer._thread._ensure_consumer()
+                keep_metadata(driver.restored, client)
+                crash_if_refused(driver, client)
 
     async def announce(*args: Any, **kwargs: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go."""
@@ -261,7 +263,7 @@ async def _wait_for_restores(driver: FaustDriver, topics: Any) -> None:
     try:
         await driver.restored.known(lambda: plans_of_app(driver.app))
         if not driver.absent:
-            await driver.restored.hold()
+            await driver.restored.hold(lambda: driver.admin.group_members(driver.app.conf.id))
             await commit_restored(driver, driver.admin, topics)
     except InstallError:
         raise
