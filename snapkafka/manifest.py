@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 
 __all__ = [
     "AROUND",
@@ -165,7 +165,7 @@ class CheckEntry:
 
     `found` counts the witnesses that accuse, of which `witnesses` holds the first 20; `noted` counts what is worth
     knowing but accuses nobody (a record that a producer sent twice), of which `notes` holds the first 20. `records`,
-    `partitions`, `channels`: what it has looked at (`snapkafka.checks.looked_at`); None where that is not known.
+    `partitions`, `channels`: what it has looked at (`snapkafka.checks.coverage`); None where that is not known.
     `replayed`: how many of what is noted a restore runs again; None: written by a release that noted nothing else in
     V5.
     """

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from snapkafka.assembly.entry import PARENT
-from snapkafka.assembly.facts import AROUND_RECORDS, require_around, require_isolation
+from snapkafka.assembly.cluster import AROUND_RECORDS, require_around, require_isolation
 from snapkafka.assembly.progress import Work, Working, from_line
+from snapkafka.assembly.spark.entry import PARENT
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import (
     CheckEntry,
     ExternalEntry,
@@ -27,7 +27,7 @@ from snapkafka.manifest import (
     RestorableEntry,
     WitnessEntry,
 )
-from snapkafka.protocol.captured import Uncaptured
+from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.snapshots import Unread
 from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.child import await_child, run_child

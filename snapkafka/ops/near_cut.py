@@ -1,6 +1,6 @@
 """Show messages on both sides of a cut, and chains of causes, from the table `around` of an assembled snapshot.
 
-Assembly keeps them (`snapkafka.assembly.around`), so nothing here needs the log, or a broker.
+Assembly keeps them (`snapkafka.assembly.spark.tables.around`), so nothing here needs the log, or a broker.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LATEST
+from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
 from snapkafka.query.locate import manifest_places

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from snapkafka.assembly.facts import DEFAULT_ISOLATION
-from snapkafka.assembly.parents import Base, find_base, view_on
-from snapkafka.assembly.schemas import read_schemas
+from snapkafka.assembly.avro_schemas import read_schemas
+from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.cluster import DEFAULT_ISOLATION
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import log_bounds, log_sizes
-from snapkafka.kafka.reading import Opened, find_captured, opened
+from snapkafka.kafka.cluster.retention import log_bounds, log_sizes
+from snapkafka.kafka.ledger.view import Opened, find_captured, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LedgerEntry
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import open_store
 

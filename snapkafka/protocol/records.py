@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from .fields import (
+from ._dataclass import value
+from .offsets import (
     NOBODY,
     Agent,
     AgentPosition,
@@ -37,7 +38,6 @@ from .fields import (
     TopicPartition,
     TornEvent,
 )
-from .value import value
 
 __all__ = [
     "APP_RUNS_WITHOUT",

@@ -33,14 +33,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, LedgerUnusableError, SnapkafkaError, TimedOutError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import watchdog
 from snapkafka.testing.broker import create_topics, kafka
 
 if TYPE_CHECKING:
     from snapkafka.manifest import CheckEntry
-    from snapkafka.protocol.completion import LedgerState
+    from snapkafka.protocol.ledger_state import LedgerState
 
 __all__ = ["RunningSystem", "Taken", "settled", "system"]
 

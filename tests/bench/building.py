@@ -18,12 +18,12 @@ import duckdb
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import job
-from snapkafka.assembly.parents import find_base
-from snapkafka.assembly.session import session
+from snapkafka.assembly.base import find_base
+from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.reading.session import session
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.manifest import LedgerEntry, Manifest
-from snapkafka.protocol.captured import Captured, ChangelogCut, ProcessCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import EmbeddedKafka, create_topics

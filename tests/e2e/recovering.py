@@ -9,7 +9,7 @@ import sys
 from typing import Any, Final
 
 from snapkafka import ops
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 
 __all__ = ["Operator", "forked", "restored"]
 

@@ -20,7 +20,7 @@ from snapkafka import ops
 from snapkafka.cli.app import app
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import Record, read_topics
@@ -133,9 +133,9 @@ def md5(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def nothing_of_ann(bootstrap: str) -> None:
+def nothing_of_ann(bootstrap: str, fork: str) -> None:
     """No topic of the fork, its ledger among them, has a record with her name or anybody's mail."""
-    for prefix in ("fork.", "_snapkafka.fork."):
+    for prefix in (f"fork.{fork}.", f"_snapkafka.fork.{fork}."):
         for topic, records in read_topics(bootstrap, prefix).items():
             for record in records:
                 assert ANN.encode() not in bytes_of(record), (topic, record)
@@ -165,7 +165,7 @@ def test_a_fork_with_masks_holds_nothing_of_who_was_erased(kafka: Broker, tmp_pa
             assert assembled.tables["messages"] == BEFORE - 1, "the first parcel was being shipped"
 
             create_fork(kafka, namespace, name, tmp_path)
-            topics = read_topics(kafka.bootstrap, "fork.night.")
+            topics = read_topics(kafka.bootstrap, f"fork.{name}.")
             assert tables(topics, name) == expected(at_ms, before, {before[0][0]: 1})
             assert [flown(record) for record in topics[f"{name}-parcels"]] == [
                 (
@@ -180,7 +180,7 @@ def test_a_fork_with_masks_holds_nothing_of_who_was_erased(kafka: Broker, tmp_pa
                 (record.key, json.loads(record.value or b""), record.headers)
                 for record in topics[f"{name}-orders"]
             ] == [(of.encode(), order | {"mail": "***"}, ()) for of, order in since if not erased(of, order)]
-            nothing_of_ann(kafka.bootstrap)
+            nothing_of_ann(kafka.bootstrap, name)
             runs_to_its_end(kafka, system, env, name, at_ms, before, since)
         except BaseException:
             for worker in system.workers:
@@ -257,14 +257,14 @@ def runs_to_its_end(
 ) -> None:
     """Its worker takes the orders and ships the parcels of the others, with masked mails; nothing of Ann comes back."""
     kept = [(of, order | {"mail": "***"}) for of, order in since if not erased(of, order)]
-    system.start_worker("fork", {**env, "SNAPKAFKA_FORK": "night"}, module="tests.e2e.people_app")
+    system.start_worker("fork", {**env, "SNAPKAFKA_FORK": name}, module="tests.e2e.people_app")
     parcels = [before[0], *(it for it in before[1:] if not erased(*it)), *kept]
     at_end = expected(at_ms, [*before, *kept], Counter(of for of, _ in parcels))
     wait_until(
         "the fork to be through",
-        lambda: tables(read_topics(kafka.bootstrap, "fork.night."), name) == at_end,
+        lambda: tables(read_topics(kafka.bootstrap, f"fork.{name}."), name) == at_end,
         timeout_s=WITHIN_S,
         period_s=2.0,
         system=system,
     )
-    nothing_of_ann(kafka.bootstrap)
+    nothing_of_ann(kafka.bootstrap, name)

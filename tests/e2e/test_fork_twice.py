@@ -14,7 +14,7 @@ from snapkafka import ops
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import ForkFailedError, ForkRefusedError, OvertakenError, PlanChangedError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
 from tests.features.harness import read_topics
 
@@ -65,13 +65,14 @@ def snapshot(kafka: Broker, folder: Path) -> Iterator[tuple[Connection, str]]:
 def test_of_two_runs_of_one_fork_one_creates_it(kafka: Broker, tmp_path: Path, first_wakes_up: str) -> None:
     """The first run is suspended when it has appended the messages; the other ends by name, and has changed nothing."""
     with snapshot(kafka, tmp_path) as (connection, namespace):
-        forked(connection, namespace, "right", with_inputs=True)
-        create = ("fork", "create", "night", "--from", "cut", "--with-inputs")
+        right, name = f"{namespace}-right", f"{namespace}-night"
+        forked(connection, namespace, right, with_inputs=True)
+        create = ("fork", "create", name, "--from", "cut", "--with-inputs")
         first = Operator(kafka.bootstrap, namespace, *create)
         second = None
         try:
             first.suspend_at("state")
-            begun = rows(kafka, "night")
+            begun = rows(kafka, name)
             assert sum(map(len, begun.values())) > 0, "it is in the midst of appending"
             second = Operator(kafka.bootstrap, namespace, *create)
             if first_wakes_up == "when the second is done":
@@ -86,8 +87,8 @@ def test_of_two_runs_of_one_fork_one_creates_it(kafka: Broker, tmp_path: Path, f
                 refused = (ForkRefusedError, PlanChangedError, ForkFailedError)
                 assert status in {it.exit_status for it in refused}, (status, err)
             assert "Traceback" not in err
-            assert rows(kafka, "night") == rows(kafka, "right")
-            (fork,) = (it for it in asyncio.run(ops.list_forks(connection)) if it.fork == "night")
+            assert rows(kafka, name) == rows(kafka, right)
+            (fork,) = (it for it in asyncio.run(ops.list_forks(connection)) if it.fork == name)
             assert fork.stage == "ready"
         finally:
             first.end()

@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from snapkafka.assembly.tables import SCHEMAS, schema
+from snapkafka.assembly.spark.tables.tables import SCHEMAS, schema
 from snapkafka.manifest import (
     OPEN_ENDED,
     STATE,
@@ -26,7 +26,7 @@ from snapkafka.manifest import (
     file_stem,
     state_table,
 )
-from snapkafka.protocol.captured import InputCut
+from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.store import LocalStore
 from snapkafka.store.row_digests import table_digest
 from tests.unit.test_manifest import example

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 
 from snapkafka import __version__, ops
-from snapkafka.assembly.manifests import check_entries
+from snapkafka.assembly.manifest import check_entries
 from snapkafka.errors import BadInputError, DependencyMissingError, ForkFailedError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry
 from snapkafka.ops.assembling import AS_IT_IS
 from snapkafka.ops.drill import parts as parts_module
 from snapkafka.ops.drill import phases
 from snapkafka.ops.drill.evidence import NEVER_SHOWN, new_id, versions, with_rows_read
 from snapkafka.ops.drill.parts import KafkaParts
-from snapkafka.protocol.captured import Uncaptured
+from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.forking import fork_problem
 
 from .test_drill import CHECKS, WHERE, FakeParts, assembled, marker, run, until_started

@@ -18,8 +18,8 @@ from snapkafka.drivers.faust.recovering import recover_to_the_end
 from snapkafka.drivers.faust.restored import Restored, crash_if_refused, keep_metadata, refuse_restored
 from snapkafka.drivers.faust.tables import Tables
 from snapkafka.errors import BrokerUnavailableError, InstallError, LedgerUnusableError
-from snapkafka.kafka.group_hold import HOLDER
-from snapkafka.kafka.groups import Member
+from snapkafka.kafka.cluster.group_hold import HOLDER
+from snapkafka.kafka.cluster.groups import Member
 from snapkafka.protocol.records import (
     RESTORE,
     AgentPosition,
@@ -397,7 +397,7 @@ async def test_a_worker_that_its_group_refuses_crashes_and_does_not_hang(
     caplog: pytest.LogCaptureFixture, refused: bool
 ) -> None:
     """aiokafka takes the refusal for final and ends the task that joins; Faust waits for an assignment for ever."""
-    worker = Worker()
+    worker: Any = Worker()
     worker.loop = asyncio.get_running_loop()
 
     async def joins() -> None:

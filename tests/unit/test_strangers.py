@@ -7,9 +7,16 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka.strangers import still_open, strangers, unseen_paths
+from snapkafka.kafka.cluster.external_groups import still_open, strangers, unseen_paths
 from snapkafka.manifest import OpenEntry
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, Outsider, ProcessCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    Outsider,
+    ProcessCut,
+    SenderEnd,
+)
 from snapkafka.protocol.records import RunsWithout
 from tests.fakes import FakeAdmin, FakeGroup
 

@@ -1,13 +1,13 @@
 """Make a worker honour a restore: wait while it runs, and know which records are from before it.
 
-The rules are those of the ledger (`protocol.restoring`); here they meet Faust.
+The rules are those of the ledger (`protocol.restores`); here they meet Faust.
 
 * A worker that starts between `begun` and `done` does not join its group before `done`: the restore sets the group's
   offsets, and what runs meanwhile would run on half a state. One that runs already when a plan begins was suspended,
   or started at the same moment: it crashes, for what it has in memory is of the time before.
-* Nor does it join a group that is held (`kafka.group_hold`), which the ledger does not show: a hold begins before its
-  plan, and that of a run which was killed lasts until its session is over. The broker refuses who joins then, and
-  aiokafka takes that for final: the worker would run for ever, without inputs. It crashes instead.
+* Nor does it join a group that is held (`kafka.cluster.group_hold`), which the ledger does not show: a hold begins
+  before its plan, and that of a run which was killed lasts until its session is over. The broker refuses who joins
+  then, and aiokafka takes that for final: the worker would run for ever, without inputs. It crashes instead.
 * A store on the disk from before is removed, and recovered from the changelog.
 * A record goes only to the agents that have not processed it; one of a process from before is taken out.
 * Where the ledger cannot be read, the metadata of the group's offsets names the plan that may have such rules: then the
@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafka.errors import InconsistentGroupProtocolError
 
 from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.group_hold import HOLDER
-from snapkafka.kafka.groups import Member
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.group_hold import HOLDER
+from snapkafka.kafka.cluster.groups import Member
 from snapkafka.logs import about
 from snapkafka.protocol.records import Checkpoint, Hello, LedgerRecord, Restore, TopicPartition
-from snapkafka.protocol.restoring import RESTORED_METADATA, Base, Restores, RestoreView, Rule
+from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, RestoreView, Rule
 
 from .disk import store_of
 from .scribe import RETRY_S

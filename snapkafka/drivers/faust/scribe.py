@@ -11,13 +11,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger import LedgerRecreatedError, RecordTooLargeError
+from snapkafka.kafka.ledger.ledger import LedgerRecreatedError, RecordTooLargeError
 from snapkafka.ports import Entry
 from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated, RanWithout
 from snapkafka.protocol.records import Hello, LedgerRecord, Trigger
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.completion import SnapshotView
+    from snapkafka.protocol.ledger_state import SnapshotView
 
     from .driver import FaustDriver
 

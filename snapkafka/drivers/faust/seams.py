@@ -46,10 +46,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka import __version__
 from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.kafka.security import Security
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.login.security import Security
 from snapkafka.protocol.events import InputsTaken
 from snapkafka.protocol.records import Hello, InputTopic, Retention, Table
 from snapkafka.protocol.snapshots import Unread
@@ -357,7 +357,7 @@ def _declared_by_faust(app: Any, topic: str) -> bool:
 
 async def _retention(driver: FaustDriver, changelogs: list[str]) -> tuple[Retention, ...]:
     """Return what they promise to keep, as far as this worker may see it: V3 believes no later promise alone."""
-    from snapkafka.checks.lasting import promised_by  # nothing else of the checks is for a service
+    from snapkafka.checks.retention import promised_by  # nothing else of the checks is for a service
 
     async def promised(changelog: str) -> Retention | None:
         while True:

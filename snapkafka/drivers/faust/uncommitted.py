@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.restoring import RESTORED_METADATA
+from snapkafka.protocol.restores import RESTORED_METADATA
 
 from .scribe import RETRY_S
 
@@ -35,7 +35,7 @@ COMMITTED_WITHIN_S: Final = 10.0
 
 
 class Groups(Protocol):
-    """The requests that it takes: see `kafka.admin.KafkaTopicAdmin`."""
+    """The requests that it takes: see `kafka.cluster.admin.KafkaTopicAdmin`."""
 
     async def committed(self, group: str) -> Mapping[TopicPartition, tuple[int, str]]: ...
 

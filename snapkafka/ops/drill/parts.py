@@ -10,18 +10,18 @@ from typing import Final, Protocol, cast
 
 from snapkafka.checks.invariants import load, parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.bulk import KafkaBulk
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import opened
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
 from snapkafka.ops.forking import create_fork, plan_fork
 from snapkafka.ops.querying import query
 from snapkafka.ops.triggering import trigger
 from snapkafka.ops.watching import watch
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
 from snapkafka.recovery.facts import Groups

@@ -8,12 +8,11 @@ from contextvars import Context
 from dataclasses import replace
 from typing import Any, Final
 
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.actions import AppendToLedger, AskEnds, TurnedRed
-from snapkafka.protocol.completion import LedgerState, SnapshotView
 from snapkafka.protocol.events import (
     CutTimed,
     EndsSeen,
@@ -25,6 +24,7 @@ from snapkafka.protocol.events import (
     LedgerRead,
 )
 from snapkafka.protocol.exact import exact
+from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
 from snapkafka.protocol.records import Hello, InputTopic, LogEnd, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 

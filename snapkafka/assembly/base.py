@@ -1,0 +1,174 @@
+"""Describe what an incremental snapshot builds on, and whether it can: known from manifests and files, before any
+work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from snapkafka.checks import CutView, Keeping, LogBounds
+from snapkafka.checks.verdict import GOOD
+from snapkafka.errors import BadInputError, UnknownSnapshotError
+from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import Store, state_parts
+
+__all__ = ["Base", "find_base", "view_on"]
+
+FULL: Final = "take a full snapshot"
+_Place = tuple[str, str, str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """Hold what an incremental snapshot builds on.
+
+    `parts`: the snapshots that make up its parent's state, oldest first; the last is the parent. `starts`: where in
+    each changelog its delta begins. Below that everything was white for the parent already; from there on, up to the
+    parent's end, its white and its red lie side by side, and what was red for it can be white for its child. `seams`:
+    whose record the parent's state ends with, where one of a living process is known.
+    """
+
+    parts: tuple[Manifest, ...]
+    starts: Mapping[TopicPartition, int]
+    seams: Mapping[TopicPartition, SenderEnd] = field(default_factory=dict)
+
+    @property
+    def parent(self) -> Manifest:
+        return self.parts[-1]
+
+    def entries(self) -> tuple[ParentEntry, ...]:
+        """As the manifest of the child lists them."""
+        tables = ((part, state_table(part)) for part in self.parts)
+        return tuple(
+            ParentEntry(id=part.id, epoch=part.epoch, path=table.path, digest=table.digest)
+            for part, table in tables
+        )
+
+
+def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str) -> Base | None:
+    """Return what a snapshot builds on; None: it is a full one.
+
+    Args:
+        ledger: that of the snapshot.
+        isolation: how its log will be read.
+
+    Raises:
+        UnknownSnapshotError: its parent is not in this storage.
+        BadInputError: its parent is not one that it can build on.
+        StorageError: a snapshot that the parent builds on, or a file of its state, is missing or is not what it was.
+    """
+    if captured.type != "incremental":
+        return None
+    try:
+        parent = store.read(captured.parent)
+    except UnknownSnapshotError as error:
+        raise UnknownSnapshotError(
+            f"snapshot {captured.id} builds on {captured.parent or 'no other'}, which does not exist in {store}",
+            hint=f"`snapkafka assemble {captured.parent}` first, into the same storage; else {FULL}",
+        ) from error
+    if why := next(_obstacles(captured, parent, ledger, isolation), ""):
+        raise BadInputError(
+            f"snapshot {captured.id} cannot build on {parent.id}: {why}", hint=f"{FULL}, and build on that"
+        )
+    starts = _starts(captured, parent)
+    return Base(parts=state_parts(store, parent), starts=starts, seams=_seams(parent, starts))
+
+
+def view_on(
+    base: Base | None,
+    captured: Captured,
+    bounds: dict[TopicPartition, LogBounds] | None,
+    *,
+    triggered_ms: int = 0,
+) -> CutView:
+    """A snapshot with the bounds of its log, and what of its changelogs `base` stands for.
+
+    Args:
+        triggered_ms: when the snapshot was triggered, milliseconds since 1970; 0: that is not known.
+    """
+    if base is None:
+        return CutView(captured, bounds)
+    known = bounds and {tp: _since_parent(base, tp, now, triggered_ms) for tp, now in bounds.items()}
+    return CutView(captured, known, base.starts, base.seams)
+
+
+def _since_parent(base: Base, tp: TopicPartition, now: LogBounds, triggered_ms: int) -> LogBounds:
+    """With what the broker has promised to keep of a changelog since the parent's cut; that is nothing where it is not
+    known what it promised then, or when that was."""
+    keeping, before_ms = now.keeping, base.parent.ledger.triggered_ms
+    if tp not in base.starts or keeping is None:
+        return now
+    since = Keeping(age_ms=keeping.age_ms)
+    then = next((item for item in base.parent.captured.retention if item.topic == tp.topic), None)
+    if then is not None and triggered_ms >= before_ms > 0:
+        since = Keeping(
+            age_ms=keeping.age_ms + triggered_ms - before_ms,
+            uncompacted_ms=min(keeping.uncompacted_ms, then.uncompacted_ms),
+            tombstones_ms=min(keeping.tombstones_ms, then.tombstones_ms),
+        )
+    return replace(now, keeping=replace(keeping, since_parent=since))
+
+
+def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolation: str) -> Iterator[str]:
+    if parent.ledger.topic_id != ledger.topic_id:
+        yield "it is of another ledger"
+    if parent.epoch >= captured.epoch:
+        yield f"it is not older (epoch {parent.epoch}, and {captured.epoch})"
+    if parent.verdict not in GOOD:
+        yield f"it is {parent.verdict}"
+    if not parent.settled and parent.captured.changelogs:
+        yield "it was assembled by a release that knew no incremental snapshots; assemble it again"
+    if parent.isolation != isolation:
+        yield f"it was read with {parent.isolation or 'no isolation that is known'}, and not with {isolation}"
+    ours, settled = _by_place(captured), _settled(parent)
+    for place, theirs in _by_place(parent.captured).items():
+        what = f"table {theirs.table} of app {theirs.app} (changelog {theirs.topic}[{theirs.partition}])"
+        mine = ours.get(place)
+        if mine is None:
+            yield f"{what} is not part of {captured.id}"
+        elif mine.topic_id and theirs.topic_id and mine.topic_id != theirs.topic_id:
+            yield f"{what}: the topic was deleted and recreated"
+        elif _form(mine) != _form(theirs):
+            yield f"{what} has other codecs by now, or is another kind of table"
+        elif mine.end < theirs.end:
+            yield f"{what} ends at offset {mine.end}, and at {theirs.end} in the parent"
+        elif (offset := settled.get(TopicPartition(theirs.topic, theirs.partition), 0)) > theirs.end:
+            yield f"{what} ends at offset {theirs.end}, and the delta begins only at {offset}"
+
+
+def _by_place(captured: Captured) -> dict[_Place, ChangelogCut]:
+    """The changelogs, each with the highest end of those who report it."""
+    cuts = sorted(captured.changelogs, key=lambda cut: cut.end)
+    return {(cut.app, cut.table, cut.topic, cut.partition): cut for cut in cuts}
+
+
+def _form(cut: ChangelogCut) -> tuple[str, str, bool, bool]:
+    """Return what its records are to be read as."""
+    return cut.key_codec, cut.value_codec, cut.sets, cut.windowed
+
+
+def _starts(captured: Captured, parent: Manifest) -> dict[TopicPartition, int]:
+    """Where the delta begins; a changelog of sets, and one that is new to some table, is read as a whole."""
+    settled = _settled(parent)
+    new = _by_place(captured).keys() - _by_place(parent.captured).keys()
+    whole = {TopicPartition(topic, partition) for _, _, topic, partition in new}
+    sets = {TopicPartition(cut.topic, cut.partition) for cut in captured.changelogs if cut.sets}
+    return {tp: 0 if tp in whole else offset for tp, offset in settled.items() if tp not in sets}
+
+
+def _settled(parent: Manifest) -> dict[TopicPartition, int]:
+    return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in parent.settled}
+
+
+def _seams(parent: Manifest, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, SenderEnd]:
+    """The last white record below the end of each changelog that is built on."""
+    ends = {TopicPartition(cut.topic, cut.partition): cut.end for cut in _by_place(parent.captured).values()}
+    found: dict[TopicPartition, SenderEnd] = {}
+    for sender in sorted(parent.captured.senders, key=lambda sender: sender.white_end):
+        tp = TopicPartition(sender.topic, sender.partition)
+        if tp in starts and sender.last_seq >= 0 and sender.white_end <= ends[tp]:
+            found[tp] = sender
+    return found

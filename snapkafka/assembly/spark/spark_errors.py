@@ -1,0 +1,102 @@
+"""Describe what failed, in our words: what Spark reports when the world fails under it, and since when records are
+missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    DependencyMissingError,
+    LedgerUnusableError,
+    OffsetsGoneError,
+    SnapkafkaError,
+    StorageError,
+)
+from snapkafka.manifest import RestorableEntry
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.store import Store
+
+__all__ = ["told_when_it_was_lost", "translate"]
+
+#: What is in a Java message -> what it means. The first that fits counts.
+_SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
+    (
+        "S3AFileSystem not found",
+        DependencyMissingError,
+        "this Spark session has no S3 (hadoop-aws among its jars)",
+    ),
+    (
+        "PathOutputCommitProtocol",
+        DependencyMissingError,
+        "this Spark session has no committer for S3 (spark-hadoop-cloud among its jars)",
+    ),
+    ("AWSStatus503Exception", StorageError, "the storage throttles requests (503), and did so for too long"),
+    ("AccessDeniedException", StorageError, "the storage denies access to Spark"),
+    ("UnknownStoreException", StorageError, "there is no such bucket"),
+    ("AWSClientIOException", StorageError, "the storage cannot be reached from Spark"),
+    ("AWSServiceIOException", StorageError, "the storage fails"),
+    ("data may have been lost", OffsetsGoneError, "records were deleted while they were read"),
+    ("OffsetOutOfRange", OffsetsGoneError, "records were deleted while they were read"),
+    ("UnknownTopicOrPartition", OffsetsGoneError, "a topic was deleted while it was read"),
+    ("No space left on device", StorageError, "the disk is full"),
+    ("PATH_NOT_FOUND", StorageError, "files of a snapshot are missing"),
+    ("Permission denied", StorageError, "tables cannot be written"),
+    ("Mkdirs failed", StorageError, "tables cannot be written"),
+    (
+        "ArithmeticException: long overflow",
+        BadInputError,
+        "a record's time is past what Spark's Kafka source can read",
+    ),
+    ("AVRO_NOT_LOADED", DependencyMissingError, "this Spark session has no Avro (spark-avro among its jars)"),
+    ("AuthorizationException", LedgerUnusableError, "not allowed to read what the snapshot needs"),
+    ("SaslAuthenticationException", BrokerUnavailableError, "the broker refuses these credentials"),
+    ("TimeoutException", BrokerUnavailableError, "the broker stopped answering while it was read"),
+    ("DisconnectException", BrokerUnavailableError, "the broker stopped answering while it was read"),
+)
+
+#: What to do next, where it is not what such an error says by itself.
+_HINTS: Final[Mapping[type[SnapkafkaError], str]] = {
+    LedgerUnusableError: "`snapkafka doctor --acls` prints the rights that the assembly job needs",
+}
+
+
+def translate(error: Exception) -> SnapkafkaError | None:
+    """The error as one of ours; None where nobody has foreseen it."""
+    for text in _texts(error):
+        for sign, kind, told in _SIGNS:
+            if sign in text:
+                lines = (line.strip() for line in text.splitlines() if sign in line)
+                # Spark's first lines tell where it was, and begin with that.
+                line = min(lines, key=lambda line: line.index(sign))
+                return kind(f"{told}: {line[:200]}", hint=_HINTS.get(kind))
+    return None
+
+
+def _texts(error: BaseException | None) -> Iterator[str]:
+    while error is not None:
+        yield str(error)
+        error = error.__cause__
+
+
+@contextmanager
+def told_when_it_was_lost(store: Store, captured: Captured) -> Iterator[None]:
+    """Adds to an `OffsetsGoneError` what an earlier assembly has stated about how long the records would last."""
+    try:
+        yield
+    except OffsetsGoneError as error:
+        said = _said_before(store, captured)
+        if said is None or not said.until:
+            raise
+        message = f"{error.message}; it could be restored until {said.until}: {said.topic} {said.why}"
+        raise OffsetsGoneError(message, hint=error.advice) from error
+
+
+def _said_before(store: Store, captured: Captured) -> RestorableEntry | None:
+    try:
+        return store.read(captured.id).restorable
+    except SnapkafkaError:
+        return None

@@ -1,0 +1,255 @@
+"""Until when does the log hold what a snapshot needs? Which topic loses it first, when, and why.
+
+A snapshot needs, of an input, what was unread at the cut: offsets from the position to the end that was seen; of a
+changelog, the last white value of each key. Three things eat them:
+
+- *Age* (`retention.ms`). Kafka deletes whole segments whose youngest record is older, so a record stays at least that
+  long, and goes soon after: that is a date. A windowed table needs only windows that lived at the cut.
+- *Size* (`retention.bytes`). When, depends on the load; what is reported is when it comes to that at the rate so far.
+- *Compaction*. A white value goes when a later one of its key has been compacted over. Nothing is compacted before
+  `min.compaction.lag.ms`, and never in the segment that is being written; when the cleaner comes after that
+  (`min.cleanable.dirty.ratio`, `max.compaction.lag.ms`), Kafka does not show. So that is a date from which on it is
+  not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from snapkafka.protocol.records import Retention, TopicPartition
+
+from .view import CutView, Keeping, LogBounds
+
+__all__ = [
+    "UNBOUNDED",
+    "How",
+    "Lasting",
+    "LogNow",
+    "Need",
+    "bound",
+    "first_to_go",
+    "keeping",
+    "lasting",
+    "needs",
+    "promised_by",
+    "said_ms",
+]
+
+#: In Kafka's settings: no bound.
+UNBOUNDED: Final = -1
+#: Kafka's other way to say so is the largest number that there is; nobody means a time of centuries.
+FOR_EVER_MS: Final = 200 * 365 * 86_400_000
+#: A clock that is beside itself gives times that no calendar has.
+LAST_MS: Final = 253_402_300_799_000
+
+
+class How(StrEnum):
+    """Hold what is known of when it goes."""
+
+    #: It is kept until then, and deleted soon after.
+    UNTIL = "until"
+    #: It is kept until then; after that it may go at any time, or stay.
+    FROM = "from"
+    #: Nothing takes it away.
+    ALWAYS = "always"
+    #: It is gone already.
+    GONE = "gone"
+    #: It may not be looked at.
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting:
+    """How long it lasts; `until_ms` since 1970, None where no time is known. `topic`: what goes first, `why`."""
+
+    how: How
+    until_ms: int | None = None
+    topic: str = ""
+    partition: int = -1
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Offsets `[start, end)` of a partition that a snapshot needs; of a changelog all that is below `end`.
+
+    `state`: it is a changelog. `expires_ms`, `sets`: see `protocol.captured_snapshot.ChangelogCut`.
+    """
+
+    tp: TopicPartition
+    start: int
+    end: int
+    state: bool = False
+    expires_ms: int = 0
+    sets: bool = False
+
+    @property
+    def any_may_go(self) -> bool:
+        """Does every record of it count, not only the last of a key?"""
+        return not self.state or self.sets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogNow:
+    """Hold what the cluster reports about a partition. None: unknown, or there is not one.
+
+    Args:
+        bounds: what its log holds.
+        first_ms: when the first record that is needed was written.
+        size: its bytes.
+    """
+
+    bounds: LogBounds
+    first_ms: int | None = None
+    size: int | None = None
+
+
+def needs(view: CutView) -> Iterator[Need]:
+    """Return what a snapshot needs of the log; partitions of which it needs nothing are left out."""
+    for tp, sources in sorted(view.inputs.items()):
+        start = min(source.position for source in sources)
+        if tp not in view.changelogs and start < view.closed_end(tp):
+            yield Need(tp=tp, start=start, end=view.closed_end(tp))
+    for tp, changelogs in sorted(view.changelogs.items()):
+        if end := view.state_end(tp):
+            yield Need(
+                tp=tp,
+                start=0,
+                end=end,
+                state=True,
+                expires_ms=max(changelog.expires_ms for changelog in changelogs),
+                sets=any(changelog.sets for changelog in changelogs),
+            )
+
+
+def first_to_go(found: Iterable[Lasting]) -> Lasting:
+    """Of several the one that goes first: what is removed, then what is not known at all, then the earliest."""
+    ranks = {How.GONE: 0, How.UNKNOWN: 1, How.UNTIL: 2, How.FROM: 2, How.ALWAYS: 3}
+    return min(
+        found,
+        key=lambda item: (ranks[item.how], item.until_ms or 0, item.how, item.topic, item.partition),
+        default=Lasting(how=How.ALWAYS),
+    )
+
+
+def lasting(need: Need, log: LogNow, holding: Mapping[str, str], *, cut_ms: int, now_ms: int) -> Lasting:
+    """How long a partition keeps what is needed of it.
+
+    Args:
+        holding: the settings that hold for its topic.
+        cut_ms: when the snapshot was triggered.
+    """
+    if not need.state and log.bounds.start > need.start:
+        return _told(need, How.GONE, None, f"its log starts at {log.bounds.start}, needed is {need.start}")
+    if need.state and log.bounds.start > need.end:
+        return _told(
+            need, How.GONE, None, f"its log starts at {log.bounds.start}, past the cut at {need.end}"
+        )
+    policy = holding.get("cleanup.policy", "delete")
+    found: list[Lasting] = []
+    if "delete" in policy:
+        found += [*_by_age(need, log, holding, cut_ms, now_ms), *_by_size(need, log, holding, now_ms)]
+    if "compact" in policy:
+        found += _by_compaction(need, log, holding, cut_ms)
+    return first_to_go(found)
+
+
+def _told(need: Need, how: How, until_ms: int | None, why: str) -> Lasting:
+    until_ms = None if until_ms is None else max(0, min(until_ms, LAST_MS))
+    return Lasting(how=how, until_ms=until_ms, topic=need.tp.topic, partition=need.tp.partition, why=why)
+
+
+def _by_age(
+    need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: int, now_ms: int
+) -> Iterator[Lasting]:
+    kept_ms = bound(holding, "retention.ms")
+    if kept_ms == UNBOUNDED or kept_ms > FOR_EVER_MS:
+        return
+    first_ms, which = now_ms if log.first_ms is None else log.first_ms, "from the first that is needed on"
+    if need.expires_ms:
+        first_ms, which = max(log.first_ms or 0, cut_ms - need.expires_ms), "from the oldest window on"
+    why = f"deletes records after {said_ms(kept_ms)} (retention.ms), counted {which}"
+    yield _told(need, How.UNTIL, first_ms + kept_ms, why)
+
+
+def _by_size(need: Need, log: LogNow, holding: Mapping[str, str], now_ms: int) -> Iterator[Lasting]:
+    if (kept := bound(holding, "retention.bytes")) == UNBOUNDED:
+        return
+    why = f"keeps {kept:,} bytes of each partition (retention.bytes)"
+    if log.size is None or log.first_ms is None:
+        yield _told(need, How.FROM, now_ms, f"{why}, and its size is unauthorized")
+        return
+    start = max(need.start, log.bounds.start)
+    since = log.size * (log.bounds.end - start) // max(1, log.bounds.end - log.bounds.start)
+    if since >= kept:
+        yield _told(need, How.FROM, now_ms, f"{why}, and {since:,} have come since the first that is needed")
+    elif since:
+        left_ms = (kept - since) * max(1, now_ms - log.first_ms) // since
+        why += f", of which {since:,} have come since the first that is needed: at that rate"
+        yield _told(need, How.FROM, now_ms + left_ms, why)
+
+
+def _by_compaction(need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: int) -> Iterator[Lasting]:
+    least_ms = int(holding.get("min.compaction.lag.ms", "0"))
+    most_ms = int(holding.get("max.compaction.lag.ms", FOR_EVER_MS))
+    if least_ms >= FOR_EVER_MS:
+        return
+    # What supersedes a white value is red, or else it is white and the value that is needed.
+    since_ms = log.first_ms if need.any_may_go and log.first_ms is not None else cut_ms
+    what = "a record" if need.any_may_go else "a value of before the cut"
+    latest = (
+        "" if most_ms >= FOR_EVER_MS else f" and {said_ms(most_ms)} at the latest (max.compaction.lag.ms)"
+    )
+    why = (
+        f"may be compacted {said_ms(least_ms)} after it was written (min.compaction.lag.ms){latest}:"
+        f" then {what} gives way to a later one of its key"
+    )
+    yield _told(need, How.FROM, since_ms + least_ms, why)
+
+
+def bound(holding: Mapping[str, str], name: str) -> int:
+    """A bound among the settings of a topic; Kafka takes every number below 0 for none."""
+    return max(UNBOUNDED, int(holding.get(name, UNBOUNDED)))
+
+
+def promised_by(topic: str, holding: Mapping[str, str]) -> Retention:
+    """Return what the settings of a changelog promise."""
+    retained_ms = UNBOUNDED
+    if "delete" in holding["cleanup.policy"]:
+        by_size = bound(holding, "retention.bytes") != UNBOUNDED
+        retained_ms = 0 if by_size else bound(holding, "retention.ms")  # where size decides no age is safe
+    return Retention(
+        topic=topic,
+        uncompacted_ms=int(holding["min.compaction.lag.ms"]),
+        tombstones_ms=int(holding["delete.retention.ms"]),
+        retained_ms=retained_ms,
+    )
+
+
+def keeping(then: Retention, now: Retention, *, age_ms: int) -> Keeping:
+    """Return what a changelog has kept since a cut of that age, as far as its settings of then and of now show (what
+    they were in between it is unknown)."""
+    retained = [ms for ms in (then.retained_ms, now.retained_ms) if ms != UNBOUNDED]
+    return Keeping(
+        age_ms=age_ms,
+        uncompacted_ms=min(then.uncompacted_ms, now.uncompacted_ms),
+        tombstones_ms=min(then.tombstones_ms, now.tombstones_ms),
+        retained_ms=min(retained, default=None),
+    )
+
+
+def said_ms(ms: int) -> str:
+    """Format milliseconds for a person."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    words = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if ms >= size:
+            words.append(f"{ms // size} {unit}")
+            ms %= size
+    if ms:
+        words.append(f"{ms / 1_000:g} s")
+    return " ".join(words)

@@ -1,0 +1,515 @@
+"""A captured snapshot: the whole global state as a vector of offsets, and nothing copied.
+
+This is what the ledger states about one epoch once every expected input is cut and every required sender closed (R11),
+gathered into one value. Assembly turns it into tables, verification proves it from the log; both need nothing else
+but the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ._dataclass import value
+from .facts import OldTopic, Renewed, Stated
+from .records import (
+    NOBODY,
+    Agent,
+    Heard,
+    InputTopic,
+    Position,
+    Retention,
+    Running,
+    RunsWithout,
+    SeqRange,
+    Table,
+    TopicPartition,
+    TornEvent,
+)
+from .snapshots import Unread
+
+if TYPE_CHECKING:
+    from .ledger_view import LedgerView
+    from .snapshots import Part, SnapshotView
+
+__all__ = [
+    "BaseCut",
+    "Captured",
+    "ChangelogCut",
+    "Code",
+    "InputCut",
+    "OldTopic",
+    "Outsider",
+    "ProcessCut",
+    "Recorded",
+    "Renewed",
+    "SenderEnd",
+    "Uncaptured",
+    "gather",
+]
+
+
+@value
+class ProcessCut:
+    """One process of the snapshot: who it is, how it heard, what ran at its cut.
+
+    `left`: it sent `Bye` or was `Dead` before the trigger, so it neither cut nor closed; what it sent counts as white
+    up to the log ends that the receivers saw (R8). `report`, `closed`: ledger offsets (-1 where it left).
+    `cut_us`: how long the cut itself took, microseconds. `torn`: events of it that went on in red (R6), also those of
+    inputs that somebody else reads by now. `formerly`: the id that it had until it was taken for dead (-1: none).
+    """
+
+    process: int
+    app: str
+    host: str = ""
+    pid: int = 0
+    left: bool = False
+    previous: int = 0
+    heard: Heard | None = None
+    report: int = -1
+    closed: int = -1
+    cut_us: int = 0
+    running: tuple[Running, ...] = ()
+    torn: tuple[TornEvent, ...] = ()
+    formerly: int = NOBODY
+
+
+@value
+class InputCut:
+    """One input (app, topic-partition): where its reader stood.
+
+    `position`: the least of the agents' positions, first offset that is not processed. `noted`: what it was at the
+    cut; it lies lower than that where an event was torn later (R6), for then `agents` state that one was not started,
+    and those above it were. `low`: reading may start here: below it
+    lies no red record (R1). `log_end`: log end that the receiver saw after the trigger (R8). `receiver`: the process
+    that cut it. `torn`: events that were started, and count as not processed all the same (R6). `earlier`: who read it
+    before, under whatever id, -1 standing for those that nobody remembers: effects of theirs past the position are
+    replays. `steady`: the receiver was given no inputs again since it cut this one, so what it runs below the position
+    it had started by then.
+    Codecs: see `records.InputTopic`.
+    """
+
+    app: str
+    topic: str
+    topic_id: str
+    partition: int
+    position: int
+    noted: int
+    low: int
+    log_end: int
+    receiver: int
+    agents: tuple[Position, ...] = ()
+    torn: tuple[TornEvent, ...] = ()
+    earlier: tuple[int, ...] = ()
+    steady: bool = False
+    key_codec: str = ""
+    value_codec: str = ""
+
+
+@value
+class SenderEnd:
+    """Where the white records of one living sender end in one partition (changelogs too): see `records.SentEnd`."""
+
+    process: int
+    topic: str
+    partition: int
+    white_end: int
+    last_seq: int
+    marker: int = -1
+    unacknowledged: tuple[SeqRange, ...] = ()
+    landed_end: int = 0
+    earlier_seq: int = -1
+    earlier_end: int = 0
+
+
+@value
+class ChangelogCut:
+    """The state of one table partition: the fold of the white records of `topic`[`partition`] below `end`.
+
+    `expires_ms`, `sets`, `windowed`, `is_global`: see `records.Table`.
+    """
+
+    app: str
+    table: str
+    topic: str
+    topic_id: str
+    partition: int
+    end: int
+    process: int
+    key_codec: str = "json"
+    value_codec: str = "json"
+    expires_ms: int = 0
+    sets: bool = False
+    windowed: bool = False
+    is_global: bool = False
+
+
+@value
+class Recorded:
+    """A channel as its receiver recorded it, an app of that name: see `records.ChannelRange`."""
+
+    app: str
+    sender: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@value
+class Uncaptured:
+    """State of an app that no snapshot holds, as its processes report it: a sentence."""
+
+    app: str
+    what: str
+
+
+@value
+class Code:
+    """The fingerprint of an app's code: its agents and tables, and what they read with, as its latest process of the
+    snapshot announced them. A restore compares it with the code that would run."""
+
+    app: str
+    agents: tuple[Agent, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@value
+class Outsider:
+    """A process that had joined by the trigger and is not part of the snapshot: its app is out of scope, or the ledger
+    refused it.
+
+    `cut`: it turned red for the snapshot before it took in anything red, as the ledger shows. `left`: it had left in
+    order before the trigger. `refused`: its `Hello` was refused for its signature, since the snapshot before. Of any
+    other it is unknown which colour its records have.
+    """
+
+    process: int
+    app: str
+    cut: bool = False
+    left: bool = False
+    refused: bool = False
+
+    @property
+    def harmless(self) -> bool:
+        """Is what it sent with an epoch before the snapshot's known to be white?"""
+        return self.cut or self.left
+
+
+@value
+class BaseCut:
+    """Where the time after the latest restore before the snapshot starts in a partition: at `end`, for processes of
+    `apps` from `author` on. Records of earlier ones at or above it are void (see `restoring`)."""
+
+    topic: str
+    partition: int
+    end: int
+    author: int
+    plan: str
+    apps: tuple[str, ...] = ()
+
+
+@value
+class Captured:
+    """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why it cannot be proved.
+    `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last. `unread`:
+    topics that apps in scope subscribe to and no process had: what waits in them is in no channel. `sources`: topics
+    whose external records are no effects of its apps, as these declare. `uncaptured`: what of its apps it does not
+    hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this. `outsiders`:
+    processes that are not part of it. `run_without`: see `records.Trigger`. `renewed`: topics that were
+    recreated while a process of it ran. `old_topics`: those that a process knew before they were recreated."""
+
+    id: str
+    attempt: int
+    epoch: int
+    type: str
+    parent: str
+    storage: str
+    processes: tuple[ProcessCut, ...]
+    inputs: tuple[InputCut, ...]
+    senders: tuple[SenderEnd, ...]
+    changelogs: tuple[ChangelogCut, ...]
+    recorded: tuple[Recorded, ...] = ()
+    contaminated: str = ""
+    retention: tuple[Retention, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    sources: tuple[str, ...] = ()
+    uncaptured: tuple[Uncaptured, ...] = ()
+    bases: tuple[BaseCut, ...] = ()
+    code: tuple[Code, ...] = ()
+    outsiders: tuple[Outsider, ...] = ()
+    run_without: tuple[RunsWithout, ...] = ()
+    renewed: tuple[Renewed, ...] = ()
+    old_topics: tuple[OldTopic, ...] = ()
+
+    @property
+    def replays(self) -> int:
+        """Events that a restore runs again although effects of theirs are in the state: torn ones, and inputs whose
+        readers were replaying (each of these counts once)."""
+        replaying = (p for source in self.inputs for p in source.agents if p.replay_until > p.offset)
+        return sum(len(cut.torn) for cut in self.processes) + sum(1 for _ in replaying)
+
+
+def gather(state: LedgerView, epoch: int) -> Captured:
+    """The vector of offsets of the captured snapshot of `epoch`, from what the ledger states about it."""
+    snapshot = state.snapshots[epoch]
+    assert snapshot.captured_at is not None, "asked of captured snapshots only"
+    trigger = snapshot.trigger
+    parts = list(snapshot.parts())
+    own = {part.process: part for part in parts if not part.report.supplement}
+    stated = Stated(state, snapshot)
+    hellos = [*stated.standing().values()]
+    inputs = tuple(_input_cuts(state, snapshot, parts, stated))
+    cut = {(source.app, source.topic) for source in inputs}
+    return Captured(
+        id=trigger.id,
+        attempt=trigger.attempt,
+        epoch=epoch,
+        type=trigger.type,
+        parent=trigger.parent,
+        storage=trigger.storage,
+        processes=tuple(
+            _process_cut(state, snapshot, own.get(p), p)
+            for p in sorted(snapshot.closed.keys() | snapshot.left)
+            if p in state.processes
+        ),
+        inputs=inputs,
+        senders=tuple(
+            SenderEnd(
+                process=p,
+                topic=sent.topic,
+                partition=sent.partition,
+                white_end=sent.white_end,
+                last_seq=sent.last_seq,
+                marker=sent.marker,
+                unacknowledged=sent.unacknowledged,
+                landed_end=sent.landed_end,
+                earlier_seq=sent.earlier_seq,
+                earlier_end=sent.earlier_end,
+            )
+            for p, (_, closed) in sorted(snapshot.closed.items())
+            for sent in closed.sent
+        ),
+        changelogs=tuple(_changelog_cuts(state, snapshot, parts, stated)),
+        recorded=tuple(_recorded(state, snapshot, parts)),
+        contaminated=snapshot.contaminated or _recreated(state, snapshot),
+        retention=_retention(state, epoch),
+        unread=tuple(item for item in snapshot.unread if (item.app, item.topic) not in cut),
+        sources=tuple(sorted({topic for hello in hellos for topic in hello.sources})),
+        uncaptured=tuple(
+            Uncaptured(app=app, what=what)
+            for app, what in sorted({(hello.app, what) for hello in hellos for what in hello.uncaptured})
+        ),
+        bases=tuple(_bases(state, epoch)),
+        code=tuple(
+            Code(app=app, agents=hello.agents, tables=hello.tables)
+            for app, hello in sorted({hello.app: hello for hello in hellos}.items())
+            if hello.agents
+        ),
+        outsiders=tuple(_outsiders(state, snapshot)),
+        run_without=trigger.run_without,
+        renewed=tuple(stated.renewed()),
+        old_topics=tuple(stated.old_topics(inputs)),
+    )
+
+
+def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
+    """Name a topic that was recreated while a process sent there, since the cut before; empty: none was."""
+    for process, (_, closed) in sorted(snapshot.closed.items()):
+        for sent in closed.sent:
+            if sent.recreated:
+                who = f"process {process} of app {state.app_of(process)}"
+                return f"topic {sent.topic} was recreated while {who} sent there: messages in flight went with it"
+    return ""
+
+
+def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
+    """List who had joined by the trigger, and is not part of the snapshot."""
+    for process, view in sorted(state.processes.items()):
+        if process >= snapshot.epoch or process in snapshot.closed or process in snapshot.left:
+            continue
+        left = view.left is not None and view.left < snapshot.epoch
+        yield Outsider(
+            process=process,
+            app=view.hello.app,
+            cut=process in snapshot.beside,
+            left=left and not (view.dead or view.goes_on),
+        )
+    earlier = (v.epoch for v in state.snapshots.values() if v.captured_at is not None)
+    before = max((epoch for epoch in earlier if epoch < snapshot.epoch), default=0)
+    for process, hello in state.refusals.hellos.items():
+        if process < snapshot.epoch:
+            # That it has left is refused as well: it may be a stranger's word, and makes nothing white.
+            left = state.refusals.left.get(process, snapshot.epoch) < snapshot.epoch
+            yield Outsider(process=process, app=hello.app, refused=process >= before and not left)
+
+
+def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
+    """Return of each changelog the report of the last process that joined before the trigger."""
+    told = {
+        promised.topic: promised
+        for process, view in sorted(state.processes.items())
+        if process < epoch
+        for promised in view.hello.retention
+    }
+    return tuple(promised for _, promised in sorted(told.items()))
+
+
+def _bases(state: LedgerView, epoch: int) -> Iterator[BaseCut]:
+    """Of each partition the base of the latest restore that was over when the snapshot was asked for."""
+    for tp, base in sorted(state.restores.bases_below(epoch).items()):
+        yield BaseCut(
+            topic=tp.topic,
+            partition=tp.partition,
+            end=base.end,
+            author=base.author,
+            plan=base.plan,
+            apps=base.apps,
+        )
+
+
+def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:
+    """`part`: its own report, None where it had left."""
+    hello = state.processes[process].hello
+    if part is None:
+        return ProcessCut(
+            process=process, app=hello.app, host=hello.host, pid=hello.pid, left=True, formerly=hello.was
+        )
+    return ProcessCut(
+        process=process,
+        app=hello.app,
+        host=hello.host,
+        pid=hello.pid,
+        previous=part.report.previous,
+        heard=part.report.heard,
+        report=part.at,
+        closed=part.closed_at,
+        cut_us=part.closed.cut_us,
+        running=part.report.running,
+        torn=_torn(part, snapshot.epoch),
+        formerly=hello.was,
+    )
+
+
+def _app(state: LedgerView, part: Part) -> str:
+    return part.report.app or state.app_of(part.process)
+
+
+def _input_cuts(
+    state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
+) -> Iterator[InputCut]:
+    """The inputs, each as the report cut it that claimed it first; in the order of apps and partitions."""
+    low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
+    lives = {p: view.hello.was for p, view in sorted(state.processes.items()) if view.hello.was != NOBODY}
+    cuts = []
+    for part in parts:
+        app = _app(state, part)
+        topics = stated.topics(part)
+        log_end = {(end.topic, end.partition): end.end for end in part.closed.input_ends}
+        for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
+            if snapshot.claims.get((app, tp)) != part.at:
+                continue
+            torn = tuple(t for t in _torn(part, snapshot.epoch) if (t.topic, t.partition) == tp)
+            noted = [p for p in part.report.positions if (p.topic, p.partition) == tp]
+            agents = tuple(_without(p, {t.offset for t in torn if t.agent == p.agent}) for p in noted)
+            position = min(p.offset for p in agents)
+            topic = topics.get(tp.topic, InputTopic(topic=tp.topic, partitions=0))
+            cuts.append(
+                InputCut(
+                    app=app,
+                    topic=tp.topic,
+                    topic_id=topic.topic_id,
+                    partition=tp.partition,
+                    position=position,
+                    noted=min(p.offset for p in noted),
+                    low=min(position, low.get(tp, 0)),
+                    log_end=log_end.get(tp, position),
+                    receiver=part.process,
+                    agents=agents,
+                    torn=torn,
+                    earlier=_with_later_lives(snapshot.earlier.get((app, tp), ()), lives),
+                    steady=state.processes[part.process].assigned == part.report.assigned,
+                    key_codec=topic.key_codec,
+                    value_codec=topic.value_codec,
+                )
+            )
+    yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
+
+
+def _with_later_lives(readers: tuple[int, ...], lives: dict[int, int]) -> tuple[int, ...]:
+    """Return processes taken for dead in the midst of an event, which go on under another id (R12).
+
+    Args:
+        lives: process -> who it was before, in the order of the ledger.
+    """
+    found = dict.fromkeys(readers)
+    for process, was in lives.items():
+        if was in found:
+            found[process] = None
+    return tuple(found)
+
+
+def _recorded(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[Recorded]:
+    """Return what those recorded whose cuts of the inputs count."""
+    for part in parts:
+        app = _app(state, part)
+        for item in part.closed.recorded:
+            if snapshot.claims.get((app, TopicPartition(item.topic, item.partition))) == part.at:
+                yield Recorded(
+                    app=app,
+                    sender=item.sender,
+                    topic=item.topic,
+                    partition=item.partition,
+                    start=item.start,
+                    end=item.end,
+                )
+
+
+def _torn(part: Part, epoch: int) -> tuple[TornEvent, ...]:
+    """One cut may serve several snapshots; a torn event crossed some of them."""
+    return tuple(torn for torn in part.closed.torn if torn.was < epoch <= torn.met)
+
+
+def _without(position: Position, torn: set[int]) -> Position:
+    """Where an agent stands if these events count as not processed (R6)."""
+    torn = {offset for offset in torn if offset < position.offset or offset in position.started_above}
+    if not torn:
+        return position
+    first = min(position.offset, *torn)
+    above = {*range(first, position.offset), *position.started_above} - torn
+    return replace(position, offset=first, started_above=tuple(sorted(above)))
+
+
+def _changelog_cuts(
+    state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
+) -> Iterator[ChangelogCut]:
+    """Table partitions, each as the report cut it that claimed it first. An event may outlive the assignment under
+    which it wrote, so the end lies past whatever anybody wrote there in white."""
+    white_ends: dict[TopicPartition, int] = {}
+    for sent in (sent for _, closed in snapshot.closed.values() for sent in closed.sent):
+        tp = TopicPartition(sent.topic, sent.partition)
+        white_ends[tp] = max(sent.white_end, sent.landed_end, white_ends.get(tp, 0))
+    for part in parts:
+        app = _app(state, part)
+        tables = stated.tables(part)
+        for end in part.closed.changelogs:
+            if snapshot.claims.get((app, TopicPartition(end.topic, end.partition)), part.at) != part.at:
+                continue
+            table = tables[end.table]
+            yield ChangelogCut(
+                app=app,
+                table=end.table,
+                topic=end.topic,
+                topic_id=table.topic_id,
+                partition=end.partition,
+                end=max(end.end, white_ends.get(TopicPartition(end.topic, end.partition), 0)),
+                process=part.process,
+                key_codec=table.key_codec,
+                value_codec=table.value_codec,
+                expires_ms=table.expires_ms,
+                sets=table.sets,
+                # Releases before this field tell of windows only that they expire.
+                windowed=table.windowed or table.expires_ms > 0,
+                is_global=table.is_global,
+            )

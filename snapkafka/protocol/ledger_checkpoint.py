@@ -1,0 +1,214 @@
+"""A checkpoint: the part of the ledger that still matters, so that older records may go.
+
+Nothing is translated: the records themselves are kept, each with the offset where it stood, and a reader that starts
+from them folds them like any others. So what a checkpoint means is defined by the fold, and by nothing else. A record
+matters as long as it can still change an answer: which processes run and which left of late, who has which input, the
+snapshots that are open or may still be assembled, apps retired, a pause. Epochs that were dropped lie below
+`highest_epoch`, and nobody who starts from a checkpoint can meet one of them as news; their names stay taken, and so do
+the numbers of records that are kept no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar, assert_never
+
+from .ledger_state import KEEP_DECIDED, KEEP_LEFT, LedgerState
+from .records import (
+    NOBODY,
+    Abort,
+    Assigned,
+    Bye,
+    Checkpoint,
+    Closed,
+    CutReport,
+    Dead,
+    Fork,
+    Hello,
+    Kept,
+    LedgerRecord,
+    Pause,
+    Refused,
+    Restore,
+    Retire,
+    Trigger,
+    Verdict,
+)
+
+__all__ = ["take_checkpoint"]
+
+_T = TypeVar("_T")
+
+#: Names and numbers are small: so many go into a chunk for each record.
+SMALL: Final = 4
+
+
+def take_checkpoint(
+    ledger: Iterable[tuple[int, LedgerRecord | None]],
+    *,
+    first_n: int,
+    start: int = 0,
+    chunk: int = 100,
+    snapshots: int = KEEP_DECIDED,
+    times_ms: Mapping[int, int] | None = None,
+    fits: Callable[[Checkpoint], bool] = lambda chunk: True,
+) -> list[Checkpoint]:
+    """The checkpoint of a ledger, to be appended to it in this order; none where its beginning is missing, and no
+    checkpoint in it stands for that: what matters of it is unknown.
+
+    Args:
+        ledger: every record with its offset, as read.
+        first_n: number of the first chunk; the others follow.
+        start: where the ledger began, as for `LedgerState`; there may be a checkpoint in it already.
+        chunk: records per chunk, at most.
+        snapshots: how many of the latest captured snapshots are kept, next to those that are open.
+        times_ms: when the broker appended what stands at an offset, for tools that report it.
+        fits: is a chunk small enough for the ledger? Where one is not there are more of them, with fewer records.
+    """
+    state = _Remembering(start=start)
+    for at, record in ledger:
+        state.apply(at, record)
+    if not state.whole:
+        return []
+    matter = _Matter(state, snapshots)
+    times = times_ms or {}
+    kept = [
+        Kept(offset=at, record=record, at_ms=times.get(at, 0))
+        for at, record in state.took
+        if matter.still(at, record)
+    ]
+    while True:
+        chunks = _chunks(state, kept, first_n, chunk)
+        if chunk == 1 or all(map(fits, chunks)):
+            return chunks
+        chunk = max(1, chunk // 4)
+
+
+def _chunks(state: LedgerState, kept: Sequence[Kept], first_n: int, chunk: int) -> list[Checkpoint]:
+    names, seen, others = state.taken()
+    parts = max(
+        1,
+        _parts(kept, chunk),  # and `seen`, of which there is one for each Hello that is kept at most
+        _parts(names, SMALL * chunk),
+        _parts(others, SMALL * chunk),
+    )
+    return [
+        Checkpoint(
+            n=first_n + part,
+            upto=state.end,
+            highest_epoch=state.highest_epoch,
+            part=part,
+            parts=parts,
+            kept=_part(kept, part, chunk),
+            seen=_part(seen, part, chunk),
+            names=_part(names, part, SMALL * chunk),
+            others=_part(others, part, SMALL * chunk),
+        )
+        for part in range(parts)
+    ]
+
+
+def _parts(items: Sequence[object], size: int) -> int:
+    return -(-len(items) // size)
+
+
+def _part(items: Sequence[_T], part: int, size: int) -> tuple[_T, ...]:
+    return tuple(items[part * size : (part + 1) * size])
+
+
+class _Remembering(LedgerState):
+    """Remembers what it took in: no garbage, no duplicates, and what an earlier checkpoint kept."""
+
+    def __init__(self, *, start: int) -> None:
+        super().__init__(start=start)
+        self.took: list[tuple[int, LedgerRecord]] = []
+
+    def _take(self, offset: int, record: LedgerRecord) -> None:
+        self.took.append((offset, record))
+        super()._take(offset, record)
+
+
+class _Matter:
+    """Which records still matter."""
+
+    def __init__(self, state: _Remembering, snapshots: int) -> None:
+        captured = [epoch for epoch, view in state.snapshots.items() if view.captured_at is not None]
+        self.epochs = {*state.open, *captured[max(0, len(captured) - snapshots) :]}
+        views = [state.snapshots[epoch] for epoch in self.epochs]
+        #: What stood before the first snapshot that is kept matters only as the latest word on its subject.
+        self.since = min(self.epochs, default=state.end + 1) - 1
+        before = LedgerState()
+        for at, record in state.took:
+            if at < self.since:
+                before.apply(at, record)
+        self.assigned = {owner.offset for fold in (before, state) for owner in fold.owners.values()}
+        self.retired = {at for fold in (before, state) for at in fold.retired.values()}
+        self.paused_at = state.paused_at
+        self.reports = {
+            at for view in views for at in (*(r[0] for r in view.reports.values()), *view.supplements)
+        }
+        self.processes = _processes(state, self.epochs)
+        self.restores = _restores(state, self.processes, self.since)
+
+    def still(self, at: int, record: LedgerRecord) -> bool:
+        match record:
+            case Hello():
+                return at in self.processes
+            case Bye():
+                return record.process in self.processes
+            case Dead():
+                return record.dead in self.processes
+            case Assigned():
+                return at in self.assigned or at >= self.since
+            case CutReport():
+                return any(record.previous < epoch <= record.epoch for epoch in self.epochs)
+            case Closed():
+                return record.report in self.reports
+            case Trigger():
+                return at + 1 in self.epochs
+            case Abort() | Verdict():
+                return record.epoch in self.epochs
+            case Retire():
+                return at in self.retired or at >= self.since
+            case Pause():
+                return at == self.paused_at
+            case Restore():
+                return at in self.restores
+            case Fork():
+                return True  # few, and what a removal goes by
+            case Refused() | Checkpoint():
+                return False
+            case _:
+                assert_never(record)
+
+
+def _restores(state: LedgerState, processes: set[int], since: int) -> set[int]:
+    """Ledger offsets of the restores that still have something to state, concern a snapshot that is kept, or made a
+    process leave that is kept."""
+    current = state.restores.current()
+    left = {state.processes[process].left for process in processes if process in state.processes}
+    found: set[int] = set()
+    for view in state.restores.views.values():
+        records = view.records()
+        if view.plan in current or max(records) >= since or records & left:
+            found |= records
+    return found
+
+
+def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:
+    """Return the processes to keep: those that run or left of late, and those with a part in a kept snapshot."""
+    left: Sequence[int] = [view.process for view in state.processes.values() if view.left is not None]
+    owners = {owner.process for owner in state.owners.values()}
+    found = {
+        *(view.process for view in state.living()),
+        *left[max(0, len(left) - KEEP_LEFT) :],
+        *state.last_of_stopped(),
+        *(view.process for view in state.processes.values() if view.goes_on),
+        *(process for process in owners if process in state.processes),
+    }
+    for view in (state.snapshots[epoch] for epoch in epochs):
+        found |= view.required | view.beside | {part.process for part in view.parts()}
+        if view.contaminated:
+            came_back = {p for p, v in state.processes.items() if v.hello.was in view.left}
+            found |= came_back | {state.processes[p].hello.was for p in came_back}
+    return found - {NOBODY}

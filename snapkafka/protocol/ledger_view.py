@@ -1,0 +1,256 @@
+"""Describe what the ledger states when it is asked: of processes, of inputs, of what a snapshot still waits for.
+
+Every reader of the ledger gives the same answers (R11). How they come about is the business of the fold, in
+`completion`; here nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from .deduplication import Latest
+from .forking import ForkView
+from .ownership import Input, Owner
+from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
+from .refusals import Refusals
+from .restores import Restores
+from .snapshots import ProcessView, SnapshotView, Unread, Waiting
+
+if TYPE_CHECKING:
+    from .captured_snapshot import Captured
+
+__all__ = ["LedgerView", "topics_read"]
+
+
+class LedgerView:
+    """Hold what was read of the ledger, as answers."""
+
+    def __init__(self) -> None:
+        self.end = 0  # one past the last ledger offset that was applied
+        self.processes: dict[int, ProcessView] = {}
+        self.snapshots: dict[int, SnapshotView] = {}
+        self.open: dict[int, SnapshotView] = {}  # those neither captured nor failed
+        self.by_id: dict[tuple[str, int], int] = {}  # (id, attempt) -> epoch
+        self.latest_of: dict[str, int] = {}  # id -> epoch of its last attempt
+        self.retired: dict[str, int] = {}  # app -> ledger offset of its Retire
+        self.owners: dict[Input, Owner] = {}
+        self.highest_epoch = 0
+        self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
+        self.restores = Restores()
+        self.fork: ForkView | None = None  # whose ledger this is; None: that of no fork
+        self._epochs: Latest[int] = Latest(float("inf"))
+        self.refusals = Refusals()
+
+    @property
+    def paused(self) -> bool:
+        """Are snapshots off in this namespace? (R15)"""
+        return self.paused_at is not None
+
+    @property
+    def marker_topics(self) -> frozenset[str]:
+        """Where markers may go, as the latest trigger states."""
+        return self.snapshots[max(self.snapshots)].markers if self.snapshots else frozenset()
+
+    def is_epoch(self, epoch: int) -> bool:
+        """Is there a `Trigger` at `epoch` - 1, the first of its (id, attempt)? Else it is not an epoch (R1, R2)."""
+        return epoch in self._epochs
+
+    def knows(self, process: int, epoch: int) -> bool:
+        """Can a header with these two be one of ours? What an external writer made up is external, and accuses
+        nobody."""
+        return process in self.processes and (not epoch or self.is_epoch(epoch))
+
+    def living(self) -> Iterator[ProcessView]:
+        """Processes that sent `Hello` and neither `Bye` nor were `Dead`."""
+        return (view for view in self.processes.values() if view.left is None)
+
+    def participants(self) -> Iterator[ProcessView]:
+        """List the living processes that take part in snapshots: all but those that restore."""
+        return (view for view in self.living() if view.hello.mode != RESTORE)
+
+    def is_void(self, process: int, tp: TopicPartition, offset: int) -> bool:
+        """Is the record of `process` at `offset` of `tp` one of the time before a restore that landed after it?
+
+        Who wrote it was not stopped in time (a suspended worker, an earlier run of the restore).
+        """
+        base = self.restores.bases.get(tp)
+        if base is None or process >= base.author or offset < base.end:
+            return False
+        view = self.processes.get(process)
+        return view is None or view.hello.mode == RESTORE or view.hello.app in base.apps
+
+    def owner(self, item: Input) -> int:
+        """The process that an input was last given to, `NOBODY` if to none."""
+        return self.owners[item].process if item in self.owners else NOBODY
+
+    def waiting(self, epoch: int) -> list[Waiting]:
+        """Return what the snapshot of `epoch` still waits for, most informative first; empty when it is captured."""
+        snapshot = self.snapshots[epoch]
+        waits = [
+            Waiting(what="closing" if p in snapshot.reports else "report", process=p, app=self.app_of(p))
+            for p in sorted(snapshot.required - snapshot.closed.keys())
+        ]
+        for app, (topic, partition) in sorted(snapshot.expected - snapshot.counted()):
+            owner = self.owner((app, TopicPartition(topic, partition)))
+            waits.append(Waiting(what="input", process=owner, app=app, topic=topic, partition=partition))
+        return waits
+
+    def uncut(self, epoch: int) -> set[Input]:
+        """The inputs that no report has cut yet for the open snapshot of `epoch`."""
+        snapshot = self.open[epoch]
+        return snapshot.expected - snapshot.claims.keys()
+
+    def stopped_apps(self, epoch: int) -> list[str]:
+        """Apps in the scope of the open snapshot of `epoch` of which no process runs, and that have read or kept
+        anything (R10): a client that has left has not."""
+        stopped = [self.processes[process].hello for process in self.last_of_stopped()]
+        return sorted(
+            {hello.app for hello in stopped if hello.inputs or hello.tables} & self.open[epoch].apps.keys()
+        )
+
+    def goes_on_without(self, view: ProcessView) -> bool:
+        """Does this process go on without taking part, as far as the ledger shows? Until somebody else was given its
+        inputs, or its app is retired."""
+        if not view.goes_on or not self.unretired(view):
+            return False
+        app, left = view.hello.app, view.left
+        assert left is not None, "who goes on has left"
+        if any((owner.process, a) == (view.process, app) for (a, _), owner in self.owners.items()):
+            return True
+        return not any(v.hello.app == app and v.process > left for v in self.processes.values())
+
+    def youngest(self, app: str) -> ProcessView:
+        """The youngest process of an app: what it stated about its app stands where none runs (R10, R11)."""
+        return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process)
+
+    def standing(self, apps: Collection[str] = ()) -> list[ProcessView]:
+        """Return whose `Hello` states what these apps read (none named: all): their living processes, and of each that
+        is stopped and not retired the youngest (R11)."""
+        stopped = self.last_of_stopped()
+        return [
+            view
+            for view in self.processes.values()
+            if (view.left is None or view.process in stopped)
+            and (not apps or view.hello.app in apps)
+            and view.hello.mode != RESTORE
+        ]
+
+    def inputs_of(self, hellos: Iterable[ProcessView]) -> set[Input]:
+        """R11: topics x partitions written in those `Hello`s, and the partitions that were added since and given to
+        some process: they are inputs of its app also when it has left, and no `Hello` that stands has counted them."""
+        hellos = list(hellos)
+        counted = {
+            (view.hello.app, TopicPartition(source.topic, partition))
+            for view in hellos
+            for source in view.hello.inputs
+            for partition in range(source.partitions)
+        }
+        since: dict[str, int] = {}
+        for view in hellos:
+            since[view.hello.app] = min(view.process, since.get(view.hello.app, view.process))
+        topics = self.topics_of(hellos)
+        return counted | {
+            (app, tp)
+            for (app, tp), owner in self.owners.items()
+            if app in since and owner.offset > since[app] and tp.topic in topics[app]
+        }
+
+    def topics_of(self, hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
+        """List the topics that each app reads: those of its `Hello`s, and of those that were missing then the ones that
+        some process has been assigned since: Faust takes a topic up when it sees it at last."""
+        hellos = list(hellos)
+        topics = topics_read(hellos)
+        late: dict[str, set[str]] = {}
+        for view in hellos:
+            late.setdefault(view.hello.app, set()).update(view.hello.missing)
+        taken_up: dict[str, set[str]] = {}
+        for app, tp in self.owners:
+            if tp.topic in late.get(app, ()):
+                taken_up.setdefault(app, set()).add(tp.topic)
+        return topics | {app: topics[app] | named for app, named in taken_up.items()}
+
+    def unread(self, apps: Collection[str] = ()) -> tuple[Unread, ...]:
+        """List the topics that these apps (none named: all) subscribe to and that no process has (R11).
+
+        They were missing when the processes joined that stand for the app, and neither has one of these joined with the
+        topic since, nor been assigned a partition of it.
+        """
+        missing: set[tuple[str, str]] = set()
+        had: set[tuple[str, str]] = set()
+        for view in self.standing(apps):
+            app = view.hello.app
+            missing.update((app, topic) for topic in view.hello.missing)
+            had.update((app, source.topic) for source in view.hello.inputs)
+            had.update((app, tp.topic) for tp in view.inputs)
+        return tuple(Unread(app=app, topic=topic) for app, topic in sorted(missing - had))
+
+    def last_of_stopped(self) -> set[int]:
+        """The youngest process of each app of which none runs: what it stated about its app still stands (R10,
+        R11)."""
+        alive = {view.hello.app for view in self.living()}
+        last = {
+            v.hello.app: v.process
+            for v in self.processes.values()
+            if self.unretired(v) and v.hello.mode not in (RESTORE, FOREIGN)
+        }
+        return {process for app, process in last.items() if app not in alive}
+
+    def input_topics(self) -> set[str]:
+        """Every topic that some living app named as an input."""
+        return {topic for topics in self.topics_of(self.living()).values() for topic in topics}
+
+    def changelogs(self) -> set[str]:
+        """Every topic that some app has named as the changelog of a table."""
+        return {table.changelog for view in self.processes.values() for table in view.hello.tables}
+
+    def captured(self, epoch: int) -> Captured:
+        """The vector of offsets of a captured snapshot (see `captured.gather`)."""
+        from .captured_snapshot import gather  # who only takes part never asks
+
+        return gather(self, epoch)
+
+    def restored_starts(self, app: str) -> dict[TopicPartition, int]:
+        """Return where the restored inputs of `app` are to be read from if its group has no committed offset any more.
+
+        That is where the restore has put the lowest of its agents, or where the latest captured snapshot since has
+        found them: all below that is processed. An input that was never restored is not in it.
+        """
+        starts = self.restores.starts(app)
+        found = {tp: offset for tp, (offset, _) in starts.items()}
+        unseen = dict(starts)
+        for epoch, view in sorted(self.snapshots.items(), reverse=True):
+            if not any(since < epoch for _, since in unseen.values()):
+                break
+            if view.captured_at is None or app not in view.apps:
+                continue
+            for cut in self.captured(epoch).inputs:
+                tp = TopicPartition(cut.topic, cut.partition)
+                if cut.app == app and tp in unseen and epoch > unseen[tp][1]:
+                    found[tp] = max(cut.position, unseen.pop(tp)[0])
+        return found
+
+    def app_of(self, process: int) -> str:
+        """The app that a process belongs to."""
+        return self.processes[process].hello.app
+
+    def lives(self, process: int) -> bool:
+        view = self.processes.get(process)
+        return view is not None and view.left is None
+
+    def unretired(self, view: ProcessView) -> bool:
+        """Was its app not retired, or has this process joined since?"""
+        return self.retired.get(view.hello.app, -1) < view.process
+
+    def retired_apps(self) -> set[str]:
+        """Apps that were retired, and have not joined again."""
+        return self.retired.keys() - {v.hello.app for v in self.processes.values() if self.unretired(v)}
+
+
+def topics_read(hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
+    """The topics that each app reads, by what its processes stated about it."""
+    topics: dict[str, frozenset[str]] = {}
+    for view in hellos:
+        named = frozenset(source.topic for source in view.hello.inputs)
+        topics[view.hello.app] = topics.get(view.hello.app, frozenset()) | named
+    return topics

@@ -1,0 +1,301 @@
+"""Describe what the records of the ledger are made of: places, positions, ends and ranges of offsets.
+
+Offsets only, whatever the size of the state (design: a snapshot is a vector of offsets). Ends are exclusive.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from ._dataclass import value
+
+__all__ = [
+    "NOBODY",
+    "Agent",
+    "AgentPosition",
+    "ChangelogEnd",
+    "ChannelRange",
+    "CheckResult",
+    "ForkStage",
+    "ForkTopic",
+    "Heard",
+    "InputTopic",
+    "LogEnd",
+    "Position",
+    "RestoreStage",
+    "Retention",
+    "Running",
+    "RunsWithout",
+    "SentEnd",
+    "SeqRange",
+    "Table",
+    "TopicId",
+    "TopicPartition",
+    "TornEvent",
+]
+
+#: The author of a record that no process wrote.
+NOBODY: Final = -1
+
+#: How a process learnt of the snapshot that it cut for; `trigger` is the process that asked for it itself.
+#: (`stopped`: it cut for an app that does not run).
+Heard = Literal["trigger", "ledger", "marker", "header", "assigned", "stopped"]
+
+#: How far a restore has come: it may be aborted before it is `ready`, and only finished after.
+RestoreStage = Literal["begun", "appending", "ready", "done", "aborted"]
+ForkStage = Literal["begun", "created"]
+
+
+class TopicPartition(NamedTuple):
+    """A Kafka partition: the place where a channel lies."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+@value
+class InputTopic:
+    """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it identifies a recreated topic.
+
+    Codecs are Faust's names of those that the app reads it with, empty where it has several or a schema of its own.
+    """
+
+    topic: str
+    partitions: int
+    topic_id: str = ""
+    key_codec: str = ""
+    value_codec: str = ""
+
+
+@value
+class Table:
+    """A table of an app and the changelog that it is the fold of. Codecs are Faust's names ("json", "raw", ...).
+
+    `expires_ms`: how long its windows live, 0 where it has none or they live for ever. `sets`: its values are sets, so
+    every record of the changelog counts, not only the last of a key. `windowed`: its keys are pairs of a key and a
+    window. `copartitioned`: a change goes to the partition of the event that makes it, so the changelog has to have as
+    many as the input; False also where that is unknown. `is_global`: every worker has all of it, whichever
+    partitions it was given. `kind`: Faust's class. `key_type`, `value_type`: the models or types that keys and values
+    are read as, with their fields; empty: none is declared, or an earlier release wrote this.
+    """
+
+    name: str
+    changelog: str
+    partitions: int
+    key_codec: str = "json"
+    value_codec: str = "json"
+    topic_id: str = ""
+    expires_ms: int = 0
+    sets: bool = False
+    windowed: bool = False
+    copartitioned: bool = False
+    is_global: bool = False
+    kind: str = ""
+    key_type: str = ""
+    value_type: str = ""
+
+
+@value
+class Agent:
+    """An agent of an app and what it reads `topics` with; none: a channel in memory. Codecs: see `InputTopic`.
+
+    `key_type`, `value_type`: see `Table`.
+    """
+
+    name: str
+    topics: tuple[str, ...] = ()
+    key_codec: str = ""
+    value_codec: str = ""
+    key_type: str = ""
+    value_type: str = ""
+
+
+@value
+class Position:
+    """Where `agent` stands in an input: `offset` is the first offset not started; `started_above` lists those beyond
+    it that have been started all the same (agents with concurrency). `replay_until`: the effects of earlier readers'
+    events at offsets in [`offset`, `replay_until`) may be in the state already (R10); 0: of none."""
+
+    agent: str
+    topic: str
+    partition: int
+    offset: int
+    started_above: tuple[int, ...] = ()
+    replay_until: int = 0
+
+
+@value
+class AgentPosition:
+    """Where `agent` of `app` starts in an input once a restore is done: it takes the records at `offset` and above,
+    except those in `started_above`. Offsets are those of the log as the restore left it."""
+
+    app: str
+    agent: str
+    topic: str
+    partition: int
+    offset: int
+    started_above: tuple[int, ...] = ()
+
+
+@value
+class TopicId:
+    """A topic and Kafka's own id of it, 32 hex digits: it identifies a recreated topic."""
+
+    topic: str
+    topic_id: str
+
+
+@value
+class ForkTopic:
+    """A topic that the plan of a fork creates. `topic_id`: Kafka's own, 32 hex digits; empty before it is created."""
+
+    topic: str
+    topic_id: str = ""
+    partitions: int = 0
+
+
+@value
+class Running:
+    """An event that was running at the cut: white, and its effects still to come are white."""
+
+    agent: str
+    topic: str
+    partition: int
+    offset: int
+
+
+@value
+class TornEvent:
+    """An event of colour `was` that met the work of one of epoch `met`, and went on in that colour (R6).
+
+    For every snapshot with an epoch in (`was`, `met`] its input counts as not processed, though what it did before is
+    white: a restore runs it again. `table` is where it met the red work, empty for a reply.
+    """
+
+    agent: str
+    topic: str
+    partition: int
+    offset: int
+    was: int
+    met: int
+    table: str = ""
+
+
+@value
+class SeqRange:
+    """Seqs `first` to `last`, both included, of sends that were never acknowledged to their sender.
+
+    `refused`: the broker or the client refused them, so none of them was appended. False: the result is unknown (a
+    time-out, a lost connection), so each of them may lie in the log, or still get there. `undone`: nothing is lost by
+    it, for what they were to state stands elsewhere or was undone with them: their transaction was aborted, positions
+    and all, or the record left without its header.
+    """
+
+    first: int
+    last: int
+    refused: bool = False
+    undone: bool = False
+
+
+@value
+class SentEnd:
+    """Hold what a process sent to one partition before it closed an epoch.
+
+    `white_end`: one past its last acknowledged white record there. `last_seq`: the `seq` of that record (-1: none).
+    `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers).
+
+    `unacknowledged`: the seqs that were given out and never acknowledged, in order. There are only so many ranges:
+    what lies between two of them may be counted to both. `landed_end`: where the result of sends is unknown, what of
+    them lies below this offset counts as sent; 0: there is not one. `earlier_seq`, `earlier_end`: every record up to
+    this seq was appended below this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
+
+    `bare_end`: one past the last record that it sent there without a header, for a limit had no room for that (R15); 0:
+    none. `recreated`: an acknowledgement since the cut before showed that the topic is another one than before: a later
+    record lay below an earlier one. All ends are of the present topic.
+    """
+
+    topic: str
+    partition: int
+    white_end: int
+    last_seq: int
+    marker: int = -1
+    unacknowledged: tuple[SeqRange, ...] = ()
+    bare_end: int = 0
+    landed_end: int = 0
+    earlier_seq: int = -1
+    earlier_end: int = 0
+    recreated: bool = False
+
+
+@value
+class ChangelogEnd:
+    """The state of one table partition at the cut is the fold of the white records below `end`."""
+
+    table: str
+    topic: str
+    partition: int
+    end: int
+
+
+@value
+class LogEnd:
+    """The end of a partition's log (next offset to be written), as seen by the author of the record."""
+
+    topic: str
+    partition: int
+    end: int
+
+
+@value
+class RunsWithout:
+    """An app that joined once and ran beside a snapshot with more members in its group than processes that take part.
+
+    `topics`: what its group reads; empty: that is not known.
+    """
+
+    app: str
+    topics: tuple[str, ...] = ()
+
+
+@value
+class Retention:
+    """Hold what the settings of a changelog promised when a process joined, in milliseconds.
+
+    `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
+    deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; -1: none ever is for its age.
+    """
+
+    topic: str
+    uncompacted_ms: int
+    tombstones_ms: int
+    retained_ms: int
+
+
+@value
+class ChannelRange:
+    """Channel state as the receiver recorded it when the sender's marker reached it: offsets `[start, end)`.
+
+    A second witness: assembly derives the same range from the sender's `white_end` and compares (V4).
+    """
+
+    sender: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@value
+class CheckResult:
+    """One check as it was run: `status` is "passed", "failed" or "unverifiable"; `found` counts the witnesses.
+
+    `records`: how many records it has looked at; -1 where that is not known.
+    """
+
+    name: str
+    status: str
+    found: int = 0
+    records: int = -1

@@ -1,0 +1,399 @@
+"""What a captured snapshot says, number by number: the vector of offsets that assembly and verification work on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from snapkafka.protocol.captured_snapshot import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    Outsider,
+    ProcessCut,
+    Recorded,
+    SenderEnd,
+)
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import (
+    Assigned,
+    Bye,
+    ChangelogEnd,
+    ChannelRange,
+    Closed,
+    CutReport,
+    Dead,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    LogEnd,
+    Position,
+    Running,
+    SentEnd,
+    SeqRange,
+    Table,
+    TopicPartition,
+    TornEvent,
+    Trigger,
+)
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+#: Process 0 left before; 2 lives, reads a[0] and a[1], and writes `changelog`; the snapshot is that of epoch 4.
+LEFT = Hello(n=1, app="old", host="h0", pid=10)
+HELLO = Hello(
+    n=2,
+    app="p",
+    host="h",
+    pid=11,
+    inputs=(InputTopic(topic="a", partitions=2, topic_id="id-a"),),
+    tables=(
+        Table(
+            name="t",
+            changelog="changelog",
+            partitions=1,
+            key_codec="raw",
+            value_codec="pickle",
+            topic_id="id-t",
+        ),
+    ),
+)
+TRIGGER = Trigger(
+    n=3,
+    id="snap",
+    attempt=2,
+    type="incremental",
+    parent="before",
+    storage="file:///x",
+    ends=(LogEnd(topic="a", partition=0, end=5),),
+)
+REPORT = CutReport(
+    process=2,
+    n=1,
+    epoch=4,
+    previous=0,
+    heard="header",
+    assigned=-1,
+    positions=(
+        Position(agent="fast", topic="a", partition=0, offset=9, started_above=(11,), replay_until=10),
+        Position(agent="slow", topic="a", partition=0, offset=7),
+        Position(agent="fast", topic="a", partition=1, offset=3),
+    ),
+    running=(Running(agent="fast", topic="a", partition=0, offset=8),),
+)
+CLOSED = Closed(
+    process=2,
+    n=2,
+    epoch=4,
+    report=4,
+    sent=(
+        SentEnd(
+            topic="a",
+            partition=0,
+            white_end=20,
+            last_seq=6,
+            marker=21,
+            unacknowledged=(SeqRange(first=3, last=3),),
+        ),
+        SentEnd(topic="changelog", partition=0, white_end=8, last_seq=2),
+    ),
+    changelogs=(ChangelogEnd(table="t", topic="changelog", partition=0, end=5),),
+    input_ends=(LogEnd(topic="a", partition=0, end=30),),
+    recorded=(ChannelRange(sender=2, topic="a", partition=0, start=7, end=21),),
+    torn=(TornEvent(agent="fast", topic="a", partition=0, offset=6, was=0, met=4, table="t"),),
+    cut_us=77,
+)
+
+
+def captured(*records: LedgerRecord) -> Captured:
+    state = LedgerState()
+    for record in records:
+        state.apply(state.end, record)
+    (epoch,) = state.snapshots
+    return state.captured(epoch)
+
+
+@pytest.fixture
+def whole() -> Captured:
+    return captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, CLOSED)
+
+
+def test_what_was_asked_for_is_told(whole: Captured) -> None:
+    assert (whole.id, whole.attempt, whole.epoch, whole.type) == ("snap", 2, 4, "incremental")
+    assert (whole.parent, whole.storage, whole.contaminated) == ("before", "file:///x", "")
+
+
+def test_r3_processes_with_how_they_heard_and_what_ran(whole: Captured) -> None:
+    """R8: a sender that left before the trigger neither cut nor closed."""
+    assert whole.processes == (
+        ProcessCut(process=0, app="old", host="h0", pid=10, left=True),
+        ProcessCut(
+            process=2,
+            app="p",
+            host="h",
+            pid=11,
+            previous=0,
+            heard="header",
+            report=4,
+            closed=5,
+            cut_us=77,
+            running=(Running(agent="fast", topic="a", partition=0, offset=8),),
+            torn=CLOSED.torn,
+        ),
+    )
+
+
+def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
+    """Of an app out of scope: one process turned red for it, one did not, one had left in order, one was lost, one
+    joined later."""
+    other = Hello(n=1, app="z")
+    cut = CutReport(process=2, n=1, epoch=7, previous=0, heard="ledger", assigned=-1, positions=())
+    state = LedgerState()
+    for record in (
+        replace(other, n=10),  # 0: leaves
+        replace(other, n=11),  # 1: is lost
+        replace(other, n=12),  # 2: turns red for it, after it was captured
+        replace(other, n=13),  # 3: does not, but for a later one
+        HELLO,  # 4
+        Bye(process=0, n=1),
+        replace(TRIGGER, apps=("p",)),  # 6: epoch 7
+        Dead(dead=1, n=99),
+        replace(other, n=14),  # 8: was not there
+        replace(REPORT, process=4, epoch=7),  # 9
+        replace(CLOSED, process=4, epoch=7, report=9),  # captured
+        cut,
+        replace(TRIGGER, n=98, id="next", apps=("p",)),  # 12: epoch 13
+        replace(cut, process=3, epoch=13, previous=7),
+    ):
+        state.apply(state.end, record)
+    assert state.captured(7).outsiders == (
+        Outsider(process=0, app="z", left=True),
+        Outsider(process=1, app="z"),
+        Outsider(process=2, app="z", cut=True),
+        Outsider(process=3, app="z"),
+    )
+    assert [outsider.harmless for outsider in state.captured(7).outsiders] == [True, False, True, False]
+    assert state.snapshots[13].beside == {3}
+
+
+def test_r2_without_a_scope_nobody_is_an_outsider(whole: Captured) -> None:
+    assert whole.outsiders == ()
+
+
+def test_r3_a_process_that_was_red_for_something_before_says_for_what() -> None:
+    report = replace(REPORT, previous=1)
+    whole = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, report, CLOSED)
+    assert whole.processes[1].previous == 1
+
+
+def test_of_a_topic_that_nobody_named_the_id_is_not_known() -> None:
+    whole = captured(LEFT, Bye(process=0, n=1), replace(HELLO, inputs=()), TRIGGER, REPORT, CLOSED)
+    assert {(cut.topic, cut.topic_id) for cut in whole.inputs} == {("a", "")}
+
+
+def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(whole: Captured) -> None:
+    """R6: for every open cut its input counts as not processed; a restore runs it again."""
+    first, second = whole.inputs
+    assert first == InputCut(
+        app="p",
+        topic="a",
+        topic_id="id-a",
+        partition=0,
+        position=6,
+        noted=7,
+        low=5,
+        log_end=30,
+        receiver=2,
+        agents=(
+            Position(
+                agent="fast", topic="a", partition=0, offset=6, started_above=(7, 8, 11), replay_until=10
+            ),
+            Position(agent="slow", topic="a", partition=0, offset=7),
+        ),
+        torn=CLOSED.torn,
+        steady=True,
+    )
+    assert second == InputCut(
+        app="p",
+        topic="a",
+        topic_id="id-a",
+        partition=1,
+        position=3,
+        noted=3,
+        low=0,
+        log_end=3,
+        receiver=2,
+        agents=(Position(agent="fast", topic="a", partition=1, offset=3),),
+        steady=True,
+    )
+
+
+def test_who_is_given_inputs_anew_after_its_cut_may_run_events_again() -> None:
+    again = Assigned(process=2, n=3, generation=2, inputs=(TopicPartition("a", 0),))
+    whole = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, CLOSED, again)
+    assert {cut.steady for cut in whole.inputs} == {False}
+
+
+def test_r6_a_torn_event_that_was_started_out_of_turn_counts_as_not_processed_too() -> None:
+    """An agent with concurrency: 11 was started before 9 and 10; what was never started is not torn."""
+    for torn, position, above in (
+        ((11,), 9, ()),
+        ((7, 8, 11), 7, ()),
+        ((7, 9, 10), 7, (8, 11)),
+        ((9,), 9, (11,)),
+    ):
+        closed = replace(CLOSED, torn=tuple(replace(CLOSED.torn[0], offset=offset) for offset in torn))
+        first = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, closed).inputs[0]
+        assert (first.agents[0].offset, first.agents[0].started_above) == (position, above)
+
+
+def test_r7_senders_with_their_white_ends(whole: Captured) -> None:
+    assert whole.senders == (
+        SenderEnd(
+            process=2,
+            topic="a",
+            partition=0,
+            white_end=20,
+            last_seq=6,
+            marker=21,
+            unacknowledged=(SeqRange(first=3, last=3),),
+        ),
+        SenderEnd(process=2, topic="changelog", partition=0, white_end=8, last_seq=2),
+    )
+
+
+def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: Captured) -> None:
+    assert whole.changelogs == (
+        ChangelogCut(
+            app="p",
+            table="t",
+            topic="changelog",
+            topic_id="id-t",
+            partition=0,
+            end=8,
+            process=2,
+            key_codec="raw",
+            value_codec="pickle",
+        ),
+    )
+    longer = replace(CLOSED, changelogs=(replace(CLOSED.changelogs[0], end=12),))
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, longer).changelogs[0].end == 12
+    two = replace(
+        CLOSED, sent=(*CLOSED.sent, SentEnd(topic="changelog", partition=1, white_end=99, last_seq=2))
+    )
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, two).changelogs[0].end == 8
+    silent = replace(CLOSED, sent=())
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, silent).changelogs[0].end == 5
+
+
+@pytest.mark.parametrize(
+    ("told", "sets", "windowed"),
+    [
+        ({}, False, False),
+        ({"sets": True}, True, False),
+        ({"windowed": True}, False, True),
+        ({"expires_ms": 1}, False, True),
+    ],
+)
+def test_what_a_table_is_goes_with_its_changelog(told: dict[str, Any], sets: bool, windowed: bool) -> None:
+    """Earlier releases tell of windows only that they expire."""
+    hello = replace(HELLO, tables=(replace(HELLO.tables[0], **told),))
+    (cut,) = captured(LEFT, Bye(process=0, n=1), hello, TRIGGER, REPORT, CLOSED).changelogs
+    assert (cut.sets, cut.windowed, cut.expires_ms) == (sets, windowed, told.get("expires_ms", 0))
+
+
+def test_how_an_input_is_read_goes_with_it() -> None:
+    source = replace(HELLO.inputs[0], key_codec="raw", value_codec="json|binary")
+    cuts = captured(
+        LEFT, Bye(process=0, n=1), replace(HELLO, inputs=(source,)), TRIGGER, REPORT, CLOSED
+    ).inputs
+    assert {(cut.key_codec, cut.value_codec, cut.topic_id) for cut in cuts} == {
+        ("raw", "json|binary", "id-a")
+    }
+
+
+def test_r7_a_changelog_that_nobody_has_written_ends_at_the_beginning() -> None:
+    empty = (replace(CLOSED.changelogs[0], end=0),)
+    for sent in ((), (SentEnd(topic="changelog", partition=0, white_end=0, last_seq=-1),)):
+        closed = replace(CLOSED, changelogs=empty, sent=sent)
+        assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, closed).changelogs[0].end == 0
+
+
+def test_r7_of_two_that_wrote_to_a_changelog_the_one_that_wrote_further_counts() -> None:
+    """Whoever of them closed last."""
+    other = CutReport(process=3, n=1, epoch=5, previous=0, heard="ledger", assigned=-1, positions=())
+    sent = (SentEnd(topic="changelog", partition=0, white_end=6, last_seq=0),)
+    whole = captured(
+        LEFT,
+        Bye(process=0, n=1),
+        HELLO,
+        Hello(n=5, app="p"),
+        TRIGGER,
+        other,
+        replace(REPORT, epoch=5),
+        replace(CLOSED, epoch=5, report=6),
+        Closed(process=3, n=2, epoch=5, report=5, sent=sent),
+    )
+    assert [cut.end for cut in whole.changelogs] == [8]
+
+
+def test_r8_ranges_that_the_receivers_recorded(whole: Captured) -> None:
+    assert whole.recorded == (Recorded(app="p", sender=2, topic="a", partition=0, start=7, end=21),)
+    elsewhere = replace(CLOSED, recorded=(replace(CLOSED.recorded[0], partition=7),))
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, elsewhere).recorded == ()
+
+
+def test_r10_replays_are_counted(whole: Captured) -> None:
+    """Torn events, and inputs whose readers were replaying (each of these counts once)."""
+    assert whole.replays == 2
+    caught_up = replace(
+        REPORT, positions=(replace(REPORT.positions[0], replay_until=9), *REPORT.positions[1:])
+    )
+    untorn = replace(CLOSED, torn=())
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, caught_up, untorn).replays == 0
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, untorn).replays == 1
+
+
+def test_inputs_stand_in_the_order_of_receivers_and_partitions() -> None:
+    other = Hello(n=5, app="q", inputs=(InputTopic(topic="0", partitions=1),))
+    report = CutReport(
+        process=3,
+        n=1,
+        epoch=5,
+        previous=0,
+        heard="ledger",
+        assigned=-1,
+        positions=(Position(agent="x", topic="0", partition=0, offset=1),),
+    )
+    whole = captured(
+        LEFT,
+        Bye(process=0, n=1),
+        HELLO,
+        other,
+        TRIGGER,
+        report,
+        replace(REPORT, epoch=5),
+        Closed(process=3, n=2, epoch=5, report=5),
+        replace(CLOSED, epoch=5, report=6),
+    )
+    assert [(cut.receiver, cut.app, cut.topic, cut.partition) for cut in whole.inputs] == [
+        (2, "p", "a", 0),
+        (2, "p", "a", 1),
+        (3, "q", "0", 0),
+    ]
+    assert [process.process for process in whole.processes] == [0, 2, 3]
+
+
+def test_what_the_apps_declare_and_report_stands_in_it() -> None:
+    """Sources and what no snapshot holds, as those tell that closed: not who had left, nor who came later."""
+    mine = replace(HELLO, sources=("b", "a"), uncaptured=("a channel in memory", "another"))
+    left = replace(LEFT, sources=("old",), uncaptured=("of old",))
+    later = Hello(n=9, app="q", sources=("later",), uncaptured=("of later",))
+    whole = captured(left, Bye(process=0, n=1), mine, TRIGGER, REPORT, CLOSED, later)
+    assert whole.sources == ("a", "b")
+    assert [(item.app, item.what) for item in whole.uncaptured] == [
+        ("p", "a channel in memory"),
+        ("p", "another"),
+    ]

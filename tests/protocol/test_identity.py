@@ -1,0 +1,485 @@
+"""R12 and R15: processes that lose their identity, or were absent."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka.protocol.actions import ReadLedgerTo, SayHello, StartTimer
+from snapkafka.protocol.colours import Colours
+from snapkafka.protocol.events import (
+    CameBack,
+    CutTimed,
+    Event,
+    InputsTaken,
+    Joined,
+    LedgerRecreated,
+    MarkerMet,
+    RecordMet,
+    StopAsked,
+    StoppedSeen,
+    TimerExpired,
+    WentAbsent,
+)
+from snapkafka.protocol.identity import EarlierLives
+from snapkafka.protocol.ledger_state import Failure, LedgerState, Status
+from snapkafka.protocol.records import NOBODY, Abort, ChangelogEnd, Dead, Hello, TopicPartition
+from snapkafka.protocol.sent import Sent
+
+from .world import A, B, Process, World, settle
+
+
+def test_r15_an_absent_process_aborts_what_it_may_have_mixed(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R15: epochs it may have mixed are contaminated, and its next ledger record for them is `Abort`."""
+    p, q = pair
+    before = world.trigger("before")
+    p.hold_ends = True
+    p.catch_up()
+    p.feed(WentAbsent())
+    assert world.snapshot(before).failure is not None, "at once, not only when it is back"
+    during = world.trigger("during")
+    settle(p, q)
+    p.feed(CameBack())
+    settle(p, q)
+    assert p.epoch == during
+    for epoch in (before, during):
+        assert world.snapshot(epoch).failure == Failure(
+            code="contaminated",
+            reason=f"process {p.id} was absent meanwhile",
+            culprit=f"process {p.id}",
+        )
+    p.hold_ends = False
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED
+
+
+def test_r15_what_is_taken_in_red_during_an_absence_spoils_one_snapshot_and_none_after_it(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """It has not come back before it has read of the trigger. The event that took it in runs in a colour that its
+    process comes to only later, and is counted there once."""
+    p, q = pair
+    event = p.start(A, 0)
+    p.feed(WentAbsent())
+    epoch = world.trigger("nobody has read of it")
+    assert p.feed(RecordMet(epoch=epoch)) == [ReadLedgerTo(offset=epoch - 1)]
+    p.do(p.machine.reply_taken(event, epoch))
+    assert p.machine.colours.running == {event: epoch}
+    assert p.epoch < epoch
+    settle(p, q)
+    p.feed(CameBack())
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "contaminated"
+    p.end(event)
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED
+
+
+def test_r15_a_process_that_was_absent_from_the_start_aborts_when_it_has_joined(world: World) -> None:
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    p = Process(world, "p", (A,), join=False)
+    p.feed(WentAbsent())
+    p.join()
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "contaminated"
+    p.feed(CameBack())
+    settle(p, q)
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED
+
+
+def test_r15_the_very_first_record_of_a_ledger_may_be_a_trigger(world: World) -> None:
+    """Its epoch is 1; who was absent then aborts that one too."""
+    epoch = world.trigger()
+    p = Process(world, "p", join=False)
+    p.feed(WentAbsent())
+    p.join()
+    assert epoch == 1
+    assert world.snapshot(epoch).status is Status.FAILED
+
+
+def test_r15_what_ran_before_an_absence_is_still_white_after_it(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    event = p.start(A, 0)
+    p.feed(WentAbsent())
+    p.feed(CameBack())
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).open, "it runs yet"
+    p.end(event)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_r11_what_runs_before_the_hello_is_read_is_white_for_what_comes_after_it(world: World) -> None:
+    p = Process(world, "p", join=False)
+    event = p.start(A, 0)
+    p.join()
+    epoch = world.trigger()
+    settle(p)
+    assert world.snapshot(epoch).open, "it runs yet"
+    p.end(event)
+    settle(p)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_r12_a_process_that_reads_its_own_dead_takes_a_new_identity(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R12: a process that reads its own `Dead` takes a new identity before it sends again."""
+    p, _ = pair
+    p.send(B, p.start(A, 0), ack=False)
+    world.append(Dead(n=9, dead=p.id))
+    p.catch_up()
+    assert p.machine.process is None
+    p.ack()  # an acknowledgement from the earlier life does no harm
+    assert p.machine.colours.sent == {}
+
+
+def test_a_recreated_ledger_starts_a_new_life(world: World, pair: tuple[Process, Process]) -> None:
+    p, _ = pair
+    world.trigger()
+    p.catch_up()
+    p.feed(LedgerRecreated())
+    assert p.machine.process is None
+    assert p.epoch == 0
+    assert p.machine.ledger.end == 0
+    assert p.feed(LedgerRecreated()) == [], "it has not said anything in this one yet"
+
+
+def test_who_had_no_id_yet_in_a_ledger_that_is_gone_has_none_to_name(world: World) -> None:
+    p = Process(world, "p", join=False)
+    p.feed(Joined(hello=Hello(n=1, app="p")))
+    assert p.feed(LedgerRecreated()) == [SayHello(void=NOBODY, was=NOBODY)]
+
+
+def test_of_a_recreated_ledger_old_snapshots_are_forgotten_like_of_any_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_DECIDED", 2)
+    p = Process(world, "p")
+    world.ledger, world.fold, p.read = [], LedgerState(), 0
+    p.feed(LedgerRecreated())
+    p.join()
+    for n in range(5):
+        world.append(Abort(n=n, epoch=world.trigger(str(n)), code="x", reason="y"))
+    p.catch_up()
+    assert len(p.machine.ledger.snapshots) == 2
+
+
+def test_what_was_aborted_in_a_ledger_that_is_gone_is_an_epoch_like_any_other_in_the_new_one(
+    world: World,
+) -> None:
+    """It cut for none of that number any more, if it had not read its own `Abort` back. The simulator found it."""
+    p = Process(world, "p", (A,))
+    p.hold_ends = True
+    epoch = world.trigger("before")
+    p.catch_up()
+    p.feed(TimerExpired(epoch=epoch))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "ttl"
+    world.ledger, world.fold, p.read, p.hold_ends = [], LedgerState(), 0, False
+    p.feed(LedgerRecreated())
+    p.join()
+    p.catch_up()
+    assert world.trigger("after") == epoch
+    settle(p)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R12: a process that reads its own `Dead` takes a new identity before it sends again; what is under way from the
+    old one is nobody's colour, so a snapshot is aborted by name as long as it lasts, and no longer."""
+    p, q = pair
+    changelog = TopicPartition("p-t-changelog", 0)
+    event = p.start(A, 0)
+    p.send(changelog, event)
+    world.append(Dead(n=9, dead=p.id))
+    void = p.id
+    p.catch_up()
+    (hello,) = [action for action in p.asked if isinstance(action, SayHello)]
+    assert (hello.void, hello.was) == (void, void)
+    assert p.machine.inputs.assigned == -1, "what it was given, it was given as somebody else"
+    p.join(was=hello.was)
+    p.catch_up()
+    assert p.id > void
+    assert world.fold.owner(("p", A)) == p.id, "it says again what it was given"
+    during = world.trigger("during")
+    settle(p, q)
+    failure = world.snapshot(during).failure
+    assert failure is not None
+    assert failure.code == "contaminated"
+    assert failure.reason == f"process {p.id} still has work under way from before it was taken for dead"
+    assert failure.culprit == f"process {p.id}"
+    p.end(event)
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED
+    assert {c.end for c in world.fold.captured(after).changelogs if c.app == "p"} == {1}, (
+        "what the old life wrote"
+    )
+
+
+def test_r12_what_an_old_life_wrote_counts_though_it_was_done_before_the_next_snapshot(world: World) -> None:
+    p = Process(world, "p", (A,))
+    event = p.start(A, 0)
+    p.send(TopicPartition("p-t-changelog", 0), event)
+    void = p.id
+    world.append(Dead(n=9, dead=void))
+    p.catch_up()
+    p.join(was=void)
+    p.end(event)
+    epoch = world.trigger()
+    settle(p)
+    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [1]
+
+
+def test_r12_a_later_life_of_an_earlier_reader_is_one_as_well(world: World) -> None:
+    """It goes on with its event under another id; what that sends runs again where the next reader stands."""
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    event = p.start(A, 0)
+    lives = [p.id]
+    for n in range(3):
+        world.append(Dead(n=9 + n, dead=p.id))
+        p.catch_up()
+        p.join(was=lives[-1])
+        lives.append(p.id)
+        p.give(
+            generation=2 + n
+        )  # it has lost the input by then: the first of these lives had announced it still
+    p.end(event)
+    heir = Process(world, "p", ())
+    heir.give(A, generation=5)
+    settle(p, q, heir)
+    epoch = world.trigger()
+    settle(p, q, heir)
+    cuts = {cut.app: cut for cut in world.fold.captured(epoch).inputs}
+    assert (cuts["p"].receiver, cuts["p"].earlier) == (heir.id, tuple(lives))
+    assert cuts["q"].earlier == (), "not everybody who was nobody before"
+
+
+@pytest.mark.parametrize(("lives", "end"), [(("writes", "fails"), 1), (("fails",), 0)])
+def test_r12_an_old_life_whose_writes_failed_wrote_nothing(
+    world: World, lives: tuple[str, ...], end: int
+) -> None:
+    """Nor does it take away what a life before it wrote."""
+    p = Process(world, "p", (A,))
+    changelog = TopicPartition("p-t-changelog", 0)
+    for n, life in enumerate(lives):
+        p.send(changelog, ack=False)
+        if life == "writes":
+            p.ack()
+        else:
+            effect, tp, seq, _ = p.unacked.popleft()
+            p.do(p.machine.send_failed(effect, tp, seq, "full"))
+        world.append(Dead(n=n, dead=p.id))
+        p.catch_up()
+        p.join()
+    epoch = world.trigger()
+    settle(p)
+    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [end]
+
+
+def test_r12_what_an_old_life_wrote_without_a_result_counts_where_it_has_landed(world: World) -> None:
+    """It is in the state in memory; where it lies the log alone knows. The simulator found it."""
+    p = Process(world, "p", (A,))
+    changelog = TopicPartition("p-t-changelog", 0)
+    p.send(changelog)
+    p.send(changelog, ack=False)
+    effect, tp, seq, _ = p.unacked.popleft()
+    p.do(p.machine.send_unsettled(effect, tp, seq, "timed out"))
+    void = p.id
+    world.append(Dead(n=9, dead=void))
+    p.catch_up()
+    p.join(was=void)
+    epoch = world.trigger()
+    settle(p)
+    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [2]
+    p.give(A, generation=2)  # recovered again: that holds whatever has landed
+    p.catch_up()
+    assert p.machine.earlier.unknown == set()
+
+
+def test_r12_an_end_that_an_old_life_had_asked_for_is_kept() -> None:
+    """A send without a result had landed behind one that was acknowledged, as the log's end has shown."""
+    changelog, old, lives = TopicPartition("p-t-changelog", 0), Colours(0), EarlierLives()
+    old.sent[changelog] = sent = Sent()
+    sent.failed(0, 0, refused=False)
+    sent.acked(0, 1, 0)
+    old.ends_seen({changelog: 2})
+    lives.add(old)
+    lives.settle()
+    recovered = ChangelogEnd(table="t", topic=changelog.topic, partition=0, end=0)
+    assert [end.end for end in lives.ends([recovered])] == [2]
+    assert lives.unknown == set(), "nothing is to be asked again"
+
+
+def test_r12_who_had_nothing_under_way_comes_back_as_if_new(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    world.append(Dead(n=9, dead=p.id))
+    p.catch_up()
+    (hello,) = [action for action in p.asked if isinstance(action, SayHello)]
+    assert hello.was == NOBODY
+    p.join()
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+@pytest.mark.parametrize("strays", ["sends", "is absent", "was absent", "in white only"])
+def test_r12_who_went_on_since_it_was_alive_in_the_ledger_names_its_old_identity(
+    world: World, pair: tuple[Process, Process], strays: str
+) -> None:
+    """R12: who was absent, or has sent since, says `was` in its next `Hello`, busy or not. Its records are the proof
+    that it was alive: what it had sent when it wrote the last of them is as it should be."""
+    p, q = pair
+    out = TopicPartition("out", 0)
+    p.send(out)
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    match strays:
+        case "sends":
+            p.send(out)
+        case "is absent":
+            p.feed(WentAbsent())
+        case "was absent":
+            p.feed(WentAbsent())
+            p.feed(CameBack())
+    void = p.id
+    world.append(Dead(n=9, dead=void))
+    p.catch_up()
+    (hello,) = [action for action in p.asked if isinstance(action, SayHello)]
+    assert hello == SayHello(void=void, was=NOBODY if strays == "in white only" else void)
+    if strays == "sends":
+        p.join(was=void)
+        world.append(Dead(n=10, dead=p.id))
+        p.catch_up()
+        last = [action for action in p.asked if isinstance(action, SayHello)][-1]
+        assert last.was == NOBODY, "under its new identity it has sent nothing"
+
+
+def test_r12_while_it_has_no_id_a_process_says_nothing(world: World) -> None:
+    """R12: ... before it sends again; R11: and sends nothing before its Hello is read."""
+    p = Process(world, "p", (A,), join=False)
+    epoch = world.trigger()
+    p.catch_up()
+    quiet: list[Event] = [
+        RecordMet(epoch=epoch),
+        MarkerMet(epoch=epoch),
+        StopAsked(),
+        TimerExpired(epoch=epoch),
+        StoppedSeen(epoch=epoch, app="p", asked_at=0, positions=(), changelogs=(), ends=()),
+        WentAbsent(),
+        CameBack(),
+        InputsTaken(),
+        LedgerRecreated(),
+        CutTimed(epoch=epoch, us=1),
+    ]
+    assert [p.machine.handle(event) for event in quiet] == [[]] * len(quiet)
+
+
+def test_r12_snapshots_captured_while_somebody_was_wrongly_dead_cannot_be_proven(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """`Hello.was`: what that id sent is only a part of what it did, so no snapshot that counts it among those that left
+    can be proven; an open one fails."""
+    p, q = pair
+    p.start(A, 0)
+    before = world.trigger("before")
+    q.catch_up()
+    world.append(Dead(n=9, dead=p.id))
+    heir = Process(world, "p", (A,))
+    captured = world.trigger("captured")
+    settle(q, heir)
+    q.hold = True
+    still_open = world.trigger("open")
+    settle(q, heir)
+    void = p.id
+    p.catch_up()
+    p.join(was=void)
+    what = f"process {void} was taken for dead, and went on under that identity"
+    assert world.snapshot(captured).contaminated == world.fold.captured(captured).contaminated == what
+    assert world.snapshot(captured).status is Status.CAPTURED
+    failure = world.snapshot(still_open).failure
+    assert failure == Failure(code="contaminated", reason=what, culprit=f"process {void}")
+    assert world.snapshot(still_open).failed_at == len(world.ledger) - 2, (
+        "by the Hello, not by the Assigned after it"
+    )
+    assert world.snapshot(before).contaminated == "", "there it was required, and failed it"
+
+
+def test_a_recreated_ledger_asks_for_no_past(world: World, pair: tuple[Process, Process]) -> None:
+    """Every id and epoch of the old one is void, so none of them can be named."""
+    p, _ = pair
+    p.start(A, 0)
+    void = p.id
+    p.feed(LedgerRecreated())
+    assert [a for a in p.asked if isinstance(a, SayHello)] == [SayHello(void=void, was=NOBODY)]
+
+
+def test_what_an_event_of_an_earlier_life_sends_is_still_its_effect(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """In the colour of the process, but by its cause whoever has the input now can tell that it runs again (V5, R10).
+    The simulator found effects of which nobody knew."""
+    p, _ = pair
+    event = p.start(A, 0)
+    before = p.machine.send_entered(event)
+    p.feed(LedgerRecreated())
+    p.join()
+    again = p.machine.send_entered_again(before)
+    after = p.machine.send_entered(event)
+    at_once, _ = p.machine.send_at_once(event, B)
+    assert (again.cause, after.cause, at_once.cause) == (event, event, event)
+    assert again.sent is after.sent is at_once.sent is p.machine.colours.sent
+    p.end(event)
+    assert p.machine.send_entered(event).cause is None, "a task that outlives its event"
+    assert p.machine.send_at_once(event, B)[0].cause is None
+    assert p.machine.send_entered(None).cause is None
+
+
+def test_r12_events_of_the_old_life_end_in_the_old_life(world: World, pair: tuple[Process, Process]) -> None:
+    p, _ = pair
+    event = p.start(A, 0)
+    effect = p.machine.send_entered(event)
+    p.feed(LedgerRecreated())
+    p.join()
+    p.end(event)
+    p.do(p.machine.send_withdrawn(effect))
+    with pytest.raises(AssertionError, match="entered again"):
+        p.machine.send_stamped(effect, B)
+
+
+def test_r12_who_joins_watches_over_what_is_under_way(world: World) -> None:
+    """Everybody who read the trigger is dead: without a clock of whoever comes next nobody would ever give it up, nor
+    say that they are dead."""
+    dead = Process(world, "p", (A,))
+    decided = world.trigger("decided")
+    dead.catch_up()
+    settle(dead)
+    assert world.snapshot(decided).status is Status.CAPTURED
+    epoch = world.trigger(ttl_ms=77)
+    heir = Process(world, "p", (A,))
+    timers = [action for action in heir.asked if isinstance(action, StartTimer)]
+    assert timers == [StartTimer(epoch=epoch, ttl_ms=77)]
+    heir.feed(TimerExpired(epoch=epoch))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.culprit == f"process {dead.id} of app p to cut and report"
+    heir.catch_up()
+    assert world.fold.processes[dead.id].dead

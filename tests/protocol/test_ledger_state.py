@@ -1,0 +1,238 @@
+"""R11 to R13: when a snapshot is captured, when it failed, what comes after."""
+
+from __future__ import annotations
+
+from snapkafka.protocol.events import StopAsked, TimerExpired
+from snapkafka.protocol.ledger_state import Status
+from snapkafka.protocol.records import Abort, Dead, Pause, Retire, TopicPartition, Verdict
+
+from .world import A, B, Process, World, settle
+
+
+def test_partitions_that_are_named_later_are_expected(world: World, pair: tuple[Process, Process]) -> None:
+    """R11: expected inputs: ..., and partitions first named later (by their reader, or by who sent white into them)."""
+    p, q = pair
+    new = TopicPartition("b", 1)
+    p.send(new)
+    epoch = world.trigger()
+    settle(p, q)
+    assert [str(w) for w in world.fold.waiting(epoch)] == ["the cut of input b[1] by app q"]
+    q.give(B, new)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert {(c.topic, c.partition) for c in world.fold.captured(epoch).inputs} == {
+        ("a", 0),
+        ("b", 0),
+        ("b", 1),
+    }
+
+
+def test_partitions_added_to_a_running_app_are_expected_when_their_reader_has_left(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R11: expected inputs: topics x partitions written in those `Hello`s, ..., and partitions first named later: also
+    before the trigger, by an `Assigned`. In [b-1] may lie messages and money of which nobody who lives speaks."""
+    p, q = pair
+    added = TopicPartition("b", 1)
+    other = Process(world, "q", inputs=(B,), assign=False)
+    other.give(added, generation=2)
+    q.give(B, generation=2)
+    other.feed(StopAsked())
+    epoch = world.trigger()
+    settle(p, q)
+    assert [str(w) for w in world.fold.waiting(epoch)] == [
+        f"the cut of input b[1] by process {other.id} of app q"
+    ]
+    q.give(B, added, generation=3)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert (added.topic, added.partition) in {
+        (c.topic, c.partition) for c in world.fold.captured(epoch).inputs
+    }
+
+
+def test_partitions_added_to_an_app_are_expected_when_it_is_stopped(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R11: ... stopped apps not retired; R10: the living process with the smallest id cuts them."""
+    p, q = pair
+    added = TopicPartition("b", 1)
+    q.give(B, added, generation=2)
+    q.feed(StopAsked())
+    epoch = world.trigger()
+    settle(p)
+    assert {w.partition for w in world.fold.waiting(epoch)} == {0, 1}
+
+
+def test_partitions_of_an_earlier_life_of_an_app_are_not_expected(world: World) -> None:
+    """A topic that was made anew with fewer partitions: whoever joined since has counted them."""
+    earlier = Process(world, "p", inputs=(A,))
+    earlier.give(A, TopicPartition("a", 1), generation=2)
+    earlier.feed(StopAsked())
+    again = Process(world, "p", inputs=(A,), assign=False)
+    again.give(A, generation=3)
+    epoch = world.trigger()
+    settle(again)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_while_paused_no_trigger_is_an_epoch(world: World, pair: tuple[Process, Process]) -> None:
+    """R15: off switches: `pause`/`resume` (a ledger record, no restart)."""
+    p, q = pair
+    running = world.trigger("running")
+    world.append(Pause(n=1, paused=True))
+    refused = world.trigger("refused")
+    settle(p, q)
+    assert p.epoch == running, "what was triggered before is an epoch"
+    for epoch in (running, refused):
+        failure = world.snapshot(epoch).failure
+        assert failure is not None
+        assert failure.code == "paused"
+    world.append(Pause(n=2, paused=False))
+    good = world.trigger("good")
+    settle(p, q)
+    assert world.snapshot(good).status is Status.CAPTURED
+
+
+def test_r11_a_late_joiner_is_born_red_and_not_waited_for(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R11: id >= E is born red for E. Required senders of E: `Hello` below the trigger without `Bye` or `Dead`."""
+    epoch = world.trigger()
+    late = Process(world, "late")
+    assert late.epoch == epoch
+    settle(*pair, late)
+    assert late.id not in world.snapshot(epoch).required
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_r11_what_comes_first_stands(world: World, pair: tuple[Process, Process]) -> None:
+    """R11: Failed: an `Abort`. What comes first stands."""
+    early, late = world.trigger("early"), world.trigger("late")
+    world.append(Abort(n=1, epoch=early, code="x", reason="by hand"))
+    settle(*pair)
+    world.append(Abort(n=2, epoch=late, code="x", reason="too late"))
+    assert world.snapshot(early).status is Status.FAILED
+    assert world.snapshot(early).failed_at == late
+    assert world.snapshot(late).status is Status.CAPTURED
+
+
+def test_r11_repeats_are_dropped(world: World, pair: tuple[Process, Process]) -> None:
+    """R11: Every ledger record carries (process, n); repeats are dropped."""
+    p, _ = pair
+    hello = next(r for r in world.ledger if getattr(r, "app", "") == "p")
+    before = len(world.fold.processes)
+    world.append(hello)
+    assert len(world.fold.processes) == before
+    assert p.id in world.fold.processes
+
+
+def test_r11_garbage_only_moves_the_end(world: World) -> None:
+    world.fold.apply(0, None)
+    assert world.fold.end == 1
+
+
+def test_inputs_of_a_stopped_app_are_expected_until_it_is_retired(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R11: Expected inputs: ... stopped apps not retired."""
+    p, q = pair
+    p.feed(StopAsked())
+    epoch = world.trigger()
+    settle(q)
+    assert [(w.what, w.app, w.topic) for w in world.fold.waiting(epoch)] == [("input", "p", "a")]
+    world.append(Retire(n=3, app="p"))
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert world.fold.retired_apps() == {"p"}
+
+
+def test_an_app_that_was_retired_and_joins_again_is_retired_no_more(world: World) -> None:
+    first = Process(world, "p", inputs=(A,))
+    first.feed(StopAsked())
+    world.append(Retire(n=3, app="p"))
+    before = world.fold.processes[first.id]
+    assert not world.fold.unretired(before)
+    again = Process(world, "p", inputs=(A,))
+    assert world.fold.retired_apps() == set()
+    assert world.fold.unretired(world.fold.processes[again.id])
+    assert not world.fold.unretired(before)
+
+
+def test_r12_ttl_names_the_culprit_and_the_dead_are_not_waited_for_again(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R12: aborted by whoever notices; who notices appends `Dead(p)`, so that the next one does not wait for it."""
+    p, q = pair
+    epoch = world.trigger()
+    p.catch_up()  # q is silent
+    p.feed(TimerExpired(epoch=epoch))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "ttl"
+    assert f"process {q.id}" in failure.culprit
+    assert [r.dead for r in world.ledger if isinstance(r, Dead)] == [q.id]
+    assert p.feed(TimerExpired(epoch=epoch)) == [], "decided: a late timer is harmless"
+    assert q.id not in world.snapshot(world.trigger("next")).required
+
+
+def test_r12_nobody_closes_for_somebody_else(world: World, pair: tuple[Process, Process]) -> None:
+    """R12: a required sender that dies fails E."""
+    p, q = pair
+    p.start(A, 0)
+    epoch = world.trigger()
+    settle(p, q)
+    p.feed(StopAsked())
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "process-lost"
+    assert str(p.id) in failure.culprit
+
+
+def test_r13_captured_is_not_yet_completed(world: World, pair: tuple[Process, Process]) -> None:
+    """R13: verification appends `Verdict`; a partial snapshot is never listed as good."""
+    good, bad = world.trigger("good"), world.trigger("bad")
+    settle(*pair)
+    failed = world.trigger("failed")
+    world.append(Abort(n=1, epoch=failed, code="x", reason="y"))
+    world.append(Verdict(n=2, epoch=good, verdict="VERIFIED"))
+    world.append(Verdict(n=3, epoch=failed, verdict="VERIFIED"))
+    assert world.snapshot(good).status is Status.COMPLETED
+    assert world.snapshot(bad).status is Status.CAPTURED
+    assert world.snapshot(failed).status is Status.FAILED
+
+
+def test_r12_ttl_says_who_gave_no_sign_and_whom_it_waited_for(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R12: who cut and is slow to close is alive: only a sender that gave no sign is not waited for again."""
+    p, q = pair
+    before, epoch = world.trigger("before", ttl_ms=1), world.trigger("x", ttl_ms=77)
+    q.start(B, 0)
+    settle(p, q)
+    p.feed(TimerExpired(epoch=epoch))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    waited = f"process {q.id} of app q to close: its white events, sends and markers are not all done"
+    assert (failure.code, failure.culprit) == ("ttl", waited)
+    assert failure.reason == f"not captured within 77 ms: waited for {waited}"
+    assert not [r for r in world.ledger if isinstance(r, Dead)]
+    assert world.snapshot(before).failure is None, "each has its own time"
+
+
+def test_r12_where_the_ledger_shows_nothing_ttl_says_so(world: World) -> None:
+    """A snapshot may wait for nothing that has a name: nobody was there when it was asked for."""
+    epoch = world.trigger()
+    p = Process(world, "p")
+    p.feed(TimerExpired(epoch=epoch))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.culprit == "nothing that the ledger shows"
+
+
+def test_r12_a_timer_runs_out_once(world: World, pair: tuple[Process, Process]) -> None:
+    p, _ = pair
+    epoch = world.trigger()
+    p.catch_up(epoch)
+    first = p.machine.handle(TimerExpired(epoch=epoch))
+    assert first
+    assert p.machine.handle(TimerExpired(epoch=epoch)) == [], "its Abort is on its way"

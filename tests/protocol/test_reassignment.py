@@ -1,0 +1,846 @@
+"""R9 and R10: inputs that come and go while a snapshot runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.checks.view import read_before
+from snapkafka.protocol import ownership
+from snapkafka.protocol.actions import AppendToLedger, AskStopped
+from snapkafka.protocol.captured_snapshot import InputCut
+from snapkafka.protocol.cut import Positions
+from snapkafka.protocol.events import (
+    CameBack,
+    InputGiven,
+    InputsAdded,
+    InputsGiven,
+    InputsTaken,
+    MarkerFailed,
+    StopAsked,
+    StoppedSeen,
+    WentAbsent,
+)
+from snapkafka.protocol.ledger_state import Failure, Status
+from snapkafka.protocol.ownership import KEEP_EARLIER, Owner
+from snapkafka.protocol.records import (
+    NOBODY,
+    Abort,
+    Assigned,
+    ChangelogEnd,
+    Closed,
+    CutReport,
+    Dead,
+    Hello,
+    InputTopic,
+    LogEnd,
+    Position,
+    Retire,
+    Table,
+    TopicPartition,
+)
+from snapkafka.protocol.restores import Rule
+
+from .world import A, B, Process, World, records, settle
+
+
+def test_r10_a_white_input_given_to_a_red_process_is_cut_where_it_starts(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R10: position after the old owner's commit, and the recovered changelog end, in a supplementary report."""
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    assert heir.epoch == epoch, "born after the trigger: red by birth"
+    heir.give(A, positions={A: 7}, recovered=5)
+    settle(p, q, heir)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    captured = world.fold.captured(epoch)
+    (cut,) = (cut for cut in captured.inputs if cut.topic == "a")
+    assert (cut.position, cut.receiver) == (7, heir.id)
+    (report,) = records(heir, CutReport)
+    assert (report.previous, report.epoch, report.heard) == (epoch - 1, epoch, "assigned"), (
+        "for this one alone"
+    )
+    assert report.supplement
+    assert report.positions == (Position(agent="agent", topic="a", partition=0, offset=7),)
+    assert report.changelogs == (TopicPartition("p-t-changelog", 0),)
+    assert [closed.epoch for closed in records(heir, Closed)] == [epoch]
+    assert {(c.process, c.end) for c in captured.changelogs if c.app == "p"} == {(heir.id, 5)}
+
+
+def test_r10_a_supplement_counts_only_with_its_closed(world: World, pair: tuple[Process, Process]) -> None:
+    """A process that is lost between the two fails the snapshot: nobody else can cut what it has read in red."""
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    settle(p, q)
+    heir = Process(world, "p", (), assign=False)
+    heir.deaf_to_itself = True
+    heir.give(A)
+    assert world.snapshot(epoch).supplements
+    world.append(Dead(n=2, dead=Process(world, "p").id))
+    assert world.snapshot(epoch).open, "one that has no part in it"
+    world.append(Dead(n=1, dead=heir.id))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "process-lost"
+
+
+def test_r9_an_input_that_was_read_in_red_and_moves_on_uncut_fails_the_snapshot(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R9: only who read it first in red knows where; its supplement that lands after the move is void."""
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    settle(p, q)
+    heir = Process(world, "p", (), assign=False)
+    heir.hold = True  # its supplement is under way
+    heir.give(A)
+    third = Process(world, "p", (), assign=False)
+    third.give(A, generation=2)
+    assert world.snapshot(epoch).failure == Failure(
+        code="input-moved",
+        reason="input a[0] of app p was read by a process that had turned red, and moved on uncut",
+        culprit="a[0]",
+    )
+    assert (
+        world.snapshot(epoch).failed_at
+        == world.fold.processes[third.id].assigned
+        == third.machine.inputs.assigned
+    )
+
+
+def test_r10_inputs_of_a_stopped_app_are_cut_by_the_smallest_id(world: World) -> None:
+    """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
+    p = Process(world, "p", (A,))
+    p.end(p.start(A, 0))
+    p.feed(StopAsked())
+    q, r = Process(world, "q", (B,)), Process(world, "r", ())
+    settle(q, r)
+    epoch = world.trigger()
+    settle(q, r)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert not any(isinstance(action, AskStopped) for action in r.asked)
+    assert (asked.app, asked.inputs, asked.epoch) == ("p", (A,), epoch)
+    assert asked.asked_at == epoch - 1, "as the ledger stood with the trigger"
+    seen = StoppedSeen(
+        epoch=epoch,
+        app="p",
+        asked_at=asked.asked_at,
+        positions=(Position(agent="*", topic="a", partition=0, offset=1),),
+        changelogs=(ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=3),),
+        ends=(LogEnd(topic="a", partition=0, end=4),),
+    )
+    q.feed(seen)
+    settle(q, r)
+    assert [action for action in q.asked if isinstance(action, AskStopped)] == [
+        asked,
+        replace(asked, again=True),
+    ]
+    assert world.snapshot(epoch).open, "it is looked at again when everybody has closed"
+    q.feed(replace(seen, ends=(LogEnd(topic="a", partition=0, end=5),)))  # others write to its input
+    settle(q, r)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    captured = world.fold.captured(epoch)
+    (cut,) = (cut for cut in captured.inputs if cut.app == "p")
+    assert (cut.position, cut.log_end, cut.receiver) == (1, 4, q.id)
+    assert cut.earlier == (p.id,), "who read it last"
+    assert [report.heard for report in records(q, CutReport)] == ["ledger", "stopped"]
+    assert [(c.app, c.end) for c in captured.changelogs if c.app == "p"] == [("p", 3)]
+
+
+@pytest.mark.parametrize(("reset", "starts"), [("latest", (7,)), ("earliest", ()), ("", ())])
+def test_r10_who_reads_from_the_latest_record_starts_where_the_trigger_says(
+    world: World, reset: str, starts: tuple[int, ...]
+) -> None:
+    """Behind the ends that the trigger names (R1) something may be red. Who does not tell is cut as before."""
+    q = Process(world, "q", (B,))
+    old = world.append(Hello(n=5, app="p", inputs=(InputTopic(topic="a", partitions=1),), reset=reset))
+    world.append(Dead(n=6, dead=old))
+    q.catch_up()
+    world.trigger(ends=(LogEnd(topic="a", partition=0, end=7),))
+    q.catch_up()
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert tuple(start.end for start in asked.starts) == starts
+
+
+def test_r10_what_was_asked_of_a_stopped_app_is_void_once_it_runs_again(world: World) -> None:
+    p = Process(world, "p", (A,))
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    heir = Process(world, "p", (A,))
+    heir.catch_up()
+    position = Position(agent="*", topic="a", partition=0, offset=99)
+    q.feed(
+        StoppedSeen(
+            epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
+        )
+    )
+    settle(q, heir)
+    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
+    assert (cut.position, cut.receiver) == (0, heir.id)
+
+
+def test_who_wakes_up_late_owns_nothing(world: World, pair: tuple[Process, Process]) -> None:
+    """What a process says of an older generation of its group moves nothing."""
+    p, q = pair
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A, generation=2)
+    p.give(A, generation=1)
+    assert world.fold.owner(("p", A)) == heir.id
+    epoch = world.trigger()
+    settle(p, q, heir)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert {cut.receiver for cut in world.fold.captured(epoch).inputs} == {heir.id, q.id}
+
+
+def test_of_what_one_says_that_wakes_up_late_the_rest_is_heard(world: World) -> None:
+    """It is not the owner of what moved on since; what nobody else was given since, it has."""
+    other = TopicPartition("a", 1)
+    p = Process(world, "p", (A, other))
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A, generation=3)
+    p.give(A, other, generation=2)
+    assert [world.fold.owner(("p", tp)) for tp in (A, other)] == [heir.id, p.id]
+    assert world.fold.owners["p", other].offset == p.machine.inputs.assigned
+
+
+def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
+    p = Process(world, "p", (A,))
+    heir = Process(world, "p", (A,), assign=False)
+    settle(p, heir)
+    epoch = world.trigger()
+    heir.give(A)  # reads the ledger up to its own Assigned, and cuts before it runs the input
+    assert heir.epoch == epoch
+    p.catch_up()  # p's report was made under an Assigned that is not the latest for A any more
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure == Failure(
+        code="input-moved",
+        reason=f"input a[0] moved while process {p.id} (p on host, pid 0) was reporting its cut",
+        culprit="a[0]",
+    )
+    reported = next(at for at, r in enumerate(world.ledger) if isinstance(r, CutReport) and r.process == p.id)
+    assert world.snapshot(epoch).failed_at == reported
+
+
+@pytest.mark.parametrize("zombie_first", [False, True])
+def test_r11_who_lost_its_inputs_before_the_trigger_claims_none_of_them(
+    world: World, *, zombie_first: bool
+) -> None:
+    """R11: inputs whose owner was known by a later generation before the trigger are not claimed by the old one: a
+    worker that crashed, left its group, and hangs in its shutdown."""
+    zombie, other = Process(world, "p", (A,)), Process(world, "q", (B,))
+    zombie.send(B)
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A, generation=2, positions={A: 7}, recovered=5)
+    for n in range(3):
+        epoch = world.trigger(f"s{n}")
+        settle(*((zombie, heir) if zombie_first else (heir, zombie)), other)
+        assert world.snapshot(epoch).failure is None, world.snapshot(epoch).failure
+        captured = world.fold.captured(epoch)
+        assert [(c.position, c.receiver) for c in captured.inputs if c.topic == "a"] == [(7, heir.id)]
+        assert {(c.process, c.end) for c in captured.changelogs if c.app == "p"} == {(heir.id, 5)}
+
+
+@pytest.mark.parametrize("cut_since", [True, False])
+def test_r9_an_input_that_came_and_went_while_a_report_was_on_its_way_fails_the_snapshot(
+    world: World, cut_since: bool
+) -> None:
+    """Its reader was red, and nobody could know: whoever has it now cut it behind what was read in red, or would."""
+    p, q = Process(world, "p", (A,)), Process(world, "p", (A,), assign=False)
+    settle(p, q)
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    q.hold = True
+    q.give(
+        A, generation=2
+    )  # q cuts, with no inputs, before it has read its own Assigned; the report is on its way
+    q.end(q.start(A, 0))
+    q.feed(InputsTaken())
+    p.hold = not cut_since
+    p.give(A, generation=3, positions={A: 1})
+    settle(p)
+    assert bool(world.snapshot(epoch).claims) is cut_since, "p has cut the input where it got it"
+    let_land(q)
+    assert world.snapshot(epoch).failure == Failure(
+        code="input-moved",
+        reason=f"input a[0] moved while process {q.id} (p on host, pid 0) was reporting its cut",
+        culprit="a[0]",
+    )
+
+
+def test_r9_what_was_cut_before_it_came_and_went_stays_cut(world: World) -> None:
+    p, q = Process(world, "p", (A,)), Process(world, "p", (A,), assign=False)
+    settle(p, q)
+    epoch = world.trigger()
+    settle(p)
+    q.hold = True
+    q.give(A, generation=2)
+    q.feed(InputsTaken())
+    p.give(A, generation=3)
+    let_land(q)
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def let_land(process: Process) -> None:
+    """The reports that were held back are in the ledger now."""
+    process.hold = False
+    for action in process.asked:
+        if isinstance(action, AppendToLedger) and isinstance(action.record, CutReport):
+            process.world.append(action.record)
+
+
+def test_r9_a_process_cuts_for_the_highest_epoch_of_its_inputs(world: World) -> None:
+    """R9: reads the ledger up to it, and cuts for the highest epoch any of them is already cut for."""
+    p = Process(world, "p", (A,))
+    deaf = Process(world, "p", (), hear=frozenset({"headers"}))
+    settle(p, deaf)
+    epoch = world.trigger()
+    p.catch_up()
+    deaf.give(A)
+    assert deaf.epoch == epoch
+    assert deaf.turned[-1].heard == "assigned"
+
+
+def test_r10_a_replay_is_reported_until_it_has_caught_up(world: World) -> None:
+    """R10: Where effects of inputs past the position are already in the state the report says up to where."""
+    p = Process(world, "p", (A,))
+    for offset in range(5):
+        p.end(p.start(A, offset))
+    p.feed(InputsTaken())
+    p.give(A, positions={A: 2})
+    found = []
+    for name in ("at once", "on the way", "after"):
+        epoch = world.trigger(name)
+        settle(p)
+        ((position,),) = (cut.agents for cut in world.fold.captured(epoch).inputs)
+        found.append((position.offset, position.replay_until, world.fold.captured(epoch).replays))
+        p.end(p.start(A, position.offset))
+        p.end(p.start(A, position.offset + 1))
+    assert found == [(2, 5, 1), (4, 5, 1), (6, 0, 0)]
+
+
+def test_r10_who_started_nothing_replays_nothing(world: World) -> None:
+    """Nor does who stands where it stood before."""
+    p = Process(world, "p", (A,))
+    p.feed(InputsTaken())
+    p.give(A)
+    assert [q.replay_until for q in p.machine.positions.note()] == [0]
+    p.end(p.start(A, 0))
+    p.feed(InputsTaken())
+    p.give(A)
+    p.end(p.start(A, 0))
+    assert [(q.offset, q.replay_until) for q in p.machine.positions.note()] == [(1, 0)]
+
+
+def test_a_process_that_is_given_nothing_stays_white(world: World) -> None:
+    p = Process(world, "p", (), assign=False)
+    p.give()
+    assert (p.epoch, p.turned) == (0, [])
+
+
+def test_r9_inputs_are_ready_when_the_ledger_has_been_read_up_to_them(world: World) -> None:
+    p = Process(world, "p", (A,), assign=False)
+    ready = [p.machine.inputs.ready]  # it has none
+    given = InputGiven(tp=A, agents=("agent",), position=0)
+    p.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+    ready.append(p.machine.inputs.ready)
+    p.catch_up()
+    ready.append(p.machine.inputs.ready)
+    assert ready == [True, False, True]
+
+
+def test_r9_inputs_are_not_ready_from_when_they_are_taken_until_those_that_come_are_announced(
+    world: World,
+) -> None:
+    p = Process(world, "p", (A,))
+    ready = [p.machine.inputs.ready]
+    p.feed(InputsTaken())
+    p.catch_up()
+    ready.append(p.machine.inputs.ready)
+    p.give(A)
+    p.catch_up()
+    ready.append(p.machine.inputs.ready)
+    assert ready == [True, False, True]
+
+
+@pytest.mark.parametrize(("told", "position"), [(2, 4), (4, 4), (6, 6)])
+def test_r15_what_starts_before_the_inputs_are_told_of_is_of_them(
+    world: World, told: int, position: int
+) -> None:
+    """The driver could not tell in time where they start, and they went on. It tells a position of some moment since:
+    what has started by itself lies above, or all below the position is done."""
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    p.feed(InputsTaken())
+    p.feed(WentAbsent())
+    for offset in (2, 3):
+        p.end(p.start(A, offset))
+    given = InputGiven(tp=A, agents=("agent",), position=told)
+    p.feed(InputsGiven(generation=2, inputs=(given,), changelogs=()))
+    p.catch_up()
+    p.feed(CameBack())
+    epoch = world.trigger()
+    p.catch_up()
+    assert [(q.offset, q.replay_until) for q in world.snapshot(epoch).reports[p.id][1].positions] == [
+        (position, 0)
+    ]
+
+
+def test_r9_what_was_taken_away_is_not_ours_when_its_assigned_is_read(world: World) -> None:
+    """It was announced and taken away before the ledger was read so far: a cut names none of it."""
+    p = Process(world, "p", (A,), assign=False)
+    given = InputGiven(tp=A, agents=("agent",), position=0)
+    p.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+    p.feed(InputsTaken())
+    epoch = world.trigger()
+    p.catch_up()
+    assert world.snapshot(epoch).reports[p.id][1].positions == ()
+
+
+def test_r12_a_new_life_does_not_announce_what_was_taken_away(world: World) -> None:
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    before = len([record for record in world.ledger if isinstance(record, Assigned)])
+    p.feed(InputsTaken())
+    world.append(Dead(n=9, dead=p.id))
+    p.catch_up()
+    p.join()
+    p.catch_up()
+    assert p.machine.process is not None
+    assert len([record for record in world.ledger if isinstance(record, Assigned)]) == before
+
+
+def test_r10_a_replay_is_remembered_while_somebody_else_has_the_input(world: World) -> None:
+    """It comes back to where it was: what was started here before still goes on, and happens twice."""
+    p = Process(world, "p", (A,))
+    p.start(A, 0)
+    p.feed(InputsTaken())
+    p.give()
+    p.feed(InputsTaken())
+    p.give(A)
+    assert [q.replay_until for q in p.machine.positions.note()] == [1]
+
+
+def test_r10_what_the_recovered_changelog_shows_is_reported_too(world: World) -> None:
+    p = Process(world, "p", (), assign=False)
+    p.give(A, positions={A: 2}, replay_until=4)
+    epoch = world.trigger()
+    settle(p)
+    ((position,),) = (cut.agents for cut in world.fold.captured(epoch).inputs)
+    assert (position.offset, position.replay_until) == (2, 4)
+
+
+def test_r10_who_ran_an_input_before_the_ledger_said_whose_it_was_aborts(world: World) -> None:
+    """R9: reads the ledger up to it before it runs them; R15: where the ledger is too slow it runs them all the same,
+    and says so."""
+    q = Process(world, "q", (B,))
+    p = Process(world, "p", (A,), assign=False)
+    other = world.trigger("other", apps=("q",))
+    epochs = [world.trigger("first"), world.trigger("second")]
+    heir = Process(world, "p", (), assign=False)
+    given = InputsGiven(
+        generation=2, inputs=(InputGiven(tp=A, agents=("agent",), position=0),), changelogs=()
+    )
+    heir.feed(given)
+    heir.start(A, 0)
+    heir.catch_up()
+    for epoch in epochs:
+        assert world.snapshot(epoch).failure == Failure(
+            code="contaminated",
+            reason=f"process {heir.id} ran events of a[0] before the ledger named its owner",
+            culprit="a[0]",
+        )
+    assert world.snapshot(other).open, "the input is none of it"
+    assert [position.offset for position in heir.machine.positions.note()] == [1], "what it ran it has run"
+    settle(p, q, heir)
+
+
+def test_r10_nothing_is_asked_of_a_snapshot_that_is_decided(world: World) -> None:
+    """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
+    p = Process(world, "p", (A,))
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    late = StoppedSeen(epoch=epoch, app="p", asked_at=asked.asked_at, positions=(), changelogs=(), ends=())
+    assert q.feed(late) == []
+
+
+def test_r10_inputs_of_an_app_that_never_had_any_given_are_cut_too(world: World) -> None:
+    """R11: Expected inputs: topics x partitions written in those `Hello`s; nobody was ever given these."""
+    p = Process(world, "p", (A,), assign=False)
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=1),)
+    position = Position(agent="*", topic="a", partition=0, offset=3)
+    seen = StoppedSeen(
+        epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
+    )
+    q.feed(seen)
+    assert world.snapshot(epoch).open, "a supplement counts with its Closed"
+    settle(q)
+    q.feed(seen)
+    settle(q)
+    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
+    assert (cut.position, cut.noted, cut.log_end) == (3, 3, 3)
+
+
+def test_r10_partitions_that_came_to_an_app_after_it_had_joined_are_cut_with_their_changelogs(
+    world: World,
+) -> None:
+    """R10: inputs of an app that is not running; R11: and partitions first named later."""
+    p = Process(world, "p", (A,))
+    added, changelog = TopicPartition("a", 1), TopicPartition("p-t-changelog", 1)
+    world.append(Assigned(process=p.id, n=100, generation=2, inputs=(A, added), changelogs=(changelog,)))
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert asked.inputs == (A, added)
+    assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=2),)
+
+
+def test_r10_a_changelog_that_was_made_anew_with_fewer_partitions_is_asked_for_as_it_is(world: World) -> None:
+    """What came to somebody before the youngest process joined says nothing of the topics that this one has counted."""
+    earlier = Process(world, "p", (A,))
+    changelog = TopicPartition("p-t-changelog", 7)
+    world.append(Assigned(process=earlier.id, n=100, generation=2, inputs=(A,), changelogs=(changelog,)))
+    earlier.feed(StopAsked())
+    again = Process(world, "p", (A,))
+    again.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=1),)
+
+
+def test_r10_nobody_cuts_for_an_app_that_runs(world: World, pair: tuple[Process, Process]) -> None:
+    """A process of an earlier release may not be able to read the `Hello` of a later one, and take its app for stopped:
+    where it stands in the ledger that is known better."""
+    p, q = pair
+    epoch = world.trigger()
+    cut = CutReport(
+        process=q.id,
+        n=100,
+        epoch=epoch,
+        previous=0,
+        heard="stopped",
+        assigned=epoch - 1,
+        positions=(Position(agent="*", topic="a", partition=0, offset=0),),
+        supplement=True,
+        app="p",
+    )
+    at = world.append(cut)
+    assert at not in world.snapshot(epoch).supplements
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    (found,) = (source for source in world.fold.captured(epoch).inputs if source.app == "p")
+    assert found.receiver == p.id
+
+
+def test_r11_of_two_cuts_of_one_input_the_first_counts(world: World) -> None:
+    """R11: what comes first stands: the report that landed first is the cut of an input."""
+    p, q = Process(world, "p", (A,)), Process(world, "p", (), assign=False)
+    settle(p, q)
+    epoch = world.trigger()
+    other = TopicPartition("a", 1)
+    for process, offset, inputs in ((p, 3, (A,)), (q, 5, (A, other))):
+        report = CutReport(
+            process=process.id,
+            n=100,
+            epoch=epoch,
+            previous=0,
+            heard="ledger",
+            assigned=p.machine.inputs.assigned,
+            positions=tuple(
+                Position(agent="agent", topic=tp[0], partition=tp[1], offset=offset) for tp in inputs
+            ),
+            changelogs=tuple(TopicPartition("p-t-changelog", tp.partition) for tp in inputs),
+        )
+        at = world.append(report)
+        ends = tuple(
+            ChangelogEnd(table="t", topic="p-t-changelog", partition=tp.partition, end=offset + tp.partition)
+            for tp in inputs
+        )
+        world.append(Closed(process=process.id, n=101, epoch=epoch, report=at, changelogs=ends))
+    captured = world.fold.captured(epoch)
+    assert [(cut.partition, cut.position, cut.receiver) for cut in captured.inputs] == [
+        (0, 3, p.id),
+        (1, 5, q.id),
+    ]
+    assert [(cut.partition, cut.end, cut.process) for cut in captured.changelogs] == [
+        (0, 3, p.id),
+        (1, 6, q.id),
+    ]
+
+
+def test_r10_an_input_is_not_cut_for_a_snapshot_that_is_being_aborted(world: World) -> None:
+    """The Abort is on its way: it stands behind the `Assigned` in the ledger."""
+    q = Process(world, "q", (B,))
+    Process(world, "p", (A,), assign=False)
+    epoch, after = world.trigger("this"), world.trigger("after")
+    heir = Process(world, "p", (), assign=False)
+    heir.feed(InputsGiven(generation=2, inputs=(InputGiven(tp=A, agents=("x",), position=0),), changelogs=()))
+    heir.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed"))
+    heir.catch_up()
+    assert [report.epoch for report in records(heir, CutReport)] == [after]
+    assert world.snapshot(epoch).status is Status.FAILED
+    assert q.epoch == 0
+
+
+def test_r10_an_input_is_cut_where_it_starts_for_every_open_snapshot(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    epochs = [world.trigger("first"), world.trigger("second")]
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A)
+    assert [report.epoch for report in records(heir, CutReport)] == epochs
+    settle(p, q, heir)
+    assert {world.snapshot(epoch).status for epoch in epochs} == {Status.CAPTURED}
+
+
+def test_r10_a_supplement_that_nobody_wants_is_dropped_though_the_snapshot_before_is_open(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    first, second = world.trigger("first"), world.trigger("second")
+    p.feed(InputsTaken())
+    heir = Process(world, "p", (), assign=False)
+    heir.deaf_to_itself = True  # its supplements stay open
+    heir.give(A)
+    world.append(Abort(n=1, epoch=second, code="x", reason="y"))
+    heir.catch_up()
+    assert [item.report.epoch for item in heir.machine.open.supplements] == [first]
+    assert q.epoch == 0
+
+
+def test_r9_to_who_cuts_for_its_owner_an_input_is_as_red_as_the_owner() -> None:
+    owner = Owner(9, 1, 1, before=3, red=5, earlier=())
+    assert [ownership.before(owner, process) for process in (1, 2)] == [3, 5]
+
+
+def test_r10_an_app_that_was_retired_and_ran_again_stands_still_like_any_other(world: World) -> None:
+    """A `Retire` is about those who ran before it; who said `Hello` since is cut for once it has stopped."""
+    world.append(Retire(n=1, app="p"))
+    p = Process(world, "p", (A,))
+    p.feed(StopAsked())
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    settle(q)
+    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
+    assert (asked.app, asked.inputs, asked.epoch) == ("p", (A,), epoch)
+
+
+def test_r15_of_more_readers_than_are_remembered_anyone_may_have_read_an_input() -> None:
+    """Design, section 11: bounded memories never accuse. A worker that crashes at one record, and is started again and
+    again, leaves an effect of it each time."""
+    owner = None
+    for process in range(KEEP_EARLIER + 2):
+        owner = ownership.next_owner(
+            owner, offset=1_000 + process, process=process, generation=process, red=0, unknown=False
+        )
+        assert owner is not None
+        assert (NOBODY in ownership.earlier(owner, process)) == (process > KEEP_EARLIER)
+    assert owner is not None
+    assert len(owner.earlier) == KEEP_EARLIER
+    source = InputCut(
+        app="a",
+        topic="a",
+        topic_id="",
+        partition=0,
+        position=0,
+        noted=0,
+        low=0,
+        log_end=1,
+        receiver=owner.process,
+        earlier=ownership.earlier(owner, owner.process),
+    )
+    assert read_before(source, 0), "the first one, whom nobody remembers"
+
+
+# -- partitions that are added beside those that a process has (R9, R10, R11) ---------------------------------------
+
+MORE = TopicPartition("a", 1)
+
+
+def added(position: int = 0) -> InputsAdded:
+    return InputsAdded(inputs=(InputGiven(tp=MORE, agents=("agent",), position=position),))
+
+
+def test_r9_partitions_that_are_added_come_beside_those_that_a_process_has(world: World) -> None:
+    """It goes on with those meanwhile: nothing of them is a replay, and nothing was run too early."""
+    p = Process(world, "p", (A,))
+    p.give(A, recovered=3)
+    p.end(p.start(A, 0))
+    p.feed(added())
+    ready = [p.machine.inputs.ready]
+    p.end(p.start(A, 1))
+    assert [(q.topic, q.partition, q.offset) for q in p.machine.positions.note()] == [("a", 0, 2)]
+    p.catch_up()
+    ready.append(p.machine.inputs.ready)
+    assert ready == [False, True]
+    p.end(p.start(A, 2))
+    p.end(p.start(MORE, 0))
+    epoch = world.trigger()
+    settle(p)
+    captured = world.fold.captured(epoch)
+    assert [(c.partition, c.position, c.agents[0].replay_until) for c in captured.inputs] == [
+        (0, 3, 0),
+        (1, 1, 0),
+    ]
+    assert [(c.table, c.end) for c in captured.changelogs] == [("t", 3)]
+
+
+def test_r10_a_partition_that_is_added_to_a_process_red_already_is_cut_where_it_starts(world: World) -> None:
+    """The snapshot was triggered before anybody knew of the partition; what is in it is in flight."""
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    event = p.start(A, 0)
+    epoch = world.trigger()
+    p.catch_up()
+    assert p.epoch == epoch
+    p.feed(added(5))
+    p.start(A, 1)  # red, and no part of the new one
+    p.catch_up()
+    assert world.snapshot(epoch).open
+    p.end(event)
+    settle(p)
+    assert [(c.partition, c.position) for c in world.fold.captured(epoch).inputs] == [(0, 1), (1, 5)]
+    assert [report.supplement for report in records(p, CutReport)] == [False, True]
+
+
+def test_r9_a_cut_between_the_two_fails_by_name(world: World) -> None:
+    """Its report names the earlier `Assigned`, and lands when that is the latest no more."""
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    epoch = world.trigger()
+    p.feed(added())
+    settle(p)
+    failure = world.snapshot(epoch).failure
+    assert failure is not None and failure.code == "input-moved"
+    cut = [tuple(at.partition for at in report.positions) for report in records(p, CutReport)]
+    assert cut == [(0,), (1,)], "what it has had all the time is cut nowhere but where it stands"
+    epoch = world.trigger("next")
+    settle(p)
+    assert [(c.partition, c.position) for c in world.fold.captured(epoch).inputs] == [(0, 0), (1, 0)]
+
+
+def test_r9_partitions_that_are_added_twice_before_the_ledger_is_read_are_all_there(world: World) -> None:
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    p.start(A, 0)
+    p.feed(added())
+    more = InputGiven(tp=TopicPartition("a", 2), agents=("agent",), position=4)
+    p.feed(InputsAdded(inputs=(more,)))
+    p.start(A, 1)
+    p.catch_up()
+    assert [(q.partition, q.offset, q.replay_until) for q in p.machine.positions.note()] == [
+        (0, 2, 0),
+        (1, 0, 0),
+        (2, 4, 0),
+    ]
+
+
+def test_r10_what_is_added_to_inputs_that_are_not_announced_yet_is_cut_with_them_where_they_start(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """The process is red by birth, and has had none of them before."""
+    p, q = pair
+    epoch = world.trigger()
+    p.feed(InputsTaken())
+    settle(p, q)
+    heir = Process(world, "p", (), join=False, assign=False)
+    given = InputGiven(tp=A, agents=("agent",), position=7)
+    heir.feed(InputsGiven(generation=2, inputs=(given,), changelogs=()))
+    heir.feed(added(5))
+    heir.join()
+    (report,) = records(heir, CutReport)
+    assert [(at.partition, at.offset) for at in report.positions] == [(0, 7), (1, 5)]
+    assert report.epoch == epoch and report.supplement
+
+
+def test_r10_after_a_rebalance_nothing_is_kept_of_what_others_were_added_to(world: World) -> None:
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    p.feed(added())
+    p.catch_up()
+    p.feed(InputsTaken())
+    epoch = world.trigger()
+    p.catch_up()
+    p.give(A, MORE, positions={A: 4, MORE: 2}, generation=2)
+    settle(p)
+    assert [(c.partition, c.position) for c in world.fold.captured(epoch).inputs] == [(0, 4), (1, 2)]
+
+
+def test_r12_in_a_new_life_nothing_is_kept_of_what_others_were_added_to(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """It goes on with all of them before the ledger names it as their owner."""
+    p, _ = pair
+    p.feed(added())
+    p.catch_up()
+    world.append(Dead(n=9, dead=p.id))
+    epoch = world.trigger()
+    p.start(A, 0)
+    p.catch_up()
+    p.join()
+    p.catch_up()
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("contaminated", "a[0]")
+
+
+def test_r10_what_a_restore_leaves_out_stays_as_far_as_it_was_met_when_others_are_added() -> None:
+    """Only the cut reports what still lies above a position."""
+    positions = Positions()
+    given, other = (InputGiven(tp=tp, agents=("agent",), position=0) for tp in (A, MORE))
+    rules = {("agent", A): Rule(1, frozenset({3, 6}))}
+    positions.give([given], rules)
+    for offset in (1, 2, 4):
+        assert positions.start("agent", A, offset)
+    assert positions.give([given, other], rules, kept={A}) == []
+    assert [(p.partition, p.offset, p.started_above) for p in positions.note()] == [(0, 5, (6,)), (1, 0, ())]
+
+
+def test_r9_what_is_added_before_a_process_has_an_id_is_announced_with_the_rest(world: World) -> None:
+    p = Process(world, "p", (A,), join=False, assign=False)
+    p.feed(
+        InputsGiven(generation=1, inputs=(InputGiven(tp=A, agents=("agent",), position=2),), changelogs=())
+    )
+    p.feed(added())
+    p.join()
+    p.catch_up()
+    assert [assigned.inputs for assigned in records(p, Assigned)] == [(A, MORE)]
+    assert [(q.partition, q.offset) for q in p.machine.positions.note()] == [(0, 2), (1, 0)]
+
+
+def test_r9_who_is_replaced_by_a_later_generation_adds_nothing(world: World) -> None:
+    """It had not read yet that another process has them."""
+    p = Process(world, "p", (A,))
+    p.catch_up()
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A, generation=2)
+    p.feed(added())
+    p.catch_up()
+    assert world.fold.owner(("p", A)) == heir.id
+    assert [q.partition for q in p.machine.positions.note()] == [1]

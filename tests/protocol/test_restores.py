@@ -1,0 +1,587 @@
+"""What a restore means to who reads the ledger (docs/explanation/protocol.md, "Restore")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from snapkafka.protocol.events import InputsTaken
+from snapkafka.protocol.ledger_checkpoint import take_checkpoint
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import (
+    RESTORE,
+    RESTORING,
+    AgentPosition,
+    Bye,
+    Hello,
+    InputTopic,
+    LogEnd,
+    Position,
+    Restore,
+    Table,
+    TopicId,
+    TopicPartition,
+)
+from snapkafka.protocol.restores import Base, RestoreView, Rule
+
+from .world import A, B, Process, World, settle
+
+
+def say(world: World, stage: Any, plan: str = "r", **fields: Any) -> int:
+    """Append a record of a restore of app b."""
+    world.numbers += 1
+    fields.setdefault("apps", ("b",))
+    return world.append(Restore(n=world.numbers, plan=plan, stage=stage, snapshot="s", **fields))
+
+
+def joins(world: World) -> int:
+    """The process that re-appends joins; its id."""
+    world.numbers += 1
+    return world.append(Hello(n=world.numbers, app="snapkafka-restore", mode=RESTORE))
+
+
+def ready(
+    world: World, author: int, *places: tuple[TopicPartition, int], plan: str = "r", **fields: Any
+) -> int:
+    return say(
+        world,
+        "ready",
+        plan,
+        author=author,
+        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in places),
+        **fields,
+    )
+
+
+def at(offset: int, *above: int, agent: str = "agent", tp: TopicPartition = B) -> AgentPosition:
+    return AgentPosition(
+        app="b", agent=agent, topic=tp.topic, partition=tp.partition, offset=offset, started_above=above
+    )
+
+
+# -- snapshots and restores do not overlap ------------------------------------------------------------------------
+
+
+def test_a_snapshot_that_is_open_when_a_restore_begins_fails_by_name(world: World) -> None:
+    Process(world, "a", (A,))
+    epoch = world.trigger()
+    other = world.trigger("other", apps=("a",))
+    say(world, "begun", apps=("c",))
+    assert world.snapshot(epoch).open
+    say(world, "aborted")
+    say(world, "begun", "r2", apps=("a",))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None and (failure.code, failure.culprit) == (RESTORING, "plan r2")
+    assert world.snapshot(other).failure is not None
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_trigger_between_begun_and_done_is_no_epoch_and_fails_by_name(
+    world: World, committed: bool
+) -> None:
+    b = Process(world, "b", (B,))
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    if committed:
+        ready(world, author, (B, 0))
+    epoch = world.trigger()
+    other = world.trigger("other", apps=("a",))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None and failure.code == RESTORING and "plan r of snapshot s" in failure.reason
+    assert not world.fold.is_epoch(epoch) and world.fold.highest_epoch == other
+    b.catch_up()
+    assert b.machine.colours.epoch == (0 if committed else other)  # committed: it has to join again
+
+
+def test_the_process_that_restores_is_neither_waited_for_nor_a_stopped_app(world: World) -> None:
+    b = Process(world, "b", (B,))
+    settle(b)
+    say(world, "begun", apps=("x",))
+    author = joins(world)
+    say(world, "begun", author=author, apps=("x",))
+    one = world.trigger(apps=("b",))
+    ready(world, author, plan="r")
+    say(world, "done")
+    assert not world.fold.lives(author)
+    two = world.trigger("two")
+    settle(b)
+    for epoch in (one, two):
+        view = world.snapshot(epoch)
+        assert view.captured_at is not None
+        assert author not in view.required
+        assert "snapkafka-restore" not in view.apps
+    assert author in world.snapshot(two).left
+
+
+# -- the commit point -----------------------------------------------------------------------------------------------
+
+
+def test_only_the_latest_author_commits(world: World) -> None:
+    say(world, "begun")
+    first = joins(world)
+    say(world, "begun", author=first)
+    second = joins(world)
+    say(world, "begun", author=second)
+    say(world, "begun", author=first)  # a copy, or late: a newer author is never replaced by an older one
+    ready(world, first, (B, 1))
+    assert not world.fold.restores.bases and not world.fold.lives(first) and world.fold.lives(second)
+    ready(world, second, (B, 2))
+    ready(world, second, (B, 3))
+    assert world.fold.restores.bases == {B: Base("r", second, 2, ("b",))}
+
+
+def test_a_run_that_takes_over_fences_the_author_before_it_has_one_of_its_own(world: World) -> None:
+    say(world, "begun")
+    first = joins(world)
+    say(world, "begun", author=first)
+    say(world, "begun")
+    ready(world, first, (B, 1))
+    assert not world.fold.restores.bases
+    second = joins(world)
+    say(world, "begun", author=second)
+    ready(world, second, (B, 2))
+    assert world.fold.restores.bases[B].end == 2
+
+
+def test_a_plan_in_parts_is_ready_with_its_last_part(world: World) -> None:
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    ready(world, author, (B, 2), part=1, parts=2)
+    say(world, "done")
+    assert world.fold.restores.open is not None and not world.fold.restores.bases
+    ready(world, author, (A, 1), part=0, parts=2)
+    assert {tp: base.end for tp, base in world.fold.restores.bases.items()} == {A: 1, B: 2}
+    say(world, "aborted")  # too late
+    say(world, "begun", "other")  # one at a time
+    assert world.fold.restores.open is world.fold.restores.views["r"]
+    say(world, "done")
+    assert not world.fold.restores.holds("b")
+    assert list(world.fold.restores.views) == ["r"]
+
+
+def test_progress_is_for_readers(world: World) -> None:
+    say(world, "begun")
+    say(world, "begun", phase="channels", records=3, total=9)
+    view = world.fold.restores.open
+    assert view is not None and view.progress is not None
+    assert (view.progress.phase, view.progress.records, view.progress.total) == ("channels", 3, 9)
+
+
+def test_who_ran_before_the_commit_point_takes_another_identity(world: World) -> None:
+    b, a = Process(world, "b", (B,)), Process(world, "a", (A,))
+    settle(a, b)
+    was, stays = b.id, a.id
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    late = Process(world, "b", join=False)
+    ready(world, author, (B, 0))
+    b.catch_up()
+    a.catch_up()
+    assert b.machine.process is None
+    assert a.id == stays
+    assert not world.fold.lives(was)
+    late.join()
+    say(world, "done")
+    late.catch_up()
+    assert late.machine.process is not None and late.machine.process > author
+
+
+# -- no way back by forgetting ----------------------------------------------------------------------------------------
+
+
+def ends(*places: tuple[TopicPartition, int]) -> tuple[LogEnd, ...]:
+    return tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in places)
+
+
+def appending(world: World, *places: tuple[TopicPartition, int], plan: str = "r", **fields: Any) -> int:
+    """A plan that is about to append behind these ends; its author."""
+    say(world, "begun", plan, **fields)
+    author = joins(world)
+    say(world, "begun", plan, author=author)
+    say(world, "appending", plan, author=author, ends=ends(*places))
+    return author
+
+
+def open_plan(world: World) -> RestoreView | None:
+    return world.fold.restores.open
+
+
+def test_a_plan_is_aborted_only_before_it_appends(world: World) -> None:
+    say(world, "begun")
+    say(world, "aborted")
+    assert open_plan(world) is None
+    author = appending(world, (B, 2), plan="two")
+    say(world, "aborted", "two")
+    view = open_plan(world)
+    assert view is not None and (view.stage, view.appended) == ("appending", {B: 2})
+    assert world.fold.restores.holds("b") is view
+    ready(world, author, (B, 2), plan="two")
+    say(world, "done", "two")
+    assert {tp: base.plan for tp, base in world.fold.restores.bases.items()} == {B: "two"}
+
+
+def test_what_an_earlier_author_may_have_appended_stays_known(world: World) -> None:
+    appending(world, (B, 2))
+    second = joins(world)
+    say(world, "begun", author=second)
+    say(world, "aborted")
+    say(world, "appending", author=second, ends=ends((A, 5), (B, 7)))
+    view = open_plan(world)
+    assert view is not None and view.appended == {B: 2, A: 5}
+    ready(world, second, (A, 5))  # not all that the first one may have appended to lies below a base
+    assert not world.fold.restores.bases
+    third = joins(world)
+    say(world, "begun", author=third)
+    ready(world, third, (A, 5), (B, 9))
+    assert world.fold.restores.bases[B].end == 9
+
+
+def test_only_its_author_is_about_to_append(world: World) -> None:
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    say(world, "appending", author=author + 1, ends=ends((B, 1)))
+    say(world, "aborted")
+    assert world.fold.restores.open is None
+
+
+def test_a_plan_is_replaced_by_one_that_names_it_and_covers_what_it_appended(world: World) -> None:
+    appending(world, (B, 2))
+    say(world, "begun", "other")
+    assert world.fold.restores.open is world.fold.restores.views["r"], "one at a time"
+    say(world, "begun", "other", replaces="r")
+    other = open_plan(world)
+    assert other is not None and (other.plan, other.leaves) == ("other", frozenset({B}))
+    first = world.fold.restores.views["r"]
+    assert (first.stage, first.open) == ("aborted", False)
+    say(world, "aborted", "other")
+    assert world.fold.restores.open is other, "what the first one left is still there"
+    author = joins(world)
+    say(world, "begun", "other", author=author)
+    ready(world, author, (A, 1), plan="other")
+    assert not world.fold.restores.bases
+    again = joins(world)
+    say(world, "begun", "other", author=again)
+    ready(world, again, (A, 1), (B, 5), plan="other")
+    assert world.fold.restores.bases[B].end == 5
+
+
+def test_a_committed_plan_is_not_replaced(world: World) -> None:
+    author = appending(world, (B, 2))
+    ready(world, author, (B, 2))
+    say(world, "begun", "other", replaces="r")
+    assert world.fold.restores.open is world.fold.restores.views["r"]
+
+
+def test_a_checkpoint_keeps_what_an_open_plan_and_those_it_replaces_have_appended(world: World) -> None:
+    appending(world, (B, 2))
+    appending(world, (A, 3), plan="two", replaces="r")
+    say(world, "begun", "three", replaces="two")
+    view = open_plan(world)
+    assert view is not None and view.leaves == {A, B}
+    assert world.fold.restores.current() == {"r", "two", "three"}
+    world.fold.restores.forget()
+    assert list(world.fold.restores.views) == ["r", "two", "three"]
+
+
+def test_a_run_owns_a_plan_as_long_as_its_begun_is_the_latest(world: World) -> None:
+    first = say(world, "begun")
+    view = open_plan(world)
+    assert view is not None and view.owner == first
+    second = say(world, "begun")
+    assert view.owner == second
+    author = joins(world)
+    say(world, "begun", author=author)
+    ready(world, author, (B, 0))
+    third = say(world, "begun")
+    assert view.committed and view.owner == third
+
+
+# -- void records ---------------------------------------------------------------------------------------------------
+
+
+def test_what_an_earlier_process_appends_behind_the_base_is_void(world: World) -> None:
+    b, a = Process(world, "b", (B,)), Process(world, "a", (A,))
+    settle(a, b)
+    say(world, "begun")
+    first = joins(world)
+    say(world, "begun", author=first)
+    second = joins(world)
+    say(world, "begun", author=second)
+    ready(world, second, (B, 5))
+    say(world, "done")
+    fold = world.fold
+    assert [fold.is_void(process, B, 5) for process in (b.id, a.id, first, second)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert not fold.is_void(b.id, B, 4)  # of the time before
+    assert not fold.is_void(b.id, A, 9)  # the restore did not touch that
+
+
+# -- positions per agent ----------------------------------------------------------------------------------------------
+
+
+def test_a_rule_is_what_an_agent_skips() -> None:
+    rule = Rule(3, frozenset({4, 6}))
+    assert [offset for offset in range(9) if rule.takes(offset)] == [3, 5, 7, 8]
+    assert rule.spent == 7
+    assert rule.start(0) == rule
+    assert rule.start(4) == Rule(5, frozenset({6}))
+    assert rule.start(6) == Rule(7)
+    assert rule.start(9) == Rule(9)
+
+
+def restored(world: World, *positions: AgentPosition) -> None:
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    ready(world, author, (B, 0), positions=positions)
+    say(world, "done")
+
+
+def test_a_snapshot_right_after_a_restore_has_a_position_for_each_agent(world: World) -> None:
+    """The group has one offset, the lowest of its agents; without the rules all of them would stand there."""
+    restored(world, at(2, agent="x"), at(0, 1, agent="y"))
+    b = Process(world, "b", (B,), assign=False)
+    b.give(B, agents=("x", "y", "z"))
+    epoch = world.trigger()
+    settle(b)
+    (found,) = world.fold.captured(epoch).inputs
+    assert {p.agent: (p.offset, p.started_above) for p in found.agents} == {
+        "x": (2, ()),
+        "y": (0, (1,)),
+        "z": (0, ()),
+    }
+
+
+def test_what_an_agent_skips_is_passed_when_it_comes_there(world: World) -> None:
+    restored(world, at(0, 1, 3))
+    b = Process(world, "b", (B,))
+    settle(b)
+    b.end(b.start(B, 0))
+    note: tuple[Position, ...] = b.machine.positions.note()
+    assert [(p.offset, p.started_above) for p in note] == [(2, (3,))]
+    b.end(b.start(B, 2))
+    note = b.machine.positions.note()
+    assert [(p.offset, p.started_above) for p in note] == [(4, ())]
+
+
+def test_a_rule_is_spent_when_the_group_has_passed_it(world: World) -> None:
+    restored(world, at(2, 4))
+    b = Process(world, "b", (B,), assign=False)
+    b.give(B, positions={B: 7})
+    b.catch_up()
+    assert [p.offset for p in b.machine.positions.note()] == [7]
+    b.feed(InputsTaken())
+
+
+def test_a_later_restore_replaces_the_rules_of_an_input(world: World) -> None:
+    restored(world, at(2, agent="x"))
+    say(world, "begun", "later")
+    author = joins(world)
+    say(world, "begun", "later", author=author)
+    ready(world, author, (B, 9), plan="later", positions=(at(9, agent="y"),))
+    say(world, "done", "later")
+    assert world.fold.restores.rules("b", B) == {"y": Rule(9)}
+    assert world.fold.restores.current() == {"later"}
+
+
+# -- topics that were recreated since ---------------------------------------------------------------------------------
+
+CHANGELOG = TopicPartition("b-t-changelog", 0)
+
+
+def names(world: World, app: str, topic: str, topic_id: str) -> int:
+    """A process of an app joins, which reads this topic; its id."""
+    world.numbers += 1
+    source = InputTopic(topic=topic, partitions=1, topic_id=topic_id)
+    return world.append(Hello(n=world.numbers, app=app, inputs=(source,)))
+
+
+def restored_b(world: World) -> int:
+    """App b is restored: its agent skips what lies below 4 of topic b, and its base there is 9; the author."""
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    ids = tuple(TopicId(topic=tp.topic, topic_id=f"{tp.topic}-1") for tp in (B, CHANGELOG))
+    ready(world, author, (B, 9), (CHANGELOG, 3), positions=(at(4),), topics=ids)
+    say(world, "done")
+    return author
+
+
+def test_rules_of_a_restore_are_over_when_their_topic_was_recreated(world: World) -> None:
+    """Else agents skip records that nobody has processed, and a group without offsets starts in the midst of them."""
+    before = names(world, "b", "b", "b-1")
+    author = restored_b(world)
+    early = world.trigger("early")
+    names(world, "b", "b", "b-2")
+    fold = world.fold
+    assert fold.restores.rules("b", B) == {}
+    assert fold.restored_starts("b") == {}
+    assert fold.restores.bases[B] == Base("r", author, 0, ("b",), elsewhere=True), (
+        "all of it is of the time since"
+    )
+    assert fold.is_void(before, B, 0), "that one still does not know of the restore"
+    assert fold.restores.bases[CHANGELOG] == Base("r", author, 3, ("b",)), "that one is the same topic"
+    late = world.trigger("late")
+    assert [fold.restores.bases_below(epoch)[B].end for epoch in (early, late)] == [9, 0]
+    assert fold.restores.restored("b") == {"r"}
+
+
+def test_a_changelog_that_was_recreated_is_all_of_the_time_since(world: World) -> None:
+    restored_b(world)
+    world.numbers += 1
+    table = Table(name="t", changelog=CHANGELOG.topic, partitions=1, topic_id=f"{CHANGELOG.topic}-2")
+    world.append(Hello(n=world.numbers, app="b", tables=(table,)))
+    assert [world.fold.restores.bases[tp].end for tp in (CHANGELOG, B)] == [0, 9]
+    assert world.fold.restores.rules("b", B) == {"agent": Rule(4)}
+
+
+@pytest.mark.parametrize("topic_id", ["b-1", "", "b-0"], ids=["the same", "unknown", "known before"])
+def test_what_a_restore_asks_stands_unless_another_topic_is_shown(world: World, topic_id: str) -> None:
+    """A process that takes another identity names again what it has read when it started: that is no later topic."""
+    names(world, "c", "b", "b-0")
+    restored_b(world)
+    names(world, "c", "b", topic_id)
+    assert world.fold.restores.rules("b", B) == {"agent": Rule(4)}
+    assert world.fold.restores.bases[B].end == 9
+
+
+def test_a_later_restore_asks_of_the_topic_that_is_there_then(world: World) -> None:
+    restored_b(world)
+    names(world, "b", "b", "b-2")
+    say(world, "begun", "later")
+    author = joins(world)
+    say(world, "begun", "later", author=author)
+    ids = (TopicId(topic="b", topic_id="b-2"),)
+    ready(world, author, (B, 7), plan="later", positions=(at(5),), topics=ids)
+    say(world, "done", "later")
+    names(world, "b", "b", "b-2")
+    assert world.fold.restores.rules("b", B) == {"agent": Rule(5)}
+    assert world.fold.restores.bases[B] == Base("later", author, 7, ("b",))
+
+
+def test_that_a_topic_was_recreated_is_known_behind_a_checkpoint() -> None:
+    world = World(fold=LedgerState(history=False))
+    restored_b(world)
+    names(world, "b", "b", "b-2")
+    chunks = take_checkpoint(list(enumerate(world.ledger)), first_n=10**6, chunk=3, snapshots=1)
+    late = LedgerState(start=len(world.ledger), history=False)
+    for offset, record in enumerate(chunks, len(world.ledger)):
+        late.apply(offset, record)
+    assert late.whole
+    assert late.restores.rules("b", B) == world.fold.restores.rules("b", B) == {}
+    assert late.restores.bases == world.fold.restores.bases != {}
+
+
+def test_where_restored_inputs_start_if_their_group_has_committed_nothing(world: World) -> None:
+    assert world.fold.restored_starts("b") == {}
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    assert world.fold.restored_starts("b") == {}, "nothing is committed yet"
+    ready(world, author, (B, 0), positions=(at(4, 6, agent="x"), at(2, agent="y")))
+    assert world.fold.restored_starts("b") == {B: 2}, "the lowest of its agents"
+    say(world, "done")
+    assert world.fold.restored_starts("b") == {B: 2}
+    assert world.fold.restored_starts("a") == {}
+
+
+def captured_at(world: World, name: str, position: int, *others: Process) -> None:
+    """A snapshot that finds the only agent of app b at a position; its worker leaves."""
+    b = Process(world, "b", (B,), assign=False)
+    b.give(B, positions={B: position})
+    epoch = world.trigger(name)
+    settle(b, *others)
+    assert world.fold.snapshots[epoch].captured_at is not None
+    world.numbers += 1
+    world.append(Bye(process=b.id, n=world.numbers))
+
+
+def test_they_start_where_the_latest_snapshot_since_has_found_their_agents(world: World) -> None:
+    """What lies below that is processed. A snapshot of before the restore counts other offsets."""
+    a = Process(world, "a", (A,))
+    captured_at(world, "before", 9, a)
+    restored(world, at(2))
+    assert world.fold.restored_starts("b") == {B: 2}
+    captured_at(world, "first", 5, a)
+    captured_at(world, "second", 7, a)
+    assert world.fold.restored_starts("b") == {B: 7}
+    world.trigger("open")
+    assert world.fold.restored_starts("b") == {B: 7}, "one that is not captured proves nothing"
+    say(world, "begun", "later")
+    author = joins(world)
+    say(world, "begun", "later", author=author)
+    ready(world, author, (B, 9), plan="later", positions=(at(3),))
+    assert world.fold.restored_starts("b") == {B: 3}
+
+
+def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets() -> None:
+    """However many restores of others came later, and whoever reads: a worker that starts a year after it, too."""
+    world = World(fold=LedgerState(history=False))
+    captured_at(world, "before", 9)
+    restored(world, at(4, 6, agent="x"), at(2, agent="y"))
+    for number in range(3):
+        say(world, "begun", f"of c {number}", apps=("c",))
+        author = joins(world)
+        say(world, "begun", f"of c {number}", author=author, apps=("c",))
+        ready(world, author, (A, number), plan=f"of c {number}", apps=("c",))
+        say(world, "done", f"of c {number}", apps=("c",))
+    for expected in (2, 5):
+        assert world.fold.restored_starts("b") == {B: expected}
+        ledger = list(enumerate(world.ledger))
+        chunks = take_checkpoint(ledger, first_n=10**6, chunk=3, snapshots=1)
+        late = LedgerState(start=len(ledger), history=False)
+        for offset, record in enumerate(chunks, len(ledger)):
+            late.apply(offset, record)
+        assert late.whole
+        assert late.restored_starts("b") == {B: expected}
+        assert late.restores.rules("b", B) == world.fold.restores.rules("b", B) != {}
+        captured_at(world, f"after {expected}", 5)
+
+
+def test_memory_is_bounded_however_many_restores_there_were() -> None:
+    world = World(fold=LedgerState(history=False))
+    for number in range(5):
+        say(world, "begun", f"r{number}")
+        author = joins(world)
+        say(world, "begun", f"r{number}", author=author)
+        ready(world, author, (B, number), plan=f"r{number}", positions=(at(number),))
+        say(world, "done", f"r{number}")
+    assert list(world.fold.restores.views) == ["r4"]
+
+
+def test_a_snapshot_knows_the_bases_of_the_restores_before_it(world: World) -> None:
+    b = Process(world, "b", (B,))
+    before = world.trigger("before")
+    settle(b)
+    say(world, "begun", "in vain")
+    say(world, "aborted", "in vain")
+    restored(world, at(0))
+    b = Process(world, "b", (B,))
+    after = world.trigger("after")
+    settle(b)
+    assert world.fold.captured(before).bases == ()
+    (base,) = world.fold.captured(after).bases
+    assert (base.topic, base.partition, base.end, base.plan, base.apps) == (*B, 0, "r", ("b",))
+
+
+def test_an_app_runs_on_the_restores_of_it_that_were_committed(world: World) -> None:
+    """Memory of before any of them is not to be used: a worker that reads of a new one stops."""
+    assert world.fold.restores.restored("b") == frozenset()
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    assert world.fold.restores.restored("b") == frozenset()
+    ready(world, author, (B, 2))
+    assert world.fold.restores.restored("b") == {"r"}
+    assert world.fold.restores.restored("c") == frozenset()
+    say(world, "done")
+    assert world.fold.restores.restored("b") == {"r"}

@@ -1,0 +1,186 @@
+"""R15: records that left without our header, and the snapshots that they spoil."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka.protocol.events import StopAsked
+from snapkafka.protocol.ledger_state import Status
+from snapkafka.protocol.records import MIXED, SENT_BARE, Abort, Closed, Dead, TopicPartition
+
+from .world import A, B, Process, Stored, World, records, settle
+
+
+def send_bare(process: Process, tp: TopicPartition) -> int:
+    """As a driver does it: nothing is stamped, the machine is told when it leaves and when it is acknowledged."""
+    effect = process.machine.send_entered(None)
+    log = process.world.log(tp)
+    log.append(Stored(-1, 0, -1))
+    process.do(process.machine.left_bare(tp))
+    process.do(process.machine.send_appended(effect))
+    process.do(process.machine.bare_settled(effect, tp, len(log)))
+    return len(log)
+
+
+@pytest.fixture
+def pq(world: World) -> tuple[Process, Process]:
+    return Process(world, "p", (A,)), Process(world, "q", (B,))
+
+
+def test_r15_a_bare_record_fails_every_snapshot_that_is_open(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    """Red or white: whoever reads it takes it for external."""
+    p, q = pq
+    epochs = [world.trigger("one"), world.trigger("two")]
+    p.catch_up()
+    send_bare(p, B)
+    settle(p, q)
+    for epoch in epochs:
+        failure = world.snapshot(epoch).failure
+        assert failure is not None
+        assert (failure.code, failure.culprit) == (SENT_BARE, "b[0]")
+    assert len(records(p, Abort)) == 2
+
+
+def test_r15_an_abort_that_comes_behind_the_capture_contaminates(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    """The record may have been received before the receiver's cut: nobody can prove the snapshot any more."""
+    p, q = pq
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    world.append(Abort(process=p.id, n=10_000, epoch=epoch, code=SENT_BARE, reason="it left bare"))
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert world.snapshot(epoch).contaminated == "it left bare"
+
+
+def test_r15_a_bare_record_that_is_unread_at_the_cut_fails_the_snapshot(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    """It belongs to the channel, and nothing in the log tells so. Once it is read the next snapshot works."""
+    p, q = pq
+    end = send_bare(p, B)
+    first = world.trigger("unread")
+    settle(p, q)
+    failure = world.snapshot(first).failure
+    assert failure is not None
+    assert failure.code == SENT_BARE
+    assert failure.reason.endswith("without our header was in flight to q")
+    q.end(q.start(B, end - 1))
+    second = world.trigger("read")
+    settle(p, q)
+    assert world.snapshot(second).status is Status.CAPTURED
+    (closed,) = [closed for closed in records(p, Closed) if closed.epoch == second]
+    assert [(sent.topic, sent.bare_end, sent.last_seq) for sent in closed.sent if sent.topic == "b"] == [
+        ("b", end, -1)
+    ]
+
+
+def test_r15_bare_changes_of_a_table_are_in_its_state(world: World, pq: tuple[Process, Process]) -> None:
+    p, q = pq
+    changelog = TopicPartition("p-t-changelog", 0)
+    p.send(changelog)
+    end = send_bare(p, changelog)
+    epoch = world.trigger()
+    settle(p, q)
+    captured = world.fold.captured(epoch)
+    assert [(cut.process, cut.end) for cut in captured.changelogs if cut.app == "p"] == [(p.id, end)]
+
+
+def test_r15_a_new_identity_answers_for_what_left_bare_under_the_old_one(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    p, q = pq
+    send_bare(p, B)
+    world.append(Dead(process=q.id, n=20_000, dead=p.id))
+    p.catch_up()
+    p.join()
+    p.give(A)
+    epoch = world.trigger()
+    settle(p, q)
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == SENT_BARE
+
+
+def test_r7_a_bare_record_that_fails_is_reported_by_a_seq_of_its_own(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    """It would be lost without a trace: no seq is missing, as it had none."""
+    p, q = pq
+    p.send(B)
+    effect = p.machine.send_entered(None)
+    p.do(p.machine.send_appended(effect))
+    p.do(p.machine.bare_failed(effect, B, "too large"))
+    p.send(B)
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    (sent,) = [sent for closed in records(p, Closed) for sent in closed.sent if sent.topic == "b"]
+    assert [(r.first, r.last, r.refused, r.undone) for r in sent.unacknowledged] == [(1, 1, True, False)]
+    assert sent.last_seq == 2
+
+
+def test_r15_seqs_that_bare_records_would_have_had_are_given_out_again_or_listed(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    p, q = pq
+    stamped = [p.send(B).seq for _ in range(3)]
+    p.machine.seqs_unused(B, 1, 2)
+    assert [p.send(B).seq for _ in range(2)] == stamped[1:]
+    p.machine.seqs_unused(B, 0, 0)
+    assert [(r.first, r.last) for r in p.machine.colours.sent[B].unacknowledged] == [(0, 0)], (
+        "later ones are out"
+    )
+    q.feed(StopAsked())
+
+
+def test_r7_a_bare_record_that_fails_while_a_cut_is_open_aborts(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    p, q = pq
+    event = p.start(A, 0)
+    effect = p.machine.send_entered(event)
+    epoch = world.trigger()
+    p.catch_up()
+    p.do(p.machine.send_appended(effect))
+    p.do(p.machine.bare_failed(effect, B, "too large"))
+    p.end(event)
+    settle(p, q)
+    failure = world.snapshot(epoch).failure
+    assert failure is not None
+    assert failure.code == "send-failed"
+
+
+def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    """It cannot be given out again, as later ones were."""
+    p, _ = pq
+    bare, stamped = p.machine.send_entered(None), p.machine.send_entered(None)
+    seq = p.machine.send_stamped(stamped, B)
+    p.do(p.machine.send_appended(bare))
+    p.do(p.machine.bare_failed(bare, B, "too large"))
+    p.machine.send_unstamped(stamped, B, seq)
+    p.do(p.machine.send_withdrawn(stamped))
+    listed = [(r.first, r.last, r.undone) for r in p.machine.colours.sent[B].unacknowledged]
+    assert listed == [(seq, seq, True), (seq + 1, seq + 1, False)]
+
+
+def test_r15_a_meeting_of_colours_that_tears_nothing_fails_the_snapshots_between(
+    world: World, pq: tuple[Process, Process]
+) -> None:
+    """An event of another app of the process cannot be torn."""
+    p, q = pq
+    before = world.trigger("before")
+    settle(p, q)
+    after = world.trigger("after")
+    p.catch_up()
+    p.do(p.machine.mixed(before, after, "an event of app x sends", "app x"))
+    settle(p, q)
+    assert world.snapshot(before).status is Status.CAPTURED
+    failure = world.snapshot(after).failure
+    assert failure is not None
+    assert (failure.code, failure.reason, failure.culprit) == (MIXED, "an event of app x sends", "app x")
