@@ -225,7 +225,7 @@ def create_fork(kafka: Broker, namespace: str, name: str, folder: Path) -> None:
     arguments = [
         "fork",
         "create",
-        "night",
+        name,
         "--from",
         "cut",
         "--with-inputs",
