@@ -262,7 +262,8 @@ def main() -> None:
         return called[int(part) :: int(parts)] if parts else [where for where in called if wanted in where]
 
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(all_of(bootstrap, Path(folder), chosen, kind))
+        # Not `asyncio.run`, which would wait for tasks of an app that did not stop.
+        found = asyncio.new_event_loop().run_until_complete(all_of(bootstrap, Path(folder), chosen, kind))
     Path(out).write_text(json.dumps(found, indent=1))
     sys.stdout.flush()
     os._exit(0)  # a consumer of Faust's that did not stop has a thread, which would be waited for

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import faust
 
-__all__ = ["KINDS", "LATE_PARTITIONS", "WideApp"]
+__all__ = ["EXACTLY_ONCE", "KINDS", "LATE_PARTITIONS", "ROCKSDB", "WideApp"]
 
 #: Every so many events do what takes longer.
 NOW_AND_THEN: Final = 4
