@@ -87,7 +87,7 @@ class Desk:
         )
 
     def captured(self, name: str) -> Captured:
-        """See `kafka.ledger.ledger.ledger.view.find_captured`."""
+        """See `kafka.ledger.view.find_captured`."""
         return find_captured(self.reading.state, name)
 
     def look(self, captured: Captured, isolation: str) -> CutView:
