@@ -89,7 +89,7 @@ class Stated:
         standing = self.standing()
         known: dict[str, dict[int, str]] = defaultdict(dict)
         for process, hello in standing.items():
-            for topic, topic_id in _ids(hello):
+            for topic, topic_id in hello.topic_ids():
                 known[topic][process] = topic_id
         for topic, ids in sorted(known.items()):
             latest = ids[max(ids)]
@@ -109,7 +109,7 @@ class Stated:
         """
         known: dict[str, dict[int, str]] = defaultdict(dict)
         for process, hello in self._hellos.items():
-            for topic, topic_id in _ids(hello):
+            for topic, topic_id in hello.topic_ids():
                 if topic in present:
                     known[topic][process] = topic_id
         for topic, ids in sorted(known.items()):
@@ -122,9 +122,3 @@ class Stated:
                     and ids.get(process, "" if process < first else present[topic]) != present[topic]
                 ):
                     yield OldTopic(process=process, topic=topic)
-
-
-def _ids(hello: Hello) -> Iterator[tuple[str, str]]:
-    named = [(source.topic, source.topic_id) for source in hello.inputs]
-    named += [(table.changelog, table.topic_id) for table in hello.tables]
-    return (item for item in named if item[1])

@@ -116,6 +116,7 @@ class LedgerState(LedgerView):
         """A record that is not one of garbage, a duplicate."""
         match record:
             case Hello():
+                self.restores.joined(offset, record, self.processes)
                 self.processes[offset] = ProcessView(process=offset, hello=record, epoch=self.highest_epoch)
                 if record.was != NOBODY:
                     self._came_back(offset, record.was)

@@ -144,7 +144,8 @@ class Run(TargetRun):
             )
         await self.phase("ready")
         positions = new_positions(self.target.captured, ends, appended)
-        for record in spread(self._record("ready", author=author.process), ends, positions):
+        ids = {tp.topic: topics[tp.topic] for tp in ends if tp.topic in topics}
+        for record in spread(self._record("ready", author=author.process), ends, positions, ids):
             await self.append(record)
         if not self.view().committed:
             raise OvertakenError(

@@ -98,7 +98,7 @@ class Outgoing:
         self._slow = SlowPath(
             host,
             producer,
-            self._send_theirs,
+            self._send,
             partitions=self._partitions,
             entering=self._entering,
             stamps=stamps,
@@ -290,6 +290,3 @@ class Outgoing:
         """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
         way.batch, way.runs = batch, []
         batch.future.add_done_callback(partial(self.settling.batch_settled, way, batch, way.runs))
-
-    def _send_theirs(self, *args: Any, **options: Any) -> Awaitable[asyncio.Future[Any]]:
-        return self._send(*args, **options)
