@@ -1,4 +1,4 @@
-"""What a process of the simulator has under way: its place in the inputs, and the events that run."""
+"""Snapshots that a process of the simulator has under way: its place in the inputs, and the events that run."""
 
 from __future__ import annotations
 
