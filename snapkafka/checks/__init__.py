@@ -26,10 +26,12 @@ from .external import (
     outside_senders_of,
     written_topics,
 )
+from .kinds import KINDS, Weight
+from .log import Keeping, LogBounds, LogRecord
 from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
 from .verdict import Verdict, decide
-from .view import CutView, Keeping, LogBounds, LogRecord, in_flight
-from .witness import KINDS, WITNESSES_MAX, CheckOutcome, Finding, Status, Weight, Witness, outcome
+from .view import CutView, in_flight
+from .witness import WITNESSES_MAX, CheckOutcome, Finding, Status, Witness, outcome
 
 __all__ = [
     "KINDS",

@@ -24,7 +24,8 @@ from typing import Final
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 
-from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received
+from .log import EXTERNAL, LogRecord
+from .view import CutView, in_flight, read_before, received
 
 __all__ = ["WITHOUT", "Execution", "Step", "Violation", "causal"]
 

@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import EXTERNAL, NO_END, CutView, LogRecord, received
+from .log import EXTERNAL, NO_END, LogRecord
+from .view import CutView, received
 
 __all__ = ["NOTHING_SEEN", "LookedAt", "channels", "first_position", "in_words", "on_list", "total"]
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .view import EXTERNAL, CutView, LogRecord, received
+from .log import EXTERNAL, LogRecord
+from .view import CutView, received
 
 __all__ = [
     "ExternalTopic",

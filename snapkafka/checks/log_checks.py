@@ -15,9 +15,10 @@ from typing import NamedTuple
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import SeqRange, TopicPartition
 
+from .log import EXTERNAL, LogRecord
 from .ran_twice import ran_twice
 from .unstamped import unstamped_received
-from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received, red_by_itself
+from .view import CutView, in_flight, read_before, received, red_by_itself
 from .witness import Finding
 
 __all__ = ["Unseen", "left_late", "lost_sends", "unseen", "v1", "v2", "v4", "v5"]

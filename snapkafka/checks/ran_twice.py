@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import CutView, LogRecord, in_flight
+from .log import LogRecord
+from .view import CutView, in_flight
 from .witness import Finding
 
 __all__ = ["Twice", "apps_of_several", "found_twice", "ran_twice"]

@@ -21,7 +21,8 @@ from typing import Final
 
 from snapkafka.protocol.records import Retention, TopicPartition
 
-from .view import CutView, Keeping, LogBounds
+from .log import Keeping, LogBounds
+from .view import CutView
 
 __all__ = [
     "UNBOUNDED",

@@ -16,8 +16,9 @@ from typing import Final
 
 from snapkafka.protocol.records import TopicPartition
 
+from .log import EXTERNAL, LogRecord
 from .ranges import ReadRange
-from .view import EXTERNAL, CutView, LogRecord
+from .view import CutView
 from .witness import Finding
 
 __all__ = ["LOOK_BACK_MAX", "look_back_ranges", "unstamped_received"]

@@ -43,7 +43,8 @@ from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import CutView, Keeping, LogRecord
+from .log import Keeping, LogRecord
+from .view import CutView
 from .witness import Finding
 
 __all__ = [

@@ -41,9 +41,10 @@ from .positions import (
     lowest_positions,
     new_positions,
 )
-from .refusals import Refusal, member_refusals
+from .refusals import member_refusals
 from .selection import ALL, Keys, Selection
 from .session import RestoreBulk
+from .target_facts import Refusal
 
 __all__ = ["ComparedInput", "ComparedSystem", "SystemCheck"]
 

@@ -19,8 +19,8 @@ from snapkafka.query.integrity import trusted
 
 from .appending import LogRecord
 from .positions import parts_of
-from .refusals import Carried
 from .state import Row
+from .target_facts import Carried
 
 __all__ = ["Groups", "Hold", "Tables", "carried_by", "load", "ranges_from", "rows_of_state", "topics_of"]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from .refusals import AFTER, BEFORE, CATCH_UP_MS, HEADER_BYTES, OVERHEAD_BYTES, Carried, Refusal
+from .record_refusals import AFTER, BEFORE, CATCH_UP_MS, HEADER_BYTES, OVERHEAD_BYTES
+from .target_facts import Carried, Refusal
 
 __all__ = ["Fitting", "fit_input", "fit_plain_changelog", "fit_set_changelog"]
 

@@ -22,8 +22,8 @@ from snapkafka.protocol.records import TopicPartition
 
 from .editing import Mask, RuleCount, Suppression
 from .positions import parts_of
-from .refusals import Refusal
 from .selection import ALL, Selection
+from .target_facts import Refusal
 from .topics import NewTopic
 
 __all__ = [

@@ -23,7 +23,7 @@ from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import RESTORE, Hello, TopicPartition
 
 from .positions import apps_of, lowest_positions
-from .refusals import Refusal
+from .target_facts import Refusal
 
 __all__ = ["ALL", "Keys", "Selection", "refused_parts", "select", "sent_by"]
 

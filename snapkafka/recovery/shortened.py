@@ -25,7 +25,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import TopicPartition
 
 from .appending import LogRecord
-from .refusals import Refusal
+from .target_facts import Refusal
 
 __all__ = ["Shortened", "counted", "log_refusals", "shortened", "written_whole"]
 

@@ -28,10 +28,10 @@ from .facts import rows_of_state
 from .finish import Commit
 from .plan import Plan, TopicWork, open_readers
 from .positions import Appended, apps_of, changelogs_of, inputs_of
-from .refusals import Carried, Facts, Refusal, TopicFacts
 from .selection import Keys
 from .session import Session
 from .state import Row
+from .target_facts import Carried, Facts, Refusal, TopicFacts
 
 __all__ = ["Target", "TargetRun", "unforced"]
 

@@ -28,16 +28,11 @@ from .channels import Channel, channels
 from .facts import carried_by, ranges_from
 from .plan import AbsentInput, Plan
 from .positions import Appended, changelogs_of, inputs_of, lowest_positions
-from .refusals import (
-    Facts,
-    Refusal,
-    code_refusals,
-    copy_refusals,
-    member_refusals,
-    record_refusals,
-)
+from .record_refusals import record_refusals
+from .refusals import code_refusals, copy_refusals, member_refusals
 from .state import Row, keep_all
 from .target import Target, TargetRun, unforced
+from .target_facts import Facts, Refusal
 from .topics import Contents, NewTopic, new_topics, settle, topics_of, validated
 
 __all__ = ["OtherCluster", "absent_inputs", "notes", "refusals"]

@@ -30,9 +30,10 @@ from .facts import carried_by, rows_of_state
 from .forks import fork_in, removed
 from .plan import Plan
 from .positions import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
-from .refusals import Refusal, TopicFacts, copy_refusals, external_refusals, member_refusals
+from .refusals import copy_refusals, external_refusals, member_refusals
 from .state import Row, keep_all
 from .target import Target, TargetRun, unforced
+from .target_facts import Refusal, TopicFacts
 from .topics import Contents, NewTopic, Source, new_topics, settle, topics_of, validated
 
 __all__ = ["NO_LOG", "ForkTarget", "in_fork", "log_starts", "refusals"]

@@ -20,10 +20,12 @@ from .channels import Channel, channels, holds_own
 from .facts import carried_by, ranges_from, topics_of
 from .plan import Irrevocable, PartitionMove, Plan, irrevocable
 from .positions import apps_of, changelogs_of, group_offsets, inputs_of, lowest_positions
-from .refusals import Facts, Refusal, expiring, refusals, replacing_refusals, unstamped_refusals
+from .record_refusals import expiring
+from .refusals import refusals, replacing_refusals, unstamped_refusals
 from .selection import refused_parts, sent_by
 from .shortened import log_refusals, shortened, written_whole
 from .target import Target, TargetRun, unforced
+from .target_facts import Facts, Refusal
 
 __all__ = ["InPlace"]
 

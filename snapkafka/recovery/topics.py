@@ -19,7 +19,7 @@ from snapkafka.protocol.captured_snapshot import Captured
 from .facts import Groups
 from .new_topics import Fitting, fit_input, fit_plain_changelog, fit_set_changelog
 from .positions import parts_of
-from .refusals import Carried, Refusal
+from .target_facts import Carried, Refusal
 
 __all__ = ["Contents", "NewTopic", "Source", "Topics", "new_topics", "settle", "topics_of", "validated"]
 

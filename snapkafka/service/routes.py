@@ -5,32 +5,31 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from snapkafka import ops
-from snapkafka.checks.invariants import ready_made
-from snapkafka.errors import BadInputError, SnapkafkaError, SnapshotFailedError, UnknownSnapshotError
+from snapkafka.errors import BadInputError, SnapkafkaError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops import Heartbeat, Session
 from snapkafka.ports import Cluster
-from snapkafka.protocol.ledger_state import SnapshotView, Status
+from snapkafka.protocol.ledger_state import SnapshotView
 
 from . import answers, wording
 from .access import below
+from .checked import KEYS_MAX, bounded, fits, json_answer, require_captured, require_ready_made, stream
 from .jobs import Job, Jobs
 from .ledger_follower import Standing
-from .live import EVENT_STREAM, Streams, begun, every_change, progress
+from .live import Streams, every_change, progress
 from .problems import RefusedError
 from .requests import (
     AssemblyRequest,
-    ListRequest,
     QueryRequest,
     TriggerRequest,
     VerifyRequest,
@@ -46,9 +45,6 @@ __all__ = ["Handlers"]
 
 #: No answer about the ledger is given later than this because of what only the broker knows: that is then unknown.
 BROKER_S: Final = 0.3
-#: No answer to a query is larger.
-ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
-KEYS_MAX: Final = 1_000
 
 
 class Handlers:
@@ -123,7 +119,7 @@ class Handlers:
     async def list(self, request: Request) -> Response:
         """GET /v1/snapshots"""
         asked = list_request(request)
-        views = [view for view in self._standing.newest_first() if _fits(view, asked)]
+        views = [view for view in self._standing.newest_first() if fits(view, asked)]
         page = views[: asked.limit]
         rows = await self._rows.texts(page)
         rest = {
@@ -131,7 +127,7 @@ class Handlers:
             "next_before": page[-1].epoch if len(views) > len(page) else None,
             "total": len(views),
         }
-        return _json(f'{json.dumps(rest)[:-1]}, "snapshots": [{", ".join(rows)}]}}')
+        return json_answer(f'{json.dumps(rest)[:-1]}, "snapshots": [{", ".join(rows)}]}}')
 
     async def show(self, request: Request) -> Response:
         """GET /v1/snapshots/{id}"""
@@ -142,14 +138,14 @@ class Handlers:
             restorable = RestorableEntry(how="unknown", why=wording.message(error))
         except TimeoutError:
             restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
-        return _json(await self._rows.whole(view, restorable))
+        return json_answer(await self._rows.whole(view, restorable))
 
     async def follow(self, request: Request) -> Response:
         """GET /v1/snapshots/{id}/events"""
         view = await self._found(request)
         stored = await self._rows.stored(view)
         told = partial(self._rows.row, view, stored)
-        return await _stream(progress(self._standing, view, told, self.streams))
+        return await stream(progress(self._standing, view, told, self.streams))
 
     async def events(self, request: Request) -> Response:
         """GET /v1/events"""
@@ -164,7 +160,7 @@ class Handlers:
                 "followed": self._standing.followed,
             }
 
-        return await _stream(every_change(self._standing, told, self.streams))
+        return await stream(every_change(self._standing, told, self.streams))
 
     async def processes(self, request: Request) -> Response:
         """GET /v1/processes"""
@@ -209,8 +205,8 @@ class Handlers:
         view = await self._found(request)
         storage = asked.target_storage_uri or view.trigger.storage
         self._require_root(storage, "the storage")
-        _require_ready_made(asked.invariants)
-        _require_captured(view)
+        require_ready_made(asked.invariants)
+        require_captured(view)
         work = partial(
             self._assemble,
             self._where,
@@ -227,7 +223,7 @@ class Handlers:
         """POST /v1/snapshots/{id}/verify"""
         asked = await body_of(request, VerifyRequest)
         view = await self._found(request)
-        _require_ready_made(asked.invariants)
+        require_ready_made(asked.invariants)
         place = self._manifest_of(view)
         work = partial(
             self._verify,
@@ -275,7 +271,7 @@ class Handlers:
                 rows_max=asked.rows_max,
                 bounds=bounds,
             )
-        return _bounded(
+        return bounded(
             {
                 "snapshot_id": found.id,
                 "epoch": found.epoch,
@@ -312,7 +308,7 @@ class Handlers:
                 ) from None
         told = dataclasses.asdict(found)
         told["trust"]["not_compared"] = list(map(wording.sentence, found.trust.not_compared))
-        return _bounded(told)
+        return bounded(told)
 
     async def diagram(self, request: Request) -> Response:
         """GET /v1/snapshots/{id}/diagram.svg"""
@@ -364,53 +360,3 @@ class Handlers:
             )
         self._require_root(place, "the manifest")
         return place
-
-
-def _fits(view: SnapshotView, asked: ListRequest) -> bool:
-    """Does a snapshot pass the filters?"""
-    trigger = view.trigger
-    return (
-        (asked.before is None or view.epoch < asked.before)
-        and (not asked.statuses or view.status.value in asked.statuses)
-        and (not asked.type or trigger.type == asked.type)
-        and (not asked.verdicts or (view.verdict is not None and view.verdict.verdict in asked.verdicts))
-        and (not asked.who or trigger.who == asked.who)
-        and (not asked.app or not trigger.apps or asked.app in trigger.apps)
-        and trigger.id.startswith(asked.id_prefix)
-    )
-
-
-def _require_captured(view: SnapshotView) -> None:
-    if view.status not in (Status.CAPTURED, Status.COMPLETED):
-        raise SnapshotFailedError(
-            f"snapshot {view.trigger.id} is {view.status}: there is nothing to assemble",
-            hint="only a captured snapshot can be assembled",
-        )
-
-
-def _require_ready_made(names: tuple[str, ...]) -> None:
-    """Refuse paths: what lies on the machine of the service does not concern its clients."""
-    if unknown := [name for name in names if name not in ready_made()]:
-        raise BadInputError(
-            f"invariant {unknown[0][:40]!r} is unknown", hint=f"it can be {', '.join(ready_made())}"
-        )
-
-
-def _bounded(told: dict[str, Any]) -> Response:
-    body = json.dumps(told)
-    if len(body) > ANSWER_BYTES_MAX:  # ASCII
-        raise BadInputError(
-            f"the result has more than {ANSWER_BYTES_MAX:,} bytes",
-            hint="ask for fewer rows, or shorter values",
-        )
-    return _json(body)
-
-
-def _json(text: str) -> Response:
-    return Response(text, media_type="application/json")
-
-
-async def _stream(events: AsyncIterator[str]) -> Response:
-    return StreamingResponse(
-        await begun(events), media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"}
-    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.checks import LogRecord
-from snapkafka.checks.view import EXTERNAL
+from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 

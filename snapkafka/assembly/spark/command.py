@@ -35,6 +35,7 @@ from snapkafka.assembly.options import parser
 from snapkafka.assembly.progress import Working, as_line, in_words, now_and_then
 from snapkafka.assembly.report import assembled, report, verified
 from snapkafka.assembly.schema_registry import Registry
+from snapkafka.assembly.spark.settings import Stored
 from snapkafka.checks import CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
@@ -258,7 +259,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
                 item.view,
                 settings,
                 wanted=wanted,
-                stored=job.Stored(item.store, manifest) if options.tables else None,
+                stored=Stored(item.store, manifest) if options.tables else None,
                 meter=meter,
                 say=options.say,
             )
@@ -358,7 +359,7 @@ def _settings(
     schemas: dict[str, str],
     registry: Registry | None,
 ) -> Any:
-    from .job import Settings
+    from .settings import Settings
     from .values.values import Decoding
 
     return Settings(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -19,14 +19,12 @@ from snapkafka.assembly.base import Base, view_on
 from snapkafka.assembly.manifest import Clock, logs_of, manifest_of, openness_of
 from snapkafka.checks import CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
-from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.manifest import (
     AROUND,
     INPUTS,
     OPEN_ENDED,
     STATE,
     STATE_DELTA,
-    LedgerEntry,
     Manifest,
     OpenEntry,
     RestorableEntry,
@@ -42,58 +40,22 @@ from .reading.header_columns import stamped, stamps
 from .reading.kafka_source import read_ranges
 from .reading.meter import Meter
 from .reading.session import kept, sized, storage_level
+from .settings import Settings, Stored
 from .tables import incremental, tables
 from .tables.around import around, leads, per_kind, reach
 from .tables.inputs import inputs, unread_ranges
-from .values.values import PLAIN, Decoding
 from .verify import rules, stored_tables, v6_invariants
 from .verify.rules import Checked
 from .verify.sequences import stretch_of
 from .write import file_hashes, parquet
 from .write.s3_commit import reached
 
-__all__ = ["Settings", "Stored", "ask", "assemble", "verify"]
+__all__ = ["ask", "assemble", "verify"]
 
 #: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
 THREADS: Final = 3
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How the log is read.
-
-    Args:
-        bootstrap: `host:port` of a broker.
-        ledger: whose header counts as ours, and when it got the reports of the processes.
-        isolation: "read_committed": without what was aborted.
-        tail_max: how many offsets past the snapshot's ends are looked at, per partition.
-        options: more options of Spark's Kafka source (credentials).
-        decoding: how keys and values are read.
-        sources: topics whose external records are declared to be no effects of what the apps send.
-        strict: external records leave a snapshot open wherever they are not declared.
-        around: records of a channel and side of the cut in the table `around`, at most; 0: it is not written.
-        with_inputs: write the table `inputs`: external records that are still to be read.
-    """
-
-    bootstrap: str
-    ledger: LedgerEntry
-    isolation: str = "read_uncommitted"
-    tail_max: int = TAIL_MAX
-    options: Mapping[str, str] = field(default_factory=dict)
-    decoding: Decoding = PLAIN
-    sources: tuple[str, ...] = ()
-    strict: bool = False
-    around: int = 0
-    with_inputs: bool = False
-
-
-class Stored(NamedTuple):
-    """A snapshot, and the storage that it lies in."""
-
-    store: Store
-    manifest: Manifest
 
 
 def assemble(

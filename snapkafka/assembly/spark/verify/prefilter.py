@@ -31,8 +31,8 @@ from snapkafka.checks import (
     written_topics,
 )
 from snapkafka.checks.coverage import channels, total
+from snapkafka.checks.log import EXTERNAL
 from snapkafka.checks.v3_state import StateFacts
-from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.records import TopicPartition
 
 from . import v4_unstamped
