@@ -1,12 +1,11 @@
-"""The producer, at hand for who sends.
+"""Direct access to the producer for code that sends.
 
-For each record `topic.send` and `event.forward` ask `app.maybe_start_producer` for the producer. Faust has that guarded
-against a herd that would start it at once, and the guard lets everything else on the loop run, three times over. Once
-the producer has been started there is nothing to guard: then everything else runs once, so that a task that does
-nothing but send holds up nobody. That saves more than a stamp costs (docs/evidence/performance.md).
+For each record, `topic.send` and `event.forward` ask `app.maybe_start_producer` for the producer. Faust guards that
+call against many concurrent starts, and the guard yields to the event loop three times. Once the producer has started
+there is nothing to guard: one yield is enough, so that a task that only sends does not starve others. That saves more
+than a stamp costs (docs/evidence/performance.md).
 
-Where Faust is not the one that this was written after, in transactions, and until the producer has been started, it is
-Faust's guard that answers.
+With an unknown Faust, in transactions, and until the producer has started, Faust's own guard answers.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ StandDown = Callable[[str, Exception], None]
 
 
 def keep_at_hand(app: Any, producer: Any, stand_down: StandDown = lambda what, error: None) -> None:
-    """Stand in for `app.maybe_start_producer`, which gives this producer.
+    """Replace `app.maybe_start_producer` by a function that returns this producer.
 
     Args:
         stand_down: is called with a fault of ours.

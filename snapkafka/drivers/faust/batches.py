@@ -1,13 +1,13 @@
 """The fast path from Faust's producer into aiokafka's batches.
 
-`Producer.send` of Faust and `AIOKafkaProducer.send` are four coroutines. For every record they look whether anybody
-wants to hear of it, whether its topic is known, whether there is such a partition, and then put it into the batch of
-that partition. Where nothing of this has to be waited for, and nothing goes wrong, `Batches.add` does the same to the
-batch in one step, which saves more than a stamp costs (docs/evidence/performance.md).
+`Producer.send` of Faust and `AIOKafkaProducer.send` are four coroutines. For every record they check whether a sensor
+is interested, whether the topic is known and whether the partition exists, and then put it into the batch of that
+partition. Where none of this has to wait, and nothing fails, `Batches.add` does the same in one step, which saves more
+than a stamp costs (docs/evidence/performance.md).
 
-Wherever it would have to wait or to raise an error, and whenever Faust and aiokafka are not those that it was written
-after, it returns None: then the record goes the slow path, as it would without us. That is looked at whenever Faust has
-made a producer; who puts something around aiokafka's later than that is not seen.
+Where it would have to wait or to raise an error, and with an unknown Faust or aiokafka, it returns None: then the
+record takes the slow path, as it would without us. This is checked whenever Faust has created a producer; a wrapper
+that is put around aiokafka's producer later is not seen.
 """
 
 from __future__ import annotations
@@ -66,19 +66,21 @@ class Batches:
 
     @property
     def put(self) -> Callable[[Any], None]:
-        """`ProducerBuffer.put`, without asking the app's settings each time whether there is a second producer."""
+        """Return `ProducerBuffer.put`, without a look-up of the app's settings each time whether there is a second
+        producer."""
         buffer = self._producer.buffer
         put: Callable[[Any], None] = buffer.put
         return buffer.pending.put_nowait if self._known and self._producer.threaded_producer is None else put
 
     def _look(self) -> bool:
-        """Faust has made another producer of aiokafka's, or has none any more: may what it gets go the fast path?"""
+        """Return whether records may take the fast path; asked again when Faust has replaced its aiokafka producer."""
         self._client = client = self._producer._producer
         self._open = client is not None and self._suits(client)
         return self._open
 
     def partition(self, topic: str, key: bytes | None) -> int | None:
-        """The partition for a key, chosen by the app's own partitioner; None: ask Faust, which may have to wait."""
+        """Return the partition for a key, chosen by the app's own partitioner; None: ask Faust, which may have to
+        wait."""
         if not self._known or (self._producer._producer is not self._client and not self._look()):
             return None
         if not self._open or topic not in self._cluster._partitions:
@@ -92,7 +94,7 @@ class Batches:
     def add(
         self, tp: Any, key: bytes | None, value: bytes | None, timestamp: float | None, headers: Any
     ) -> tuple[Any, asyncio.Future[Any]] | None:
-        """Put a record into the batch of its partition, here and now.
+        """Put a record into the batch of its partition without waiting.
 
         Args:
             tp: of aiokafka's own type.
@@ -100,7 +102,7 @@ class Batches:
             headers: a list of pairs.
 
         Returns:
-            the batch, and what `send` would have returned; None: nothing was done, send it the slow path.
+            the batch, and what `send` would have returned; None: nothing was done, the record takes the slow path.
         """
         if not self._known or (self._producer._producer is not self._client and not self._look()):
             return None
@@ -133,7 +135,8 @@ class Batches:
         return batch, future
 
     def _suits(self, client: Any) -> bool:
-        """Is everything about aiokafka's producer as it was when this was written? Then keep what `add` needs of it."""
+        """Return whether aiokafka's producer is the one that this was written for; if so, keep what `add` needs of
+        it."""
         try:
             self._accumulator, self._cluster = client._message_accumulator, client._metadata
             self._surely_fits = client._max_request_size - SURELY_LESS
@@ -149,7 +152,7 @@ class Batches:
 
 
 def _stood_in_for(client: Any) -> list[Any]:
-    """Return what of aiokafka `Batches` does, calls or reads the results of, as this producer has it."""
+    """List the parts of aiokafka that `Batches` replaces, calls or reads the results of, as this producer has them."""
     accumulator = client._message_accumulator
     return [
         client.send,
@@ -169,7 +172,8 @@ def _stood_in_for(client: Any) -> list[Any]:
 
 
 def checksum(functions: Iterable[Any]) -> int | None:
-    """Of the sources of functions and methods; None where one of them has been wrapped, or has no source."""
+    """Compute a checksum of the sources of functions and methods; None where one of them is wrapped or has no
+    source."""
     found = 0
     for function in functions:
         plain = function.__func__ if type(function) is MethodType else function

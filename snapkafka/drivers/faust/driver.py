@@ -1,9 +1,8 @@
-"""The Faust driver: feeds the machine, does its actions, feeds back what came of them. It decides nothing.
+"""The Faust driver: it feeds the machine, does its actions and feeds back the results. It decides nothing.
 
-One `FaustDriver` stands for one app in one worker process. The ledger is read by a task of its own; what the machine
-wants written is appended by another, in the order asked. No event, send or commit of the app waits for either, but for
-R15: the start, a rebalance, and a red record whose trigger is not read yet (R2) wait for the ledger, at most
-`LEDGER_WAIT_S`.
+One `FaustDriver` stands for one app in one worker process. One task reads the ledger; another appends what the machine
+wants written, in that order. No event, send or commit of the app waits for either. R15 names the exceptions: the
+start, a rebalance, and a red record whose trigger is not read yet (R2) wait for the ledger, at most `LEDGER_WAIT_S`.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ T = TypeVar("T")
 
 
 class FaustDriver(Guard):
-    """`app.snapkafka`: this worker in the protocol.
+    """`app.snapkafka`: this worker as a process of the protocol.
 
     Args:
         app: the Faust app.
@@ -129,8 +128,8 @@ class FaustDriver(Guard):
             self.stand_down(f"to take in {type(event).__name__}", error)
 
     def answering(self) -> Callable[[Event], None]:
-        """Feeds the answer to what is asked for now, whenever it comes. In a ledger that was recreated meanwhile its
-        ids and epochs stand for something else, and it is dropped."""
+        """Return a function that feeds the answer to a question asked now. An answer that arrives after the ledger was
+        recreated is dropped: its ids and epochs belong to the old one."""
         asked_of = self.metrics.ledger_recreated
 
         def answer(event: Event) -> None:
@@ -143,7 +142,7 @@ class FaustDriver(Guard):
         return answer
 
     def tell(self, event: Event) -> ReadLedgerTo | None:
-        """Feed the machine, do what it asks; what must be awaited before the event counts is given back."""
+        """Feed the machine and do its actions; return the read that must be awaited before the event counts."""
         started = time.perf_counter_ns()
         actions = self.machine.handle(event)
         us = (time.perf_counter_ns() - started) // 1000
@@ -169,8 +168,8 @@ class FaustDriver(Guard):
         return asked
 
     def do(self, actions: Sequence[Action]) -> None:
-        """Do the actions, in their order. Called in the midst of the app's own work: what goes wrong is ours (R15).
-        Never raises."""
+        """Do the actions, in their order. The app's own code is on the call stack, so a fault of ours is contained
+        (R15). Never raises."""
         try:
             self._do(actions)
         except Exception as error:
@@ -205,8 +204,8 @@ class FaustDriver(Guard):
             self.waiting.told()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task that outlives a cancelled callback of Faust's; a failure is never raised into the app. A fault of ours
-        in it (all but what the cluster answers) makes this worker stand down."""
+        """Start a task that outlives a cancelled callback of Faust's; a failure is never raised into the app. A fault
+        of ours in it (anything but an error of the cluster) makes this worker stand down."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -227,15 +226,14 @@ class FaustDriver(Guard):
             self.stand_down("to see how a task ended", error)
 
     def append(self, record: LedgerRecord) -> None:
-        """Append to the ledger in the background, in the order asked. Anyone who stood down has but its `Bye` to
-        write."""
+        """Append to the ledger in the background, in order. A worker that stood down may only write its `Bye`."""
         if not self.absent or isinstance(record, Bye):
             self.scribe.append(record)
 
     # -- R15: see `guard` -------------------------------------------------------------------------------------
 
     def withdraw(self, why: str) -> None:
-        """Take no part from here on: the machine has found that nobody would count it."""
+        """Take no part from here on: the machine has found that its records would not count."""
         if not self.absent:
             self.absent = why
             logger.error("snapkafka: this worker %s; %s", why, GOES_ON, extra=self.about())
@@ -243,7 +241,7 @@ class FaustDriver(Guard):
     # -- life -------------------------------------------------------------------------------------------------
 
     def runs_here(self) -> bool:
-        """Is this the thread of the app's loop? Before the app starts there is not other."""
+        """Return whether this is the thread of the app's loop. Before the app starts there is no other."""
         if self.loop is None:
             return True
         try:
@@ -252,7 +250,7 @@ class FaustDriver(Guard):
             return False
 
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
-        """Called when the app starts, before anything is sent. Returns at once."""
+        """Start the tasks of the ledger; called when the app starts, before anything is sent. Returns at once."""
         self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
         self.started = True
         self.ledger, self.admin = ledger, admin
@@ -271,7 +269,7 @@ class FaustDriver(Guard):
             )
 
     async def join(self, hello: Hello) -> None:
-        """Print who we are and what we read, and wait for our id, at most `LEDGER_WAIT_S` (R11, R15)."""
+        """Append `Hello` with the inputs of this worker, and wait for its id, at most `LEDGER_WAIT_S` (R11, R15)."""
         self._hello = hello
         await self._say_hello()
         self.spawn(self._warm_up(hello))
@@ -282,7 +280,7 @@ class FaustDriver(Guard):
         await self.admin.log_ends(TopicPartition(source.topic, 0) for source in hello.inputs)
 
     async def stop(self) -> None:
-        """The app has stopped and flushed: send `Bye`, so that nobody waits for this process."""
+        """Append `Bye`, so that no snapshot waits for this process. The app has stopped and flushed."""
         if not self.started:
             return
         if self.machine.process is not None or self.machine.stood_down is not None:
@@ -318,8 +316,8 @@ class FaustDriver(Guard):
         )
 
     async def _ask_stopped(self, action: AskStopped, answer: Callable[[Event], None]) -> None:
-        """Note groups whose members may have joined since: a worker's `Hello` is in the ledger before it joins its
-        group."""
+        """Ask whether the groups of stopped apps are empty. Members may have joined since: the `Hello` of a worker is
+        in the ledger before it joins its group."""
         seen = await stopped_app(self.admin, action)
         if seen.members:
             with contextlib.suppress(SnapkafkaError):
@@ -328,17 +326,17 @@ class FaustDriver(Guard):
 
     @property
     def participating(self) -> bool:
-        """Does this worker take part: has it an id, and are its inputs announced?"""
+        """Whether this worker takes part: it has an id, and its inputs are announced."""
         return self.machine.process is not None and self.machine.inputs.ready
 
     def quiet_s(self) -> float:
-        """For how long no snapshot has been under way, in seconds, as far as this worker saw."""
+        """Return for how many seconds no snapshot has been in progress, as far as this worker saw."""
         return 0.0 if self.machine.ledger.open else self.loop.time() - self.scribe.quiet_since
 
     # -- what lines of the log are about ----------------------------------------------------------------------
 
     def about(self, epoch: int | None = None, snapshot: str = "") -> dict[str, Any]:
-        """`extra=` of a line of the log: which worker, and which snapshot where it is about one."""
+        """Return `extra=` for a log line: the worker, and the snapshot if the line is about one."""
         view = None if epoch is None else self.machine.ledger.snapshots.get(epoch)
         return about(
             snapshot=snapshot or ("" if view is None else view.trigger.id),
@@ -350,7 +348,7 @@ class FaustDriver(Guard):
     # -- for the app ------------------------------------------------------------------------------------------
 
     async def trigger(self, snapshot_id: str = "", **options: Any) -> str:
-        """Ask for a snapshot from inside the service; returns its id at once (R1).
+        """Request a snapshot from inside the service; return its id at once (R1).
 
         Raises:
             TriggerRefusedError: this worker has not started, or takes no part.

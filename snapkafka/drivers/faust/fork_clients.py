@@ -2,7 +2,8 @@
 
 | client | |
 |---|---|
-| aiokafka | each request passes `AIOKafkaConnection.send`, and names the fork's alone (`kafka.fork_requests`) |
+| aiokafka | each request passes `AIOKafkaConnection.send`, and names only the fork's topics and groups
+(`kafka.fork_requests`) |
 | confluent-kafka | its requests leave in C, where nothing can be checked: no client of it is made |
 
 In a drill the connections of aiokafka come through a door (`runtime.door`).
@@ -36,7 +37,7 @@ CLIENT_METHODS: Final = ("list_topics", "produce", "subscribe", "poll")
 
 
 class _Checked:
-    """A request that was checked as it will be encoded."""
+    """A request that is checked in the form in which it will be encoded."""
 
     __slots__ = ("struct",)
 
@@ -48,7 +49,8 @@ class _Checked:
 
 
 def guard_requests(isolation: Isolation) -> None:
-    """Refuse each request that bears a name of production, and topics as soon as a client is to ask about them."""
+    """Refuse each request that names something of production; refuse topics as soon as a client is about to ask for
+    them."""
     from aiokafka.client import AIOKafkaClient
     from aiokafka.conn import AIOKafkaConnection
 
@@ -83,10 +85,10 @@ class _ThroughDoor:
 
 
 def lead_through_door(isolation: Isolation, path: str) -> None:
-    """State at a door that this process is isolated, and let the connections of aiokafka come through it.
+    """Announce at a door that this process is isolated, and route the connections of aiokafka through it.
 
     Raises:
-        OSError: nobody opens.
+        OSError: the door does not answer.
     """
     from aiokafka.conn import AIOKafkaConnection
 
@@ -109,10 +111,10 @@ def lead_through_door(isolation: Isolation, path: str) -> None:
 
 
 def guard_confluent(isolation: Isolation) -> None:
-    """Let no client of confluent-kafka be made, whoever has imported its classes, and derived from them, before.
+    """Refuse to create clients of confluent-kafka, also of classes that were imported or derived before.
 
     Raises:
-        ForkIsolationError: one was made already.
+        ForkIsolationError: one exists already.
     """
     if importlib.util.find_spec(CONFLUENT) is None:
         return
@@ -159,7 +161,7 @@ def _derived(client: type) -> Iterator[type]:
 
 
 def _refused(client: type, fork: str) -> type:
-    """Make the class that stands in its place."""
+    """Create the class that takes the place of a client class."""
     return type(
         client.__name__, (client,), {"__new__": staticmethod(_refuse(fork)), "__module__": client.__module__}
     )

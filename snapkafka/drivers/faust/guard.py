@@ -2,8 +2,8 @@
 
 Faust, asyncio and the app's own code call us in many places. Each of these hooks is one `try`, or begins with one, and
 falls back to what Faust does by itself. The fault goes to `stand_down`, which reports it once: in the log, in `absent`
-and in a `Bye` with the reason, by which the open snapshots fail and `doctor` names the worker. From then on every hook
-only passes on what it is given. The test of this (tests/driver/test_every_hook.py) raises in each function that a
+and in a `Bye` with the reason, which fails the open snapshots and lets `doctor` name the worker. From then on every
+hook only passes its arguments on. The test of this (tests/driver/test_every_hook.py) raises in each function that a
 snapshot calls.
 """
 
@@ -43,8 +43,8 @@ class Guard:
     """The part of a driver that contains faults.
 
     Attributes:
-        absent: why this worker takes no part in any snapshot, if it is for good.
-        started: has the app started, and with it the ledger?
+        absent: why this worker takes no part in any snapshot from now on; None: it may.
+        started: whether the app has started, and with it the ledger.
     """
 
     absent = ""
@@ -59,9 +59,9 @@ class Guard:
         """Contain a fault of ours: the host goes on, and snapshots fail by the name of what they miss.
 
         Args:
-            what: was to be done.
-            for_good: this worker never takes part then; else it may where the cluster is at fault.
-            then: what becomes of it, where that is harmless.
+            what: the work that is about to be done, for the log.
+            for_good: after a fault this worker never takes part; otherwise it may again if the cluster was at fault.
+            then: the consequence, for the log, where it is harmless.
         """
         try:
             yield
@@ -72,8 +72,9 @@ class Guard:
                 self.log_failed(what, error, then)
 
     def stand_down(self, what: str, error: Exception) -> None:
-        """Stand down, as the machine's knowledge may be wrong from here on: it has no identity, and its `Bye` states
-        that the app goes on without, and why (R10). To be called while `error` is handled. Never raises."""
+        """Stand down, as the machine's knowledge may be wrong from here on: this process has no identity any more, and
+        its `Bye` states that the app runs on without it, and why (R10). To be called while `error` is handled. Never
+        raises."""
         if self.absent:
             return
         self.absent = f"failed {what} ({error!r})"
@@ -85,7 +86,7 @@ class Guard:
             self.loop.call_soon_threadsafe(self._withdraw)
 
     def _withdraw(self) -> None:
-        """Nothing of ours is believed from here on, and the ledger has that. In the loop's thread. Never raises."""
+        """Give up the identity and write that to the ledger. Runs in the loop's thread. Never raises."""
         process = self._identity()
         try:
             actions: Sequence[Action] = self.machine.stand_down(self.reason, process)
@@ -102,17 +103,18 @@ class Guard:
             self.log_failed("to record in the ledger that it stands down", also)
 
     def joined_late(self, process: int) -> None:
-        """The `Hello` of a worker that has stood down meanwhile is in the ledger, and nobody reads that any more."""
+        """Withdraw a `Hello` that entered the ledger after the worker had stood down, when no task reads the ledger
+        any more."""
         if not self.scribe.reads:
             self._say_bye(process)
 
     @property
     def reason(self) -> str:
-        """Why this worker is absent, as the ledger has it."""
+        """Why this worker is absent, as the ledger records it."""
         return self.absent[:REASON_CHARS_MAX]
 
     def _identity(self) -> int | None:
-        """The id of this process; also one that it could read no more."""
+        """Return the id of this process, also one that it no longer uses."""
         return (
             self.machine.process
             if self.machine.process is not None or self.scribe.reads
@@ -127,7 +129,7 @@ class Guard:
             self.append(Bye(process=process, n=n, goes_on=True, since=since, reason=self.reason))
 
     def log_failed(self, what: str, error: Exception, then: str = GOES_ON) -> None:
-        """One line, with where it failed."""
+        """Log a fault on one line, with the place where it was raised."""
         try:
             extra = self.about()
         except Exception:
@@ -137,7 +139,7 @@ class Guard:
     # -- what the rest of the driver gives --------------------------------------------------------------------
 
     def about(self) -> dict[str, Any]:
-        """`extra=` of a line of the log."""
+        """Return `extra=` for a log line."""
         raise NotImplementedError
 
     def do(self, actions: Sequence[Action]) -> None:

@@ -1,13 +1,12 @@
-"""The fast path past Faust's buffer, for table writes and what is sent soon.
+"""The fast path past Faust's buffer, for table writes and `send_soon`.
 
-Code that writes to a table cannot wait, so Faust puts the record into a queue, and a task of its own takes out one
-after the other and sends it, by five coroutines. Where nothing has to be waited for (`batches`), a record leaves where
-it is put: it is stamped and appended in one step, and no effect has to ride along (`riding`). That saves more than the
-stamp costs (docs/evidence/performance.md).
+Code that writes to a table cannot wait, so Faust puts the record into a queue, and a background task sends one after
+the other, by five coroutines. Where no wait is needed (`batches`), a record leaves where it is put: it is stamped and
+appended in one step, and no effect has to be carried (`riding`). That saves more than the stamp costs
+(docs/evidence/performance.md).
 
-Nothing passes by what waits in the buffer. Faust informs the same objects of a record, and of what becomes of it.
-Where Faust is not the one that this was written after, or a topic is of a class of the app's own, everything goes
-through the buffer, as it would without us.
+No record overtakes one that waits in the buffer. The same objects are notified of a record and its outcome as without
+us. With an unknown Faust, or for a topic of a class of the app's own, everything goes through the buffer.
 """
 
 from __future__ import annotations
@@ -50,10 +49,10 @@ OF_TOPICS: Final = (
 
 
 class Passing:
-    """Past the buffer of one app's producer.
+    """The fast path past the buffer of one app's producer.
 
     Args:
-        driver: what fails in a task of its own is logged there.
+        driver: logs what fails in a background task.
         producer: Faust's.
         put: puts a message into its buffer.
     """
@@ -91,7 +90,7 @@ class Passing:
 
     @staticmethod
     def topic_of(message: Any) -> str | None:
-        """Where it goes; None: it must not pass."""
+        """Return the topic of a message; None: it must not take the fast path."""
         channel = message.channel
         if type(channel) is not Topic or channel.pattern or len(channel.topics) != 1:
             return None
@@ -99,8 +98,8 @@ class Passing:
         return topic
 
     def passed(self, fut: Any, topic: str, future: asyncio.Future[Any]) -> None:
-        """It is appended: inform those whom Faust informs when it takes a message out of its buffer, and have it go on
-        with what becomes of it."""
+        """Finish a message that is appended: notify the objects that Faust notifies when it takes a message out of its
+        buffer, and let Faust handle the outcome."""
         message, producer = fut.message, self._producer
         key, value = message.key, message.value
         _faust_log.debug(
@@ -125,7 +124,7 @@ class Passing:
 
 
 def _stood_in_for(producer: Any) -> list[Any]:
-    """Return what of Faust `Passing` does, and what is done with a message that it lets pass."""
+    """List the parts of Faust that `Passing` replaces, and those that handle a message on the fast path."""
     buffer = producer.buffer
     return [
         buffer.put,

@@ -1,7 +1,7 @@
-"""Replies to `agent.ask`, `join` and `map`: whose event takes one in, and in which colour (R6).
+"""Replies to `agent.ask`, `join` and `map`: which event takes a reply in, and its colour (R6).
 
-The event that asks is known where it registers its promise with Faust's reply consumer; the colour of a reply, where it
-comes in. Both meet when the reply consumer takes the reply out of its queue, just before it fulfils the promise.
+The asking event is known when it registers its promise with Faust's reply consumer, and the colour of a reply when it
+arrives. Both meet when the reply consumer takes the reply out of its queue, just before it fulfils the promise.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["Replies"]
 
 
 class Replies:
-    """Hold who asked, and what was answered.
+    """Open questions with the events that asked them, and the replies that arrived.
 
     Args:
-        driver: its machine is informed.
+        driver: whose machine is fed.
     """
 
     def __init__(self, driver: FaustDriver) -> None:
@@ -35,7 +35,7 @@ class Replies:
         self._add: Callable[..., Awaitable[None]]
 
     def attach(self, consumer: Any) -> None:
-        """Lead the registration of promises through here.
+        """Patch the registration of promises.
 
         Args:
             consumer: Faust's reply consumer.
@@ -45,11 +45,11 @@ class Replies:
 
     @property
     def topics(self) -> set[str]:
-        """Where this worker reads replies."""
+        """The topics from which this worker reads replies."""
         return set(self._consumer._fetchers) if self._consumer is not None else set()
 
     async def add(self, correlation_id: str, promise: Any) -> None:
-        """`ReplyConsumer.add`: a question was asked here and now."""
+        """Replace `ReplyConsumer.add`: note a question that is asked here and now."""
         try:
             cause = self._driver.events.cause()
             if cause is not None:
@@ -59,12 +59,13 @@ class Replies:
         await self._add(correlation_id, promise)
 
     def met(self, tp: Any, offset: int, epoch: int) -> None:
-        """A reply came in; no event can be torn by it unless one was running in an earlier colour by then."""
+        """Note a reply that arrived; it can tear an event only if one was running in an earlier colour at that
+        moment."""
         if self._driver.machine.colours.tearing:
             self._colours[tp, offset] = epoch
 
     def taken_in(self, tp: Any, offset: int, reply: Any) -> None:
-        """A reply is about to fulfil its promises."""
+        """Note that a reply is about to fulfil its promises."""
         epoch = self._colours.pop((tp, offset), 0) if self._colours else 0
         if not epoch:
             return
@@ -74,9 +75,9 @@ class Replies:
                 self._driver.do(self._driver.machine.reply_taken(cause, epoch))
 
     def taken_away(self) -> None:
-        """A rebalance empties the queues."""
+        """Forget the replies: a rebalance empties the queues."""
         self.forget_epochs()
 
     def forget_epochs(self) -> None:
-        """Epochs of another ledger stand for nothing in this one."""
+        """Forget the epochs of replies: they belong to another ledger."""
         self._colours.clear()

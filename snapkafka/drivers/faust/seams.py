@@ -3,9 +3,9 @@
 | hook | for |
 |---|---|
 | `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outgoing`) |
-| `app.maybe_start_producer` | the producer is at hand for who sends (`at_hand`) |
+| `app.maybe_start_producer` | direct access to the producer (`at_hand`) |
 | `app._attachments.put` | what leaves with a commit (`attached`) |
-| the batches of aiokafka's producer | what needs no wait is appended in one step (`batches`) |
+| the batches of aiokafka's producer | records that need no wait are appended in one step (`batches`) |
 | `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`transactions`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`incoming`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
@@ -14,24 +14,25 @@
 | `app.on_partitions_revoked` | inputs are revoked |
 | methods of `app.sensors` | events and tables (`sensors`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`streams`) |
-| `app._reply_consumer.add` | who asked, for replies (`replies`) |
+| `app._reply_consumer.add` | the event that asks, for replies (`replies`) |
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables`) |
-| views, copies and iterators of tables | what is read later than at the first look (`looks`, `views`) |
-| `pop` of stores with windows; the ends of a rebalance, of a recovery | what no sensor hears (`tables`) |
-| `table.persisted_offset` | what a store holds and is not read again (`tables`) |
+| views, copies and iterators of tables | reads after the first look-up (`looks`, `views`) |
+| `pop` of stores with windows; the ends of a rebalance, of a recovery | changes that no sensor sees (`tables`) |
+| `table.persisted_offset` | records that a store holds, which are not read again (`tables`) |
 | `consumer.highwaters` | tables of exactly-once apps are recovered (`recovering`) |
-| `table.apply_changelog_batch` | records of before a restore are left out (`tables`) |
-| `commit` of aiokafka's consumer | what agents skip stands in the metadata (`restored`) |
+| `table.apply_changelog_batch` | records older than a restore are left out (`tables`) |
+| `commit` of aiokafka's consumer | the metadata records what agents skip (`restored`) |
 | `consumer.ack` | the end of events that are acknowledged by hand |
 | `app.on_start`, `app.on_stop` | start and stop of the ledger's tasks |
 | `app._new_web` | `/snapkafka/` on its web server (`web`) |
 
-`install` may come right after `faust.App(...)`, when nothing may be touched that would finalise the app, or at the end
-of the module, when some of these exist already: factories are wrapped, and what exists is wrapped in place.
+`install` may be called right after `faust.App(...)`, when nothing may be touched that would finalise the app, or at
+the end of the module, when some of these objects exist already: factories are wrapped, and existing objects are
+patched in place.
 
-That Faust has them all is looked up before (`probe`). If one fails to hold all the same, the worker takes no part from
-then on (`guard`): it never joins, or withdraws in the ledger with the reason, so nobody waits for it, and what it sends
-has no stamp (R15).
+`probe` checks before that Faust has them all. If one fails all the same, the worker takes no part from then on
+(`guard`): it never joins, or withdraws in the ledger with the reason, so no snapshot waits for it, and its records
+have no stamp (R15).
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def _wrap_life(driver: FaustDriver) -> None:
 
 
 def _refuse(driver: FaustDriver) -> None:
-    """Return what cannot be had together, as far as the app's own settings show."""
+    """Refuse combinations of settings that cannot be supported, as far as the app's own settings show."""
     if driver.config.classic and in_transactions(driver.app):
         raise InstallError(
             "classic needs markers, and a service with processing_guarantee=exactly_once sends none",
@@ -170,10 +171,11 @@ def _refuse(driver: FaustDriver) -> None:
 
 
 def _refuse_transport(consumer: Any) -> None:
-    """Asked when this worker has joined: so the ledger names one that cannot take part.
+    """Refuse an unknown consumer. Asked when this worker has joined, so that the ledger names a worker that cannot
+    take part.
 
     Raises:
-        UnknownClientError: positions and commits of such a consumer are not known here.
+        UnknownClientError: the positions and commits of such a consumer are unknown.
     """
     from faust.transport.drivers.aiokafka import Consumer
 
@@ -186,7 +188,8 @@ class UnknownClientError(Exception):
 
 
 def connection_of(app: Any) -> Connection:
-    """The broker of the app, for clients of our own: with `SNAPKAFKA_KAFKA_*` if set, else with its credentials."""
+    """Return the connection to the app's broker, for our own clients: from `SNAPKAFKA_KAFKA_*` if set, else from the
+    app's settings."""
     from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 
     conf = app.conf
@@ -226,7 +229,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
                 keep_metadata(driver.restored, consumer._thread._ensure_consumer())
 
     async def announce(*args: Any, **kwargs: Any) -> None:
-        """R9: Faust waits for this before it lets the inputs go."""
+        """Announce the inputs (R9): Faust waits for this before it resumes them."""
         try:
             if driver.absent or not await announcing.announce():
                 return  # or Faust has been given others meanwhile, and begins anew
@@ -240,7 +243,7 @@ def _sew_consumer(driver: FaustDriver, consumer: Any) -> None:
     recover_to_the_end(driver.app, consumer)
 
     def acknowledged(message: Any) -> bool:
-        """Also for who acknowledges by `event.ack()`, of which no sensor hears."""
+        """Note an acknowledgement, also by `event.ack()`, which no sensor sees."""
         done = bool(acknowledge(message))
         try:
             if events.parked:
@@ -274,13 +277,14 @@ async def _wait_for_restores(driver: FaustDriver, topics: Any) -> None:
 
 
 def _report_uncaptured(driver: FaustDriver) -> None:
-    """Name what no snapshot of this app holds."""
+    """Log what no snapshot of this app holds."""
     for what in uncaptured(driver.app, driver.recorder.agent):
         logger.warning("snapkafka: %s", what, extra=driver.about())
 
 
 def _report_missing(driver: FaustDriver, hello: Hello) -> None:
-    """Name the inputs that this worker will not consume, however soon they are created: Faust logs one line of them."""
+    """Log the inputs that this worker will not consume, even if they are created soon: Faust itself logs one line for
+    them."""
     for topic in hello.missing:
         logger.warning("snapkafka: %s", Unread(app=hello.app, topic=topic), extra=driver.about())
 
@@ -304,10 +308,10 @@ def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
 
 
 def _hello(driver: FaustDriver, **more: Any) -> Hello:
-    """Return who this process is. One that runs no agents is an app of its own, with no inputs: a sender that closes at
-    once.
+    """Return the `Hello` of this process. A process that runs no agents is an app of its own without inputs: a sender
+    that closes at once.
 
-    Under the name of its app it would stand for workers that do not run: their inputs would be nobody's to cut.
+    Under the name of its app it would stand for workers that do not run, and no process would cut their inputs.
     """
     app = driver.app
     return Hello(
@@ -322,8 +326,8 @@ def _hello(driver: FaustDriver, **more: Any) -> Hello:
 
 
 async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
-    """Return what this worker reads: its subscription without what is Faust's own (changelogs, leader, reply
-    topics)."""
+    """Return a `Hello` with what this worker reads: its subscription without Faust's own topics (changelogs, leader,
+    replies)."""
     app = driver.app
     if runs_no_agents(app):
         return _hello(driver)  # it reads without a group: from now on, and nothing that it could go back to
@@ -348,13 +352,14 @@ async def hello_of(driver: FaustDriver, topics: Any) -> Hello:
 
 
 def _declared_by_faust(app: Any, topic: str) -> bool:
-    """Show whether Faust itself creates a topic that does not exist yet: one of a `group_by`, state."""
+    """Return whether Faust itself creates a topic that does not exist yet: one of a `group_by`, or state."""
     channels = [channel for channel in app.topics if topic in channel.topics]
     return bool(app.conf.topic_allow_declare and channels and all(channel.internal for channel in channels))
 
 
 async def _retention(driver: FaustDriver, changelogs: list[str]) -> tuple[Retention, ...]:
-    """Return what they promise to keep, as far as this worker may see it: V3 believes no later promise alone."""
+    """Return the retention settings of changelogs, as far as this worker may read them: V3 believes no later settings
+    alone."""
     from snapkafka.checks.lasting import promised_by  # nothing else of the checks is for a service
 
     async def promised(changelog: str) -> Retention | None:
@@ -381,7 +386,8 @@ async def _retention(driver: FaustDriver, changelogs: list[str]) -> tuple[Retent
 
 
 async def _described(driver: FaustDriver, topics: list[str]) -> dict[str, Any]:
-    """Faust has just made some of these, and the broker may take a moment to show them; others may never exist."""
+    """Describe topics. Faust has just created some of them, and the broker may take a moment to show them; others may
+    never exist."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + SEEN_WITHIN_S
     while True:

@@ -1,7 +1,7 @@
-"""Where Faust reports that an event starts and ends, and that a table is touched: what it shows its sensors.
+"""The sensor hooks: Faust reports to its sensors that an event starts and ends, and that a table is used.
 
-`app.sensors` informs every sensor of everything, some ten times per event, of which few are news to us. So ours is not
-one of its sensors, which stay the app's own: six of its methods are led through here.
+`app.sensors` notifies every sensor of everything, some ten times per event, of which we need few. So ours is not one
+of its sensors, which stay the app's own: six methods of `app.sensors` are patched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Told = Callable[..., Any]
 
 
 class Sensors:
-    """Receive what an app's sensors are informed of.
+    """Patches of the methods by which an app notifies its sensors.
 
     Args:
         driver: the driver of this app.
@@ -42,7 +42,7 @@ class Sensors:
         self._told: dict[str, Told] = {}  # of Faust, about tables
 
     def attach(self, sensors: Any) -> None:
-        """Lead `app.sensors` through here: streams and tables take its methods when they are made."""
+        """Patch `app.sensors`: streams and tables take its methods when they are created."""
         self._told = {name: getattr(sensors, name) for name in OF_TABLES}
         for name in OF_STREAMS:
             setattr(sensors, name, getattr(self, name)(getattr(sensors, name)))
@@ -51,19 +51,19 @@ class Sensors:
 
     @staticmethod
     def hear_stream(stream: Any) -> None:
-        """One that was made before."""
+        """Patch a stream that exists already."""
         for name in OF_STREAMS:
             setattr(stream, f"_{name}", getattr(stream.app.sensors, name))
 
     def hear_table(self, table: Any) -> None:
-        """One that is attached (`tables`)."""
+        """Patch a table that is attached (`tables`)."""
         for name, held in OF_TABLES.items():
             setattr(table, held, getattr(self, name)(self._told[name]))
 
     # -- what stands in for the methods of `app.sensors` ------------------------------------------------------
 
     def on_stream_event_in(self, tell: Told) -> Told:
-        """A stream takes a record out of its queue and is about to hand it to its agent."""
+        """Note that a stream takes a record out of its queue and is about to hand it to its agent."""
         taken_in, replies = self._events.taken_in, self._driver.replies
         stand_down = self._driver.stand_down
 
@@ -84,7 +84,7 @@ class Sensors:
         return event_in
 
     def on_stream_event_out(self, tell: Told) -> Told:
-        """The agent asks for the next record, or acknowledges this one (Faust has no state then)."""
+        """Note that the agent asks for the next record, or acknowledges this one (Faust has no state then)."""
         through_with, stand_down = self._events.through_with, self._driver.stand_down
 
         def event_out(tp: Any, offset: int | None, stream: Any, event: Any, state: Any = None) -> None:
@@ -101,7 +101,7 @@ class Sensors:
         return event_out
 
     def on_message_out(self, tell: Told) -> Told:
-        """The last agent has acknowledged a record."""
+        """Note that the last agent has acknowledged a record."""
         events, stand_down = self._events, self._driver.stand_down
 
         def message_out(tp: Any, offset: int, message: Any) -> None:
@@ -115,7 +115,7 @@ class Sensors:
         return message_out
 
     def _on_late_table(self, tell: Told, *, write: bool) -> Told:
-        """A key of a table is read or written that was made after the others were attached."""
+        """Note the read or write of a key in a table that was created after the others were attached."""
         machine, looks, stand_down = self._machine, self._driver.looks, self._driver.stand_down
 
         def touched(table: Any, key: Any, *value: Any) -> None:
@@ -129,7 +129,7 @@ class Sensors:
         return touched
 
     def on_table_get(self, tell: Told) -> Told:
-        """A key is read. All that is hardly ever so is asked here, too."""
+        """Note that a key is read. Rare cases are checked here, too."""
         machine, driver, looks = self._machine, self._driver, self._driver.looks
 
         def table_get(table: Any, key: Any) -> None:
@@ -143,7 +143,7 @@ class Sensors:
         return table_get
 
     def on_table_set(self, tell: Told) -> Told:
-        """A key is written."""
+        """Note that a key is written."""
         machine, driver, looks = self._machine, self._driver, self._driver.looks
 
         def table_set(table: Any, key: Any, value: Any) -> None:
@@ -159,7 +159,7 @@ class Sensors:
         return table_set
 
     def on_table_del(self, tell: Told) -> Told:
-        """A key is deleted."""
+        """Note that a key is deleted."""
         looks, stand_down = self._driver.looks, self._driver.stand_down
 
         def table_del(table: Any, key: Any) -> None:

@@ -1,4 +1,4 @@
-"""Describe what becomes of records that were sent: acknowledged, refused, or in the log without our header."""
+"""The outcomes of sent records: acknowledged, refused, or appended without our header."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["Settling"]
 
 
 class Settling:
-    """Inform the machine what became of the sends of one app.
+    """The task of feeding the machine the outcomes of one app's sends.
 
     Args:
-        driver: whose machine is informed.
-        bare: knows which records have left without our header.
+        driver: whose machine is fed.
+        bare: the unstamped records.
     """
 
     def __init__(self, driver: FaustDriver, bare: BareRecords) -> None:
@@ -36,7 +36,7 @@ class Settling:
         self._bare = bare
 
     def batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
-        """A callback of asyncio's: the records of a batch are settled together."""
+        """Settle the records of a batch together; a callback of asyncio's."""
         try:
             self._batch_settled(way, batch, runs, future)
         except Exception as error:
@@ -62,8 +62,8 @@ class Settling:
                 self._driver.do(actions)
 
     def acked(self, way: Way, _: asyncio.Future[Any]) -> None:
-        """Settle sends in the order of their partition, mostly many records at once: only the first that
-        is not has a callback."""
+        """Settle sends in the order of their partition, mostly many records at once: only the first unsettled one has
+        a callback."""
         try:
             pending = way.pending
             while pending and pending[0][0].done():
@@ -88,7 +88,8 @@ class Settling:
             self._driver.stand_down("to note what became of sends", error)
 
     def refused_at_once(self, effect: Effect, tp: TopicPartition, reason: str) -> None:
-        """The producer itself refuses what waited in a buffer: a table has it, and its changelog never will."""
+        """Note a message from the buffer that the producer itself refuses: the table has the write, and its changelog
+        never will."""
         with self._driver.failing_open("to note a refused send", for_good=True):
             self._driver.do(self._machine.bare_failed(effect, tp, reason))
             self._driver.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more

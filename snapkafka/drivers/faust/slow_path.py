@@ -1,7 +1,8 @@
-"""The slow path out: where a record has to wait for something (a full batch, a marker that is due, a transaction, ...).
+"""The slow path of sending: for records that have to wait (for a full batch, a marker that is due, a transaction,
+...).
 
-Stamp and append stand under one lock per partition. An error of the app's own client is handed back as a value: so
-whatever is raised from here is a fault of ours, met before anything was sent (R15).
+One lock per partition covers stamp and append. An error of the app's own client is returned as a value: so whatever is
+raised from here is a fault of ours, met before anything was sent (R15).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class SlowPath:
 
     Args:
         driver: whose machine gives seqs.
-        outgoing: the way out that this is a part of.
+        outgoing: the sender that this is a part of.
         producer: Faust's.
         send: its own `send`.
     """
@@ -60,10 +61,10 @@ class SlowPath:
     async def send(
         self, effect: Effect | None, record: Record, others: Headers, transactional_id: str | None
     ) -> Sent | None:
-        """Stamp and append; None: nothing has happened, and it is sent as without us.
+        """Stamp and append; None: nothing has happened, and the record is sent as without us.
 
         Args:
-            effect: that rode along; None: the record enters now.
+            effect: the carried one; None: the record enters now.
             others: its headers, without ours.
         """
         topic, key, value, partition, timestamp = record
@@ -82,7 +83,8 @@ class SlowPath:
         return await self._append(way, effect, others, record, transactional_id, waited=waited)
 
     async def _choose(self, effect: Effect, topic: str, key: bytes | None) -> tuple[int, Exception | None]:
-        """The partition, chosen by the app's own partitioner, before stamping; or what was raised by that."""
+        """Choose the partition by the app's own partitioner, before stamping; return it, or the error that it
+        raised."""
         client = self._producer._producer.client
         try:
             if client.cluster.partitions_for_topic(topic) is None:
@@ -104,8 +106,8 @@ class SlowPath:
         *,
         waited: bool = False,
     ) -> Sent:
-        """Stamp and append under the partition's lock. `waited`: it was in a buffer, so its writer does not hear
-        of a failure here."""
+        """Stamp and append under the partition's lock. `waited`: the record was in a buffer, so its writer does not
+        see a failure here."""
         way.waiting += 1
         try:
             async with way.lock:
@@ -130,7 +132,7 @@ class SlowPath:
     async def _stamped(
         self, way: Way, effect: Effect, others: Headers, record: Record, transactional_id: str | None
     ) -> tuple[Effect, int | None]:
-        """Send whatever has to leave before a record does, and return its seq. None: it has no stamp."""
+        """Send whatever has to leave before a record, and return its effect and seq. None: it gets no stamp."""
         try:
             machine, tp = self._machine, way.tp
             if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
@@ -162,7 +164,7 @@ class SlowPath:
         transactional_id: str | None,
         seq: int | None,
     ) -> tuple[Sent, int | None]:
-        """Append it with its stamp; without one where it has none, or is too large with it."""
+        """Append the record with its stamp; without one where it has none, or is too large with it."""
         headers = [*others]
         if seq is not None:
             try:
@@ -195,7 +197,7 @@ class SlowPath:
         future: asyncio.Future[Any],
         transactional_id: str | None,
     ) -> None:
-        """Count it, in the instant in which it was appended. Never raises."""
+        """Count the record, in the instant in which it was appended. Never raises."""
         try:
             if self._machine.process is None:
                 self._out.withdraw(effect)
@@ -223,13 +225,14 @@ class SlowPath:
     # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
 
     def _queues_up(self, way: Way, effect: Effect) -> bool:
-        """Red sends queue up per partition; a white one that the markers wait for passes them by."""
+        """Return whether a send has to queue. Red sends queue up per partition; a white one for which the markers wait
+        overtakes them."""
         if self._machine.must_wait(effect):
             return True
         return way.gate.locked() and not self._machine.is_awaited(effect)
 
     async def _send_when_allowed(self, way: Way, effect: Effect, others: Headers, record: Record) -> Any:
-        """As in 1985: markers first. In order per partition, and without standing in the way of white sends."""
+        """Send after the markers, as in 1985: in order per partition, and without delaying white sends."""
         async with way.gate:
             while self._machine.must_wait(effect):
                 await self._driver.waiting.changed()
