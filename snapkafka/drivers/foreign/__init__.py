@@ -1,14 +1,14 @@
-"""Drive the machine for processes that do not speak Kafka: docs/explanation/foreign.md has the theory.
+"""The driver for processes that do not speak Kafka; docs/explanation/foreign.md has the theory.
 
 | module | what it does |
 |---|---|
-| `settings` | bounds, and what a process states about itself |
+| `settings` | bounds, and the values of its calls |
 | `ledger_task` | read the ledger, and append to it in order |
 | `participant` | one process in the protocol: its calls, its cut |
 | `feeding` | feed the machine, do its actions |
 | `sending`, `state` | append what it sends, and its state |
-| `inputs`, `progress`, `gate`, `receiving` | where it starts to receive, how far it is, what has to wait, the stream |
+| `inputs`, `progress`, `gate`, `receiving` | starting offsets, progress, records that have to wait, the stream |
 | `watching` | partitions that are added, topics that are recreated |
 
-It knows no gRPC: the service translates calls into those of `Participant`.
+The driver does not know gRPC: the service translates its calls into those of `Participant`.
 """

@@ -1,4 +1,4 @@
-"""Feed the machine of one foreign process, take its actions, do them: nothing is decided here."""
+"""The loop that feeds the machine of one foreign process and does its actions. It decides nothing."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ __all__ = ["Feeding"]
 
 
 class Feeding:
-    """See the top of this file.
+    """The machine of one foreign process, with the means to do its actions.
 
     Args:
         admin: the cluster.
         append: appends to the ledger, in the order asked.
-        expire: hears that the time of a snapshot is over.
-        leave: hears why the process takes part no more.
+        expire: called when the time to live of a snapshot is over.
+        leave: called with the reason why the process no longer takes part.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Feeding:
                 self.feed(CutTimed(epoch=action.epoch, us=us))
 
     def _tear(self) -> None:
-        """R6: the process has one state, which every event of it sees: one that runs across a cut is torn by it."""
+        """Tear the events that run across a cut (R6): all events of the process share one state."""
         for event in list(self.machine.colours.running):
             self.do(self.machine.worked_off(event, None))
 
