@@ -1,6 +1,6 @@
 """A worker that honours a restore: it waits while the restore runs, and knows which records are older.
 
-The rules come from the ledger (`protocol.restoring`); this module applies them to Faust.
+The rules come from the ledger (`protocol.restores`); this module applies them to Faust.
 
 * A worker that starts between `begun` and `done` does not join its group before `done`: the restore sets the group's
   offsets, and an event that runs meanwhile would see half a state. A worker that runs already when a plan begins was
@@ -26,7 +26,7 @@ from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaErro
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.logs import about
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.restoring import RESTORED_METADATA, Base, Restores, RestoreView, Rule
+from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, RestoreView, Rule
 
 from .disk import store_of
 from .scribe import RETRY_S

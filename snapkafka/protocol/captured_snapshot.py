@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ._dataclass import value
 from .facts import OldTopic, Renewed, Stated
 from .records import (
     NOBODY,
@@ -26,10 +27,9 @@ from .records import (
     TornEvent,
 )
 from .snapshots import Unread
-from .value import value
 
 if TYPE_CHECKING:
-    from .asking import LedgerView
+    from .ledger_view import LedgerView
     from .snapshots import Part, SnapshotView
 
 __all__ = [
@@ -198,7 +198,7 @@ class Outsider:
 @value
 class BaseCut:
     """The base of the latest restore before the snapshot in a partition: `end`, for processes of `apps` from `author`
-    on. Records of earlier processes at or above it are void (see `restoring`)."""
+    on. Records of earlier processes at or above it are void (see `restores`)."""
 
     topic: str
     partition: int
