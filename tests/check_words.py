@@ -1,9 +1,13 @@
-"""Check that messages, docstrings and docs use the words of docs/explanation/glossary.md, and none that it forbids.
+"""A check that messages, docstrings and docs use the words of docs/explanation/glossary.md, and none that it forbids.
 
 Part of `make lint`. A message is a string literal below snapkafka/ that holds two words or more; a docstring is one of
 snapkafka/; a page is a Markdown file of docs/ or of the root, without its code blocks, code spans and links. `WORDS` is
 the right column of the glossary as patterns, each with the word to use. The glossary itself and newsfragments are not
 read. `python tests/check_words.py --rewrite` lowers `ALLOWED` to what is found.
+
+The docstring of a function begins with an imperative verb. This check knows no verbs: it knows the words that begin
+other sentences. Properties, classes and modules are noun phrases, and only the openings with an empty verb are
+forbidden there.
 """
 
 from __future__ import annotations
@@ -42,6 +46,24 @@ WORDS: Final[dict[str, str]] = {
     r"\bpatience\b": "back-off",
     r"\bon (?:its|their) way\b": "in flight",
 }
+
+#: Openings of a docstring with a verb that says nothing: the noun behind it is the better beginning.
+EMPTY: Final = re.compile(r"(?:Hold|Describe|Return)s? (?:what|who|whom|whose|how)\b", re.IGNORECASE)
+#: First words of a sentence that does not begin with its verb.
+NO_VERB: Final = frozenset(
+    """
+    a an the this these those that it its they their he his we our one two some somebody something every everybody
+    everything each all any anyone anything both either neither nobody none no nothing not only also other another
+    is are was were be been am has had does did can could may might must shall should will would
+    what who whom whose which where when why how whether while if until unless since once because although
+    of in on at by for from with without within to into as per after before below above between behind up down out
+    over under through against about like so such there here likewise unlike
+    asks begins called adds feeds hears holds raises reads returns runs sends takes tells turns writes
+    """.split()
+)
+#: What makes a function a property: a noun phrase describes its value.
+_PROPERTIES: Final = frozenset({"property", "cached_property"})
+
 #: Names and values in a message or docstring: code spans, quoted words, names of arguments, columns of a schema.
 _CODE: Final = r"`[^`\n]*`|\"\w+\"|^\s+\w+(?:, \w+)*:(?= )|\b\w+ bigint\b"
 PATTERN: Final = {word: re.compile(word, re.IGNORECASE | re.MULTILINE) for word in WORDS}
@@ -90,8 +112,10 @@ def check(root: Path) -> Iterator[Found]:
     """Yield each forbidden word of the checkout at `root`."""
     for path in sorted((root / "snapkafka").rglob("*.py")):
         name = str(path.relative_to(root))
-        for line, text in prose(path.read_text("utf-8")):
+        source = path.read_text("utf-8")
+        for line, text in prose(source):
             yield from words(name, line, text)
+        yield from openings(name, source)
     for path in sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")]):
         name = str(path.relative_to(root))
         if name != GLOSSARY:
@@ -103,6 +127,25 @@ def words(path: str, first: int, text: str) -> Iterator[Found]:
     for word, pattern in PATTERN.items():
         for match in pattern.finditer(text):
             yield Found(path, first + text.count("\n", 0, match.start()), match[0], WORDS[word])
+
+
+def openings(path: str, source: str) -> Iterator[Found]:
+    """Yield the docstrings of a Python module that begin with an empty verb, or without one in a function."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        text, line = ast.get_docstring(node) or "", getattr(node, "lineno", 1)
+        if match := EMPTY.match(text):
+            yield Found(path, line, match[0], "a noun phrase, or a verb that says what is done")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_property(node):
+            first = re.match(r"\w+", text)
+            if first and first[0].lower() in NO_VERB:
+                yield Found(path, line, first[0], "an imperative verb")
+
+
+def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    names = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
+    return not names.isdisjoint(_PROPERTIES)
 
 
 def prose(source: str) -> Iterator[tuple[int, str]]:

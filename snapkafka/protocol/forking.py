@@ -94,7 +94,7 @@ class ForkView:
         return bool(parts) and len(parts) == parts[0].parts
 
     def topics(self) -> tuple[ForkTopic, ...]:
-        """The topics of the plan, with ids as far as they were created."""
+        """List the topics of the plan, with ids as far as they were created."""
         known = {it.topic: it for stage in STAGES for part in self._of(stage) for it in part.topics}
         return tuple(known.values())
 

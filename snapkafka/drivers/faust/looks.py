@@ -226,7 +226,7 @@ class Looks:
             self._driver.stand_down("to note what a thread writes", error)
 
     def of_thread(self, table: str) -> str:
-        """Describe what no snapshot holds of a table that another thread reads."""
+        """Name the state that no snapshot holds of a table that another thread reads."""
         return (
             f"thread {self.threads[table]} reads table {table}: that counts for all events that run at the time; what"
             " it hands on to later ones is in no snapshot"

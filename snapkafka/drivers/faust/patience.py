@@ -23,7 +23,7 @@ class Patience:
         self._open_until = float("-inf")
 
     def seconds(self, now: float) -> float:
-        """Return how long to wait from `now` on (both in seconds, of a monotonic clock)."""
+        """Return the length of a wait from `now` on (both in seconds, of a monotonic clock)."""
         return LEDGER_WAIT_S if now >= self._open_until else 0.0
 
     def worn(self, now: float) -> bool:

@@ -55,7 +55,7 @@ def failures_in_a_row(ledger: LedgerState, every: float) -> int:
 
 
 def slower(failures: int, tolerable: int) -> int:
-    """Return how many periods to wait: one, and twice as many for each failure beyond what is tolerable."""
+    """Return the number of periods to wait: one, and twice as many for each failure beyond what is tolerable."""
     return round(pause_after(max(1, failures - tolerable + 1), 1.0, first=1.0, most=SLOWEST))
 
 
