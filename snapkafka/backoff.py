@@ -11,8 +11,7 @@ __all__ = ["pause_after"]
 
 
 def pause_after(attempt: int, share: float, *, first: float, most: float) -> float:
-    """Return how long to wait before the attempt that follows `attempt` (1, 2, ...), in the unit of `first` and
-    `most`.
+    """Return the pause before the attempt that follows `attempt` (1, 2, ...), in the unit of `first` and `most`.
 
     Args:
         share: drawn by the caller, in [0, 1): between half of the pause and the whole of it.

@@ -383,7 +383,7 @@ def open_paths(
 
 
 def state_table(manifest: Manifest) -> TableEntry:
-    """The table with a snapshot's own rows of state.
+    """Return the table with a snapshot's own rows of state.
 
     Raises:
         BadInputError: the manifest names no such table.

@@ -205,7 +205,7 @@ def _expired(view: CutView, tp: TopicPartition) -> bool:
 
 
 def _known(keeping: Keeping | None) -> Keeping | None:
-    """Return what was kept, unless its age is impossible: clocks that disagree prove nothing."""
+    """Return `keeping`, unless its age is impossible: clocks that disagree prove nothing."""
     return None if keeping is None or keeping.age_ms < 0 else keeping
 
 

@@ -39,7 +39,7 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
 
     Raises:
         LedgerUnusableError: a ledger may not be read.
-        BrokerUnavailableError: nobody answers.
+        BrokerUnavailableError: no broker answers.
     """
     admin = admin_of(where)
     why: dict[str, str] = {}
