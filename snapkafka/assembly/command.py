@@ -33,11 +33,11 @@ from snapkafka.errors import (
     OutputError,
     SnapkafkaError,
 )
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LedgerReading, read_ledger
-from snapkafka.kafka.security import Security
-from snapkafka.kafka.strangers import still_open
-from snapkafka.kafka.verdicts import not_compared
+from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.ledger.verdicts import not_compared
+from snapkafka.kafka.ledger.view import LedgerReading, read_ledger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.login.security import Security
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.runtime.interrupts import Interrupted, exit_status

@@ -15,12 +15,12 @@ from typing import Final, Self
 
 from snapkafka.checks import CutView
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.groups import positions_group
-from snapkafka.kafka.lasting import restorable
-from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.kafka.reading import LedgerReading, find_captured, good, read_to_end
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.groups import positions_group
+from snapkafka.kafka.cluster.retention import restorable
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.view import LedgerReading, find_captured, good, read_to_end
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import (
     AppendedEntry,
     LedgerEntry,
@@ -87,7 +87,7 @@ class Desk:
         )
 
     def captured(self, name: str) -> Captured:
-        """See `kafka.reading.find_captured`."""
+        """See `kafka.ledger.ledger.view.find_captured`."""
         return find_captured(self.reading.state, name)
 
     def look(self, captured: Captured, isolation: str) -> CutView:
@@ -105,7 +105,7 @@ class Desk:
         )
 
     def strangers(self, captured: Captured, sinks: Collection[str]) -> tuple[OpenEntry, ...]:
-        """Groups without snapkafka that read outputs of the snapshot: see `kafka.strangers`."""
+        """Groups without snapkafka that read outputs of the snapshot: see `kafka.cluster.external_groups`."""
         return self._loop.run(look_for_strangers(self.connection, captured, sinks=sinks))
 
     def restorable(self, captured: Captured) -> RestorableEntry:

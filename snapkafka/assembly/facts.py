@@ -14,11 +14,11 @@ from aiokafka import TopicPartition as KafkaPartition
 from snapkafka.checks import CutView, Keeping
 from snapkafka.checks.lasting import keeping, promised_by
 from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection, hear_of, translated
-from snapkafka.kafka.lasting import log_bounds, wall_ms
-from snapkafka.kafka.security import Security
-from snapkafka.kafka.strangers import strangers
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.external_groups import strangers
+from snapkafka.kafka.cluster.retention import log_bounds, wall_ms
+from snapkafka.kafka.login.connection import Connection, hear_of, translated
+from snapkafka.kafka.login.security import Security
 from snapkafka.manifest import OpenEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
@@ -122,7 +122,7 @@ async def look(
 async def look_for_strangers(
     connection: Connection, captured: Captured, *, sinks: Collection[str] = ()
 ) -> tuple[OpenEntry, ...]:
-    """See `kafka.strangers`."""
+    """See `kafka.cluster.external_groups`."""
     admin = KafkaTopicAdmin(connection)
     try:
         return await strangers(admin, captured, sinks=sinks)

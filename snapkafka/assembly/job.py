@@ -128,7 +128,8 @@ def assemble(
         namespace: of the ledger, for the manifest.
         base: what an incremental snapshot builds on (`parents.find_base`); None: its state is made as a whole.
         wanted: invariants to check (V6).
-        strangers: groups that read outputs (`kafka.strangers`); they count where inputs hold external records.
+        strangers: groups that read outputs (`kafka.cluster.external_groups`); they count where inputs hold
+            external records.
         restorable: how long the log holds what it needs, for the manifest.
         topics: as they are now, for the manifest.
         meter: measures the work.

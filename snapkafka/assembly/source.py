@@ -57,7 +57,7 @@ def read_ranges(
         ranges: not empty ones, one per partition.
         bootstrap: `host:port` of a broker.
         isolation: "read_committed" for services that run exactly-once.
-        options: more of the Kafka source (`kafka.security.protocol`, ...).
+        options: more of the Kafka source (`kafka.login.security.protocol`, ...).
 
     Raises:
         DependencyMissingError: the session has no Kafka source.

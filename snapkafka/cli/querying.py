@@ -15,7 +15,7 @@ from rich.table import Table
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, OutputError
-from snapkafka.kafka.reading import LATEST
+from snapkafka.kafka.ledger.view import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 from snapkafka.query.integrity import Trust
 from snapkafka.runtime.extras import require_extra

@@ -25,7 +25,7 @@ from snapkafka.errors import (
     SnapkafkaError,
     all_errors,
 )
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.interrupts import CODES, Interrupted, exit_status
 
 from .process import ENDS_WITHIN_S, EXIT_UNREAD, require_text, run_until_signalled

@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import said_bytes
+from snapkafka.kafka.cluster.retention import said_bytes
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.pruning import Kept, Prunable
 
 from .options import AsJson, Bootstrap

@@ -9,7 +9,7 @@ instead.
 from __future__ import annotations
 
 from snapkafka.advice import Advice
-from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
+from snapkafka.kafka.ledger.view import LedgerReading, find_snapshot, read_ledger
 from snapkafka.query.sandbox import Bounds
 from snapkafka.recovery.editing import Mask, RuleCount, Suppression, read_masks, read_suppression
 from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop

@@ -18,7 +18,7 @@ from snapkafka.assembly.facts import AROUND_RECORDS, require_around, require_iso
 from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import (
     CheckEntry,
     ExternalEntry,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from snapkafka.errors import SnapshotFailedError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import find_snapshot, opened
+from snapkafka.kafka.ledger.view import find_snapshot, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 
 from .following import Progress, follow

@@ -13,9 +13,9 @@ from math import inf
 
 from snapkafka.checks.lasting import How
 from snapkafka.checks.verdict import Verdict
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import restorable, wall_ms
-from snapkafka.kafka.reading import LedgerReading, Opened, captured, good, opened
+from snapkafka.kafka.cluster.retention import restorable, wall_ms
+from snapkafka.kafka.ledger.view import LedgerReading, Opened, captured, good, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import gather

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import said_bytes
-from snapkafka.kafka.reading import Opened, latest_of_apps, opened
+from snapkafka.kafka.cluster.retention import said_bytes
+from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 
 from .doctoring import ASSEMBLY_WITHIN_MS

@@ -12,9 +12,9 @@ from snapkafka.assembly.schemas import read_schemas
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import log_bounds, log_sizes
-from snapkafka.kafka.reading import Opened, find_captured, opened
+from snapkafka.kafka.cluster.retention import log_bounds, log_sizes
+from snapkafka.kafka.ledger.view import Opened, find_captured, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LedgerEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured

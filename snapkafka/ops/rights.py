@@ -13,10 +13,10 @@ from typing import Final
 
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import topic_name
-from snapkafka.kafka.reading import latest_of_apps, opened, outputs_of
-from snapkafka.kafka.triggering import OWN_GROUPS
+from snapkafka.kafka.ledger.ledger import topic_name
+from snapkafka.kafka.ledger.view import latest_of_apps, opened, outputs_of
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import OWN_GROUPS
 from snapkafka.ports import Cluster
 
 __all__ = ["Right", "Rights", "rights"]

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, TimedOutError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import restorable, wall_ms
-from snapkafka.kafka.reading import LATEST, LedgerReading, Opened, find_epoch, find_snapshot, good, opened
+from snapkafka.kafka.cluster.retention import restorable, wall_ms
+from snapkafka.kafka.ledger.view import LATEST, LedgerReading, Opened, find_epoch, find_snapshot, good, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView

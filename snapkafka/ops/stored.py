@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from snapkafka.kafka.strangers import assumptions, open_topics, outside_paths, unseen_paths
+from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.manifest import CheckEntry, RestorableEntry
 from snapkafka.store import read_manifest
 

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import Opened, opened
+from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import LedgerRecord, Pause, Retire
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import Opened, opened
+from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers

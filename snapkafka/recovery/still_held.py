@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.kafka.bulk import LogRecord
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA
 from snapkafka.ports import Cluster
 from snapkafka.query.engine import Placed, engine

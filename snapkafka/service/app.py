@@ -19,8 +19,8 @@ from starlette.routing import Route
 
 from snapkafka import ops
 from snapkafka.errors import InternalError, SnapkafkaError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import wall_ms
+from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import Standing
 from snapkafka.ports import Cluster
 

@@ -12,7 +12,7 @@ import pytest
 from snapkafka.config import Config
 from snapkafka.drivers.faust import scribe
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.kafka.reader import LedgerRecreatedError
+from snapkafka.kafka.ledger.reader import LedgerRecreatedError
 from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.events import StoppedSeen
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint

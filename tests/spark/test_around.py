@@ -16,7 +16,7 @@ from snapkafka import ops
 from snapkafka.assembly import job
 from snapkafka.assembly.desk import Desk
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing.broker import Broker

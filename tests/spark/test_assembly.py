@@ -28,7 +28,7 @@ from snapkafka.assembly.tables import SCHEMAS
 from snapkafka.checks import CheckOutcome, CutView, Status, Verdict
 from snapkafka.checks.invariants import Invariant, load
 from snapkafka.errors import BadInputError, StorageError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker

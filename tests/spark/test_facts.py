@@ -14,8 +14,8 @@ from snapkafka.assembly.desk import Desk
 from snapkafka.checks import LogBounds
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import TimedOutError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import wall_ms
+from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play
 

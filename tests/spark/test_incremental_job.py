@@ -19,7 +19,7 @@ from snapkafka import ops
 from snapkafka.assembly import job, writing
 from snapkafka.assembly.command import main
 from snapkafka.assembly.desk import Desk
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore, state_parts, state_sql

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from snapkafka.assembly import job
 from snapkafka.assembly.desk import Desk
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import INPUTS, Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing.broker import Broker

@@ -21,7 +21,7 @@ from snapkafka.assembly.meter import Meter, step
 from snapkafka.assembly.progress import Work, Working
 from snapkafka.checks import ReadRange, reading_ranges
 from snapkafka.checks.invariants import Invariant
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker

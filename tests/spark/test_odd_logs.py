@@ -23,8 +23,8 @@ from snapkafka.assembly.desk import Desk
 from snapkafka.checks import CheckOutcome, Status
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import OffsetsGoneError, TimedOutError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly import job
 from snapkafka.assembly.command import main
 from snapkafka.assembly.desk import Desk
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, OutsiderEntry
 from snapkafka.store import LocalStore
 from snapkafka.store.soundness import contradictions

@@ -22,9 +22,9 @@ from snapkafka.assembly import job
 from snapkafka.assembly.desk import Desk
 from snapkafka.checks import CheckOutcome
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import (
     Bye,

@@ -27,7 +27,7 @@ from snapkafka.assembly.entry import PARENT
 from snapkafka.assembly.failures import translate
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import StorageError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import JOB
 from snapkafka.store import Store, objects, open_store, state_parts, state_sql

@@ -20,7 +20,7 @@ from snapkafka.assembly.desk import Desk
 from snapkafka.assembly.progress import Work
 from snapkafka.assembly.report import assembled as told_of
 from snapkafka.assembly.report import report
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import ExternalEntry, Manifest, OpenEntry
 from snapkafka.store import LocalStore
 from snapkafka.store.soundness import contradictions

@@ -25,8 +25,8 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import find_captured
+from snapkafka.kafka.ledger.view import find_captured
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import assembling
 from snapkafka.runtime import extras
 from snapkafka.store import LocalStore

@@ -17,7 +17,7 @@ from snapkafka.checks import (
     external_topics,
     outside_senders,
 )
-from snapkafka.kafka.strangers import assumptions, open_topics, outside_paths
+from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths
 from snapkafka.manifest import ExternalEntry, OpenEntry
 from snapkafka.protocol.captured_snapshot import Outsider
 from snapkafka.protocol.snapshots import Unread

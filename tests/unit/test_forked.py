@@ -284,7 +284,7 @@ async def test_a_fork_that_does_not_exist_does_not_start(app: Any, monkeypatch: 
         asked.append(topics)
         return {}
 
-    monkeypatch.setattr("snapkafka.kafka.admin.KafkaTopicAdmin.describe_topics", describe)
+    monkeypatch.setattr("snapkafka.kafka.cluster.admin.KafkaTopicAdmin.describe_topics", describe)
     with pytest.raises(InstallError, match="there is no such fork here") as caught:
         await asyncio.wait_for(app.on_start(), 5)
     assert asked == [[f"_snapkafka.{P}ns"]]

@@ -16,7 +16,7 @@ from snapkafka.drivers.faust import patience, scribe, waiting
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.incoming import Incoming
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
-from snapkafka.kafka.reader import LedgerCutShortError
+from snapkafka.kafka.ledger.reader import LedgerCutShortError
 from snapkafka.protocol.events import InputGiven, InputsGiven
 from snapkafka.protocol.records import (
     Abort,

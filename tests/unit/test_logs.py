@@ -15,7 +15,7 @@ from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.timer import run_timer
 from snapkafka.errors import BrokerUnavailableError
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.logs import about
 from snapkafka.protocol.events import Joined
 from snapkafka.protocol.ledger_state import LedgerState

@@ -22,7 +22,7 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.reading import find_captured, read_ledger
+from snapkafka.kafka.ledger.view import find_captured, read_ledger
 from snapkafka.manifest import LedgerEntry, SettledEntry, dump
 from snapkafka.ops.planning import TopicReading
 from snapkafka.protocol.records import TopicPartition

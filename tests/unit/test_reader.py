@@ -11,8 +11,8 @@ from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.errors import OffsetOutOfRangeError
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reader import LedgerCutShortError, LedgerRecreatedError, _Reader
+from snapkafka.kafka.ledger.reader import LedgerCutShortError, LedgerRecreatedError, _Reader
+from snapkafka.kafka.login.connection import Connection
 
 TP = KafkaPartition("_snapkafka.n", 0)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.kafka.reading import LedgerReading
+from snapkafka.kafka.ledger.view import LedgerReading
 from snapkafka.ops import Standing
 from snapkafka.protocol.records import OUT_OF_ORDER, Abort, LedgerRecord
 from snapkafka.service import answers

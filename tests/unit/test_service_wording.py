@@ -23,7 +23,7 @@ from snapkafka.errors import (
     StorageError,
     all_errors,
 )
-from snapkafka.kafka.strangers import open_topics
+from snapkafka.kafka.cluster.external_groups import open_topics
 from snapkafka.manifest import ExternalEntry
 from snapkafka.protocol.records import Abort
 from snapkafka.service import grpc_server, requests, wording
@@ -54,8 +54,8 @@ ALLOWED: Final = {
     ): "in the midst of a message; the service gives the job no rate",
     ("snapkafka.assembly.source", "--jars"): "of spark-submit, which is named",
     ("snapkafka.assembly.source", "--packages"): "of spark-submit, which is named",
-    ("snapkafka.kafka.bulk", "--no-binary"): "of pip, which is named",
-    ("snapkafka.kafka.security", "--command-config"): "of Kafka's command-line tools, which are named",
+    ("snapkafka.kafka.records.bulk", "--no-binary"): "of pip, which is named",
+    ("snapkafka.kafka.login.security", "--command-config"): "of Kafka's command-line tools, which are named",
     ("snapkafka.ops.near_cut", "--snapshot"): "of `ops.trace_stored`: the service has no route that traces",
     ("snapkafka.ops.listing", "--at"): "of `ops.show`: the service finds snapshots by `ops.Standing`",
     ("snapkafka.ops.listing", "--epoch"): "of `ops.show`: the service finds snapshots by `ops.Standing`",
@@ -201,7 +201,8 @@ MODULES: Final = sorted(
 def test_the_modules_that_requests_reach_are_found() -> None:
     """Those that the walk must not lose; and nothing is excused that is not met."""
     assert {
-        "snapkafka.errors", "snapkafka.kafka.triggering", "snapkafka.kafka.reading", "snapkafka.kafka.verdicts",
+        "snapkafka.errors", "snapkafka.kafka.preflight", "snapkafka.kafka.ledger.view",
+        "snapkafka.kafka.ledger.verdicts",
         "snapkafka.ops.triggering", "snapkafka.ops.aborting", "snapkafka.ops.assembling", "snapkafka.ops.diffing",
         "snapkafka.ops.querying", "snapkafka.ops.wall_clock", "snapkafka.ops.standing", "snapkafka.store.chains",
         "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.command",

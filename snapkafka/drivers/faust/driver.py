@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from snapkafka.errors import SnapkafkaError, TriggerRefusedError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.kafka.stopped_app import stopped_app
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.stopped_app import stopped_app
+from snapkafka.kafka.ledger.ledger import KafkaLedger
 from snapkafka.logs import about
 from snapkafka.protocol.actions import (
     Action,
@@ -353,9 +353,7 @@ class FaustDriver(Guard):
         Raises:
             TriggerRefusedError: this worker has not started, or takes no part.
         """
-        from snapkafka.kafka.triggering import (
-            compose_trigger,
-        )  # few workers ever ask; importing it takes 5 ms
+        from snapkafka.kafka.preflight import compose_trigger  # few workers ever ask; importing it takes 5 ms
 
         if self.absent or not self.started:
             raise TriggerRefusedError(

@@ -2,8 +2,7 @@
 
 | client | |
 |---|---|
-| aiokafka | each request passes `AIOKafkaConnection.send`, and names only the fork's topics and groups
-(`kafka.fork_requests`) |
+| aiokafka | each request is checked in `AIOKafkaConnection.send` (`kafka.cluster.fork_requests`) |
 | confluent-kafka | its requests leave in C, where nothing can be checked: no client of it is made |
 
 In a drill the connections of aiokafka come through a door (`runtime.door`).
@@ -20,7 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from snapkafka.errors import ForkIsolationError
-from snapkafka.kafka.fork_requests import require_of_fork
+from snapkafka.kafka.cluster.fork_requests import require_of_fork
 from snapkafka.runtime import door
 
 if TYPE_CHECKING:

@@ -283,7 +283,7 @@ def _await_ledger(app: Any, fork: str, ledger: str) -> None:
     start = app.on_start
 
     async def started() -> None:
-        from snapkafka.kafka.admin import KafkaTopicAdmin
+        from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 
         from .seams import connection_of
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
-from snapkafka.kafka.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.logs import about
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, RestoreView, Rule

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger import LedgerRecreatedError, RecordTooLargeError
+from snapkafka.kafka.ledger.ledger import LedgerRecreatedError, RecordTooLargeError
 from snapkafka.ports import Entry
 from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated, RanWithout
 from snapkafka.protocol.records import Checkpoint, Hello, LedgerRecord, Restore, Trigger

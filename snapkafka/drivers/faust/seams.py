@@ -47,10 +47,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka import __version__
 from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.kafka.security import Security
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.login.security import Security
 from snapkafka.protocol.events import InputsTaken
 from snapkafka.protocol.records import Hello, InputTopic, Retention, Table
 from snapkafka.protocol.snapshots import Unread

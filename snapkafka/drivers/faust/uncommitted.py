@@ -35,7 +35,7 @@ COMMITTED_WITHIN_S: Final = 10.0
 
 
 class Groups(Protocol):
-    """The requests that this module makes; see `kafka.admin.KafkaTopicAdmin`."""
+    """The requests that this module makes; see `kafka.cluster.admin.KafkaTopicAdmin`."""
 
     async def committed(self, group: str) -> Mapping[TopicPartition, tuple[int, str]]: ...
 

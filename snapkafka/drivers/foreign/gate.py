@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.consumer import Record
+from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Ledger
 from snapkafka.protocol.actions import Action, ReadLedgerTo
 from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet

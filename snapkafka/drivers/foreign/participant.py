@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from snapkafka.checks.lasting import promised_by
 from snapkafka.errors import BadInputError, TimedOutError, TriggerRefusedError
-from snapkafka.kafka.consumer import Record
+from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Entry, Ledger
 from snapkafka.protocol.events import (
     InputGiven,

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from typing import Final, Protocol
 
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
-from snapkafka.kafka.consumer import Record
+from snapkafka.kafka.records.read import Record
 from snapkafka.logs import about
 from snapkafka.ports import Ledger
 from snapkafka.protocol.colours import Cause
@@ -41,7 +41,7 @@ READ_MS: Final = 250
 
 
 class Consumer(Protocol):
-    """The source of the records (`kafka.consumer.KafkaConsumer`)."""
+    """The source of the records (`kafka.records.read.KafkaConsumer`)."""
 
     async def start(self, positions: Mapping[TopicPartition, int]) -> None: ...
 

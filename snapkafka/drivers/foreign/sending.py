@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from snapkafka.errors import BrokerUnavailableError, TriggerRefusedError
-from snapkafka.kafka.writer import UnsettledError
+from snapkafka.kafka.records.writer import UnsettledError
 from snapkafka.protocol.actions import Action
 from snapkafka.protocol.colours import Cause, Effect
 from snapkafka.protocol.records import TopicPartition
@@ -18,7 +18,7 @@ __all__ = ["Sending", "Writer"]
 
 
 class Writer(Protocol):
-    """The destination of the records (`kafka.writer.KafkaWriter`)."""
+    """The destination of the records (`kafka.records.writer.KafkaWriter`)."""
 
     async def partition_of(self, topic: str, key: bytes | None) -> int: ...
 

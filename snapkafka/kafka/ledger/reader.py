@@ -12,11 +12,10 @@ from aiokafka import AIOKafkaConsumer, errors
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord
 from snapkafka.wire.codec import UndecodableError, decode
-
-from .connection import Connection, translated
 
 __all__ = ["Entry", "LedgerCutShortError", "LedgerRecreatedError", "read_entries"]
 

@@ -10,7 +10,7 @@ from snapkafka.protocol import records
 from snapkafka.store import Store
 from snapkafka.store.base import manifest_name
 
-from .reading import LedgerReading
+from .view import LedgerReading
 
 __all__ = ["not_compared"]
 

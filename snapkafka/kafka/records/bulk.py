@@ -21,10 +21,9 @@ from snapkafka.errors import (
     MechanismError,
     TimedOutError,
 )
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.runtime.extras import require_extra
-
-from .connection import Connection
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

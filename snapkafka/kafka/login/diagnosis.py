@@ -22,8 +22,7 @@ from snapkafka.errors import (
     MechanismError,
     SnapkafkaError,
 )
-
-from .metadata import MetadataRequestV12
+from snapkafka.kafka.cluster.requests import MetadataRequestV12
 
 if TYPE_CHECKING:
     from .connection import Connection

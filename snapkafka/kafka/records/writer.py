@@ -14,10 +14,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, errors
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.errors import BadInputError
+from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER
-
-from .connection import Connection, translated
 
 __all__ = ["KafkaWriter", "UnsettledError"]
 

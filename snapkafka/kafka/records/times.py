@@ -9,9 +9,8 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
+from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
-
-from .connection import Connection, translated
 
 __all__ = ["record_headers", "record_times"]
 

@@ -13,7 +13,7 @@ from aiokafka import errors
 from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
-from .metadata import RequestStruct, check_version
+from .requests import RequestStruct, check_version
 
 __all__ = ["BrokerRefusedError", "DeleteTopicsRequest", "raise_refusal"]
 

@@ -30,7 +30,7 @@ from aiokafka.protocol.types import (
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.forking import fork_of, prefixed
 
-from .metadata import RequestStruct, check_version, uuid_type
+from .requests import RequestStruct, check_version, uuid_type
 
 __all__ = ["ConsumerGroup", "Member", "group_members", "list_groups", "member_ids", "positions_group"]
 

@@ -15,16 +15,16 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer, errors
 
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
+from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
+from snapkafka.kafka.cluster.requests import TopicDescription
+from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
-from .admin import REPLICAS_MAX, KafkaTopicAdmin
-from .connection import Connection, translated
-from .ledger_settings import LOSES, RECORD_BYTES_MAX, SETTINGS, UNREADABLE, harmful, settings_for
-from .metadata import TopicDescription
 from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
+from .settings import LOSES, RECORD_BYTES_MAX, SETTINGS, UNREADABLE, harmful, settings_for
 
 __all__ = [
     "RECORD_BYTES_MAX",

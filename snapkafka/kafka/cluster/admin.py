@@ -15,13 +15,15 @@ from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.structs import OffsetAndMetadata
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.login.connection import Connection, hear_of, translated
+from snapkafka.kafka.records.times import record_headers, record_times
 from snapkafka.protocol.records import TopicPartition
 
-from .asking import COORDINATOR_MOVES, ask_again, ask_coordinator
-from .connection import Connection, hear_of, translated
+from .asking_again import COORDINATOR_MOVES, ask_again, ask_coordinator
 from .group_hold import GroupHold
 from .groups import ConsumerGroup, Member, group_members, list_groups
-from .metadata import (
+from .refusals import DeleteTopicsRequest, raise_refusal
+from .requests import (
     Access,
     DescribeClusterRequest,
     MetadataRequestV12,
@@ -30,9 +32,7 @@ from .metadata import (
     descriptions,
     may_describe_cluster,
 )
-from .refusals import DeleteTopicsRequest, raise_refusal
-from .settings import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
-from .times import record_headers, record_times
+from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
 
 __all__ = ["KafkaTopicAdmin"]
 

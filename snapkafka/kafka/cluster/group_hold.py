@@ -29,10 +29,10 @@ from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import Array, Bytes, Int16, Int32, Int64, Schema, String
 
 from snapkafka.errors import OvertakenError
+from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 
-from .connection import Connection, translated
-from .metadata import RequestStruct, check_version
+from .requests import RequestStruct, check_version
 
 __all__ = ["HOLDER", "GroupHold", "GroupTakenError"]
 

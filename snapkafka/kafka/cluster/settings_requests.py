@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Int64, Schema, String
 
-from .metadata import RequestStruct, check_version
+from .requests import RequestStruct, check_version
 
 __all__ = ["AlterTopicRequest", "LogDirsRequest", "default_settings", "log_sizes"]
 

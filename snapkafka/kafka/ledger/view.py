@@ -10,13 +10,13 @@ from typing import Final
 from snapkafka.checks.verdict import GOOD
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured, gather
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotView
 from snapkafka.protocol.records import Checkpoint
 
-from .admin import KafkaTopicAdmin
-from .connection import Connection
 from .ledger import KafkaLedger, beginning_is_gone
 
 __all__ = [

@@ -13,10 +13,9 @@ from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
+from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import find
-
-from .connection import Connection, translated
 
 __all__ = ["KafkaConsumer", "Record"]
 

@@ -10,11 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.preflight import OWN_GROUPS
 from snapkafka.manifest import ExternalEntry, OpenEntry, OutsiderEntry
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
-
-from .triggering import OWN_GROUPS
 
 __all__ = ["assumptions", "open_topics", "outside_paths", "still_open", "strangers", "unseen_paths"]
 
