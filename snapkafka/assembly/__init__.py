@@ -1,19 +1,19 @@
-"""From a vector of offsets to tables, and the proof that the cut is consistent: the Spark job.
+"""The Spark job: it turns a vector of offsets into tables, and proves that the cut is consistent.
 
-| module | what |
+| module | content |
 |---|---|
-| `entry` | the job as a process: whose end ends it, where its result goes; `interrupting`: what it puts away before |
-| `session` | the one place where a Spark session is made |
+| `entry` | the job as a process: its parent, its output; `interrupting`: its clean-up after a signal |
+| `session` | the one place that creates a Spark session |
 | `source` | exact offset ranges of topics as a DataFrame |
 | `decode` | our header |
 | `codecs` | keys and values as texts; `numbered`: by the schemas of a registry, which `registry` asks |
-| `lookups` | the captured snapshot as small DataFrames, to be joined with |
+| `lookups` | the captured snapshot as small DataFrames, for joins |
 | `tables` | state, channels, messages, processes, positions |
-| `parents` | what an incremental snapshot builds on, and whether it can; `deltas`: its state |
+| `parents` | the base of an incremental snapshot; `deltas`: its state |
 | `checks` | V1, V2, V4, V5 in Spark; `invariants`: V6 |
-| `meter` | how far it is, and what it came to: as data in `progress`, in a report in `report` |
-| `quota` | the brokers hold the reading back |
-| `manifests` | what the manifest of an assembly states |
+| `meter` | the progress and the work done: as data in `progress`, in a report in `report` |
+| `quota` | the brokers throttle the reading |
+| `manifests` | the manifest of an assembly |
 | `remote` | tables in object storage |
 | `job` | all of it in order, the manifest last |
 

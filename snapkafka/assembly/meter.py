@@ -1,8 +1,7 @@
-"""Describe what Spark is at: each step by its name, and how much of the log it has read.
+"""The progress of Spark: each step by its name, and how much of the log it has read.
 
-The names are those that Spark's own page shows, for the job and for each of its stages. How much is read comes from
-Spark's books, not from a guess: an observation on the records as they are read, which is brought up to date whenever a
-task has ended.
+The names are those on Spark's own page, for the job and for each of its stages. The amount read comes from Spark's own
+counts, not from a guess: an observation on the records as they are read, which is updated whenever a task has ended.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _OBSERVATION: Final = "snapkafka: read"
 
 @contextlib.contextmanager
 def step(spark: SparkSession, name: str) -> Iterator[None]:
-    """Name what this thread asks of Spark in the block, on Spark's page and in the reports of a `Meter`."""
+    """Name the work that this thread asks of Spark in the block, on Spark's page and in the reports of a `Meter`."""
     context = spark.sparkContext
     before = [context.getLocalProperty(key) for key in NAMES]
     # Otherwise pyspark calls what it collects by the line that asked for it.
@@ -50,7 +49,7 @@ def step(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 def observed(records: DataFrame) -> DataFrame:
-    """The records, counted as they are read, with the bytes of their keys and values: for `Meter.reading`."""
+    """Count records, and the bytes of their keys and values, as they are read: for `Meter.reading`."""
     size = fn.coalesce(fn.length("key"), fn.lit(0)) + fn.coalesce(fn.length("value"), fn.lit(0))
     return records.observe(
         _OBSERVATION,
@@ -60,11 +59,11 @@ def observed(records: DataFrame) -> DataFrame:
 
 
 class Meter:
-    """Report how far the work on a snapshot is, while it is done, and afterwards what it came to.
+    """A meter of the work on a snapshot: its progress while it runs, and its total afterwards.
 
     Args:
         name: of the snapshot.
-        tell: is called, from another thread too; not while nothing changes.
+        tell: called with each change, also from another thread.
     """
 
     def __init__(self, spark: SparkSession, name: str, tell: Callable[[Working], None]) -> None:
@@ -76,10 +75,10 @@ class Meter:
 
     @contextlib.contextmanager
     def reading(self, kept: DataFrame, records_max: int) -> Iterator[None]:
-        """While the block lasts, `kept` is read: persisted, and made of `observed` records.
+        """Measure the reading of `kept`, persisted and made of `observed` records, for the length of the block.
 
         Args:
-            records_max: more than these it cannot be.
+            records_max: the upper bound of their number.
         """
         self._records_max, self._read = records_max, _observing(self._spark, kept)
         thread = threading.Thread(target=self._watch, name="snapkafka-meter", daemon=True)
@@ -92,7 +91,7 @@ class Meter:
         self._tell(replace(self.now(), steps=()))
 
     def now(self) -> Working:
-        """How far it is."""
+        """Return the present progress."""
         records, size = self._amount()
         return Working(
             id=self._name,
@@ -104,7 +103,7 @@ class Meter:
         )
 
     def work(self, checks: Iterable[CheckEntry], written: Manifest | None = None) -> Work:
-        """Return what it came to.
+        """Return the total.
 
         Args:
             written: the manifest, if tables were written.
@@ -141,7 +140,7 @@ class Meter:
         return counted.getLong(0), counted.getLong(1)
 
     def _steps(self) -> tuple[Step, ...]:
-        """Of stages that have one name the tasks are added up."""
+        """Return the running steps; the tasks of stages of one name are added up."""
         tracker = self._spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         done, tasks = Counter[str](), Counter[str]()
@@ -153,7 +152,7 @@ class Meter:
 
 
 def _observing(spark: SparkSession, kept: DataFrame) -> Any:
-    """The node of the plan behind a persisted table that counts its records."""
+    """Return the node of the plan behind a persisted table that counts its records."""
     cached = spark._jsparkSession.sharedState().cacheManager().lookupCachedData(kept._jdf)
     node = cached.get().cachedRepresentation().cachedPlan()
     while node.nodeName() != "CollectMetrics":

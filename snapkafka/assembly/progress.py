@@ -1,7 +1,6 @@
-"""How far an assembly or a verification is, and what it came to: as the job reports it, to people or to whoever runs
-it.
+"""The progress and the total of an assembly or a verification, as the job reports them, to people or to its caller.
 
-The job may run in a process of its own: `as_line` makes a line of its standard error, `from_line` finds it there again.
+The job may run in a process of its own: `as_line` writes a line to its standard error, and `from_line` reads it there.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LINE: Final = '{"working": '
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of Spark's that runs, by the name that it has on Spark's page: so many of its tasks are done."""
+    """A running step of Spark's, by its name on Spark's page, with the number of finished tasks."""
 
     name: str
     done: int
@@ -30,7 +29,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Working:
-    """Records read of at most so many, their bytes (keys and values), and after how many seconds."""
+    """The progress: records read of at most so many, their bytes (keys and values), and the seconds so far."""
 
     id: str
     records: int
@@ -42,7 +41,7 @@ class Working:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Hold what was done for a snapshot. `bytes_read` are those of keys and values, `bytes_written` of files."""
+    """The work done for a snapshot. `bytes_read` are those of keys and values, `bytes_written` of files."""
 
     id: str
     records_read: int
@@ -55,7 +54,7 @@ class Work:
 
 
 def in_words(told: Working | Work) -> str:
-    """In one line."""
+    """Format on one line."""
     if isinstance(told, Working):
         steps = "".join(f"; {step.name}: {step.done} of {step.tasks} tasks" for step in told.steps)
         return f"{told.id}: {amount(told)}{steps}"
@@ -68,7 +67,7 @@ def in_words(told: Working | Work) -> str:
 
 
 def amount(told: Working) -> str:
-    """How much is read, of how much."""
+    """Format how much is read, of how much."""
     rate = _rate(told.bytes, told.seconds)
     return f"{told.records:,} of {told.records_max:,} records, {said_bytes(told.bytes)}, {rate}"
 
@@ -78,12 +77,12 @@ def _rate(size: int, seconds: float) -> str:
 
 
 def as_line(working: Working) -> str:
-    """For `from_line`."""
+    """Encode as a line for `from_line`."""
     return f"{_LINE}{json.dumps(asdict(working))}}}"
 
 
 def from_line(line: str) -> Working | None:
-    """Return what `as_line` made a line of; None: it is another one."""
+    """Decode a line of `as_line`; None: it is another line."""
     if not line.startswith(_LINE):
         return None
     told = json.loads(line)["working"]
@@ -93,7 +92,7 @@ def from_line(line: str) -> Working | None:
 def now_and_then(
     say: Callable[[str], None], every_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[Working], None]:
-    """Prints in words how far it is, not more often than every so many seconds."""
+    """Return a function that prints the progress in words, not more often than every so many seconds."""
     last = clock()
 
     def tell(working: Working) -> None:

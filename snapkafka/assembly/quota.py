@@ -1,11 +1,11 @@
-"""`--max-mb-s`: the brokers hold the reading back, by a quota that is made for one job and removed after it.
+"""`--max-mb-s`: the brokers throttle the reading, by a quota that is created for one job and removed after it.
 
 Spark's Kafka source has no rate for a batch. Kafka has one for consumers: so many bytes a second from each broker, for
 all consumers of one client id together, and so for all tasks on all executors. The job gets a client id of its own. A
-broker looks at the last ten seconds or so: what would have fitted into these may come at once.
+broker averages over the last ten seconds or so: a burst of that size may come at once.
 
-A job that is killed leaves its quota behind. It slows nobody, as no other job will have that client id; the next job
-with a quota removes what is older than a week.
+A job that is killed leaves its quota behind. It slows no other job, as none will have that client id; the next job
+with a quota removes quotas older than a week.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ POLL_TIMEOUT_MS: Final = 3_600_000
 def limited(
     spark: SparkSession, bootstrap: str, options: Mapping[str, str], mb_s: float, *, user: str = ""
 ) -> Iterator[dict[str, str]]:
-    """Options for the Kafka source with which, for the length of the block, no broker sends more than so much.
+    """Provide options for the Kafka source by which no broker sends more than that, for the length of the block.
 
     Args:
         bootstrap: `host:port` of a broker.
-        options: those that the source has already (credentials).
+        options: the present options of the source (credentials).
         mb_s: millions of bytes a second.
-        user: whom the brokers take the job for; empty: nobody logs in.
+        user: the name by which the job logs in; empty: without login.
 
     Raises:
         LedgerUnusableError: the right to set quotas is missing.
@@ -67,7 +67,7 @@ def limited(
 
 @contextlib.contextmanager
 def _admin(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> Iterator[Any]:
-    """Kafka's own administration client, of the JVM: those of Python know no quotas."""
+    """Provide Kafka's own administration client, in the JVM: those of Python do not support quotas."""
     jvm: Any = spark._jvm
     settings = {name.removeprefix("kafka."): value for name, value in options.items()}
     properties = jvm.java.util.Properties()
@@ -97,7 +97,7 @@ def _translated() -> Iterator[None]:
 
 
 class _Quotas:
-    """Quotas of consumers."""
+    """The quotas of consumers."""
 
     def __init__(self, spark: SparkSession, admin: Any) -> None:
         self._jvm: Any = spark._jvm
@@ -105,17 +105,17 @@ class _Quotas:
         self._admin = admin
 
     def entity(self, of: Mapping[str, str]) -> Any:
-        """Return whose quota it is."""
+        """Return the entity of a quota."""
         return self._kafka.ClientQuotaEntity(dict(of))
 
     def set(self, entities: Iterable[Any], bytes_s: float | None) -> None:
-        """None removes them."""
+        """Set quotas; None removes them."""
         operation = self._kafka.ClientQuotaAlteration.Op("consumer_byte_rate", bytes_s)
         changes = [self._kafka.ClientQuotaAlteration(entity, [operation]) for entity in entities]
         self._answer(self._admin.alterClientQuotas(changes).all())
 
     def clear(self, *, before_s: int) -> None:
-        """Remove what jobs have left behind that began before then (seconds since 1970)."""
+        """Remove the quotas of earlier jobs that began before then (seconds since 1970)."""
         of_clients = self._kafka.ClientQuotaFilterComponent.ofEntityType("client-id")
         found = self._admin.describeClientQuotas(self._kafka.ClientQuotaFilter.contains([of_clients]))
         for entity in self._answer(found.entities()):
