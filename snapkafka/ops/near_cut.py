@@ -1,6 +1,6 @@
-"""Show messages on both sides of a cut, and chains of causes, from the table `around` of an assembled snapshot.
+"""Messages on both sides of a cut, and chains of causes, from the table `around` of an assembled snapshot.
 
-Assembly keeps them (`snapkafka.assembly.around`), so nothing here needs the log, or a broker.
+The table is part of the snapshot (`snapkafka.assembly.around`), so nothing here needs the log, or a broker.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def sql_of(most: int, of_a_channel: int) -> str:
     """Return the query for the messages of a picture: those in flight, and those that do not cross the cut.
 
     Args:
-        most: of either, at most.
-        of_a_channel: messages in flight of one channel, at most.
+        most: the limit of each kind.
+        of_a_channel: the limit of messages in flight of one channel.
     """
     flight = _IN_FLIGHT.format(chars=VALUE_CHARS, of_a_channel=of_a_channel, most=most)
     near = _NEAR.format(chars=VALUE_CHARS, of_a_side=OF_A_SIDE, most=most)
@@ -83,7 +83,7 @@ def sql_of(most: int, of_a_channel: int) -> str:
 def messages_of(
     rows: Iterable[Mapping[str, Any]], manifest: Manifest, receivers: Mapping[tuple[str, str, int], int]
 ) -> list[Message]:
-    """Return what rows of `sql_of` show; messages of processes that the snapshot does not know are left out.
+    """Convert rows of `sql_of` to messages; those of processes that the snapshot does not know are left out.
 
     Args:
         receivers: by app, topic and partition, the process that cut the input.
@@ -115,7 +115,8 @@ def messages_of(
 
 
 def kind_at_cut(row: Mapping[str, Any], triggered_ms: int) -> str:
-    """Return how a record lies to the cut (`Message.kind`); of an external one not received its time decides."""
+    """Return the position of a record relative to the cut (`Message.kind`); for an unreceived external one its time
+    decides."""
     match row["side"], row["received"]:
         case "white", False:
             return "in-flight"
@@ -146,14 +147,14 @@ async def trace_stored(
 
     Args:
         where: not needed with `storage` or `manifest`.
-        name: id, epoch or `latest`, the last one that was assembled.
-        manifest: the manifest itself.
-        most: steps at most.
+        name: id, epoch or `latest`, the last assembled one.
+        manifest: the place of the manifest.
+        most: the limit of steps.
         bounds: see `query`.
 
     Raises:
         BadInputError: a number is out of range; the snapshot has no such table.
-        UnknownSnapshotError: it does not exist.
+        UnknownSnapshotError: there is no such snapshot.
         StorageError: its manifest or tables cannot be read.
         DependencyMissingError: DuckDB is not installed.
     """

@@ -1,22 +1,22 @@
-"""Count the channels of which messages that no table of a snapshot holds may cross a wall-clock cut.
+"""The number of channels with messages in no table of a snapshot that may cross a wall-clock cut.
 
-Known are channels with a record in the tables, or with the end of a living sender. Of what is white and not received,
-`messages` has all. So there may be missing:
+The known channels are those with a record in the tables, or with the end of a living sender. `messages` has all white
+records that were not received. So these may be missing:
 
-- `earlier`: white ones before the first of the channel, where its window is full, or where its seqs do not begin with
-  that one and the log was not sought from its beginning;
-- `received_above`, `red_above`: some of what was skipped, between the position and the first end of a sender. White
+- `earlier`: white ones before the first of the channel, if its window is full, or if its seqs do not begin with that
+  one and the log was not read from its beginning;
+- `received_above`, `red_above`: some of the skipped ones, between the position and the first end of a sender. White
   ones there were started out of turn; red ones are of a process that had sent nothing before its cut;
-- `earlier_red`: red ones that were received, of a snapshot that is inconsistent;
-- `later`: red ones after the last of the channel, where its window is full, the log goes on past what was sought, or
-  the time is after the log was looked at, by the clock of the sender as its cut shows that.
+- `earlier_red`: received red ones, of an inconsistent snapshot;
+- `later`: red ones after the last of the channel, if its window is full, the log continues past what was read, or the
+  time is after the log was read, by the sender's clock at its cut.
 
-They do not cross the cut where all of them are sent and received before it, or none: a process sends by a clock that
-does not run backwards, white before red (`low` is its last white one, `high` its first red), and receives a partition
-in order. Where only the cut of a receiver shows when it received, that counts, as for records that are there.
+They do not cross the cut if all of them are sent and received before it, or none: a process sends by a clock that does
+not run backwards, white before red (`low` is its last white one, `high` its first red), and receives a partition in
+order. If only the cut of a receiver shows when it received, that counts, as for records in the tables.
 
-Of processes that had left no end is known (`of_left`): those without a record in an input are one channel of it, if the
-time is before the trigger. Until then they sent, by the ledger's time; their own clocks are in no data.
+Processes that had left have no known end (`of_left`): those without a record in an input count as one channel of it,
+if the time is before the trigger. They sent until then, by the ledger's clock; their own clocks are in no data.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ FAR_MS: Final = 1 << 60
 
 
 def parts_of_beyond(manifest: Manifest) -> dict[str, Any]:
-    """Return what the query is formatted with for `BEYOND`."""
+    """Return the values that complete the query `BEYOND`."""
     exact = _names_farthest(manifest)
     return {
         "ends": _values(_ENDS, _ends(manifest)),
@@ -113,23 +113,25 @@ def parts_of_beyond(manifest: Manifest) -> dict[str, Any]:
 
 
 def _names_farthest(manifest: Manifest) -> bool:
-    """Return whether the table names the rows beyond which records of their kind lie; earlier releases wrote none."""
+    """Return whether the table marks the rows beyond which there are more of their kind; earlier releases wrote no
+    marks."""
     columns = (column for table in manifest.tables if table.name == AROUND for column in table.schema)
     return any(column.name == "more" for column in columns)
 
 
 def _full(kind: str, *, exact: bool) -> str:
-    """SQL: do records of a kind of a channel lie beyond its window? Without `more` a window as large as any counts."""
+    """Return SQL for whether records of a kind of a channel lie beyond its window. Without `more` any window of full
+    size counts."""
     return f"bool_or(more) FILTER (WHERE {kind})" if exact else f"count(*) FILTER (WHERE {kind}) >= {_WIDEST}"
 
 
 def _values(columns: str, rows: Iterable[str]) -> str:
-    """SQL for rows, or for none of these columns."""
+    """Return SQL for rows, or for an empty table of these columns."""
     return f"VALUES {listed}" if (listed := ", ".join(rows)) else f"SELECT {columns} WHERE false"
 
 
 def _ends(manifest: Manifest) -> Iterator[str]:
-    """Where the white records of each living sender end."""
+    """Yield the ends of the white records of each living sender."""
     inputs = {(source.topic, source.partition) for source in manifest.captured.inputs}
     for end in manifest.captured.senders:
         if (end.topic, end.partition) in inputs:
@@ -137,9 +139,9 @@ def _ends(manifest: Manifest) -> Iterator[str]:
 
 
 def _inputs(manifest: Manifest) -> Iterator[str]:
-    """The inputs: who cut each, whether something above its position was started, and what of it assembly sought:
-    `start`: from there on; `skips`: but for offsets between; `whole`: up to where its log ended. An earlier release
-    does not state that: then something lies before `start`, and all of the rest was sought."""
+    """Yield the inputs: the process that cut each, whether something above its position was started, and the offsets
+    that assembly read: `start`: from there on; `skips`: except for offsets between; `whole`: to the end of the log. An
+    earlier release does not record that: then something lies before `start`, and the rest was read."""
     sought = {} if manifest.around is None else {
         (item.app, item.topic, item.partition): item for item in manifest.around.inputs
     }  # fmt: skip
