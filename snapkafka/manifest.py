@@ -166,7 +166,7 @@ class CheckEntry:
 
     `found` counts the witnesses that accuse, of which `witnesses` holds the first 20; `noted` counts harmless findings
     (a record that a producer sent twice), of which `notes` holds the first 20. `records`, `partitions`, `channels`:
-    how many the check has read (`snapkafka.checks.looked_at`); None: unknown. `replayed`: how many of the notes a
+    how many the check has read (`snapkafka.checks.coverage`); None: unknown. `replayed`: how many of the notes a
     restore runs again; None: written by a release that noted nothing else in V5.
     """
 

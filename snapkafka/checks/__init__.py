@@ -9,14 +9,15 @@
 | `log_checks` | V1, V2, V4, V5 on a list of records (the simulator; the reference for Spark's) |
 | `unstamped` | V4: records that lost their header in transit |
 | `ran_twice` | V5: events that ran twice before the cut |
-| `state_checks` | V3: conclusions from the records that a changelog still holds |
+| `v3_state` | V3: conclusions from the records that a changelog still holds |
 | `invariants` | V6: the user's SQL, and ready-made ones |
-| `looked_at` | the number of records that each check has read |
+| `coverage` | the number of records that each check has read |
 | `verdict` | from outcomes to a verdict |
 
 Pure: no Kafka, no Spark.
 """
 
+from .coverage import LookedAt
 from .external import (
     ExternalTopic,
     OutsideSender,
@@ -25,7 +26,6 @@ from .external import (
     outside_senders_of,
     written_topics,
 )
-from .looked_at import LookedAt
 from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
 from .verdict import Verdict, decide
 from .view import CutView, Keeping, LogBounds, LogRecord, in_flight

@@ -1,7 +1,7 @@
 """V1, V2, V4 and V5 on a list of records: the checks in their plainest form.
 
-The simulator runs these on its logs; Spark runs the same checks on Kafka's (`snapkafka.assembly.checks`), and a test
-compares the two on random damage. None of the checks raises.
+The simulator runs these on its logs; Spark runs the same checks on Kafka's (`snapkafka.assembly.spark.verify.rules`),
+and a test compares the two on random damage. None of the checks raises.
 
 docs/explanation/verification.md describes what each check proves and what each finding means.
 """

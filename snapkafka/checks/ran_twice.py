@@ -8,7 +8,7 @@ know.
 Not seen: a second run in the same worker (an event may send several times), a run that left no effect, effects that
 were compacted or lie below the offsets that are read, and those of forgotten processes.
 
-They are found in a list here, and by `snapkafka.assembly.ran_twice` in Spark; a test compares the two.
+They are found in a list here, and by `snapkafka.assembly.spark.verify.v5_ran_twice` in Spark; a test compares the two.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from snapkafka.checks.looked_at import NOTHING_SEEN
-from snapkafka.checks.looked_at import in_words as in_words_looked_at
+from snapkafka.checks.coverage import NOTHING_SEEN
+from snapkafka.checks.coverage import in_words as in_words_looked_at
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.retention import in_words
 from snapkafka.manifest import WitnessEntry, saw_nothing

@@ -11,8 +11,8 @@ from snapkafka.kafka.ledger.view import LATEST, epoch_in
 from snapkafka.manifest import LaterVersionError, Manifest, load
 from snapkafka.query.locate import find_manifest
 from snapkafka.store import Store, open_manifest, open_store
+from snapkafka.store.integrity import Damage, contradictions, file_damage, footer_reader
 from snapkafka.store.row_digests import hash_library
-from snapkafka.store.soundness import Damage, contradictions, file_damage, footer_reader
 
 __all__ = ["Examined", "verify_offline"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
 
-from snapkafka.checks.lasting import How
+from snapkafka.checks.retention import How
 from snapkafka.checks.verdict import Verdict
 from snapkafka.kafka.cluster.retention import restorable, wall_ms
 from snapkafka.kafka.ledger.view import LedgerReading, Opened, captured, good, opened

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from snapkafka.assembly.facts import DEFAULT_ISOLATION
-from snapkafka.assembly.parents import Base, find_base, view_on
-from snapkafka.assembly.schemas import read_schemas
+from snapkafka.assembly.avro_schemas import read_schemas
+from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.cluster import DEFAULT_ISOLATION
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.errors import BadInputError, SnapkafkaError

@@ -28,7 +28,7 @@ from .plan import Plan, Recovered, StillHeld
 __all__ = ["still_held", "with_held"]
 
 MESSAGES: Final = "messages"
-#: Texts of the table `around` end here (`assembly.around`).
+#: Texts of the table `around` end here (`assembly.spark.tables.around`).
 PREVIEW_CHARS: Final = 240
 
 

@@ -21,7 +21,7 @@ from typing import Final
 from confluent_kafka import Producer
 
 from snapkafka import ops
-from snapkafka.assembly.session import session
+from snapkafka.assembly.spark.reading.session import session
 from snapkafka.checks import ReadRange
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until

@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 from confluent_kafka import Producer
 
-from snapkafka.assembly.facts import look
+from snapkafka.assembly.cluster import look
 from snapkafka.checks import require_offsets
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin

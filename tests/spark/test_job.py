@@ -17,8 +17,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.assembly.command import main
-from snapkafka.assembly.desk import Desk
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark.command import main
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import positions_group
 from snapkafka.kafka.login.connection import Connection

@@ -18,8 +18,8 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import job
-from snapkafka.assembly.desk import Desk
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark import job
 from snapkafka.checks import CheckOutcome
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin

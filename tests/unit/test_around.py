@@ -13,7 +13,16 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.around import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, looked_at, per_kind, reach
+from snapkafka.assembly.spark.tables.around import (
+    KINDS,
+    LEADS_MAX,
+    ROWS_MAX,
+    SPAN_MIN,
+    leads,
+    looked_at,
+    per_kind,
+    reach,
+)
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.cli.app import app
 from snapkafka.errors import BadInputError

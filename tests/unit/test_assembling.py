@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.command import isolation_of
 from snapkafka.assembly.options import parser
 from snapkafka.assembly.progress import Step, Work, Working, as_line
+from snapkafka.assembly.spark.command import isolation_of
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,

@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from snapkafka import __version__
-from snapkafka.checks.looked_at import NOTHING_SEEN
+from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.cli import app as commands
 from snapkafka.cli import running, switching
 from snapkafka.cli.tables import duration, print_assembled

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.manifests import check_entries
+from snapkafka.assembly.manifest import check_entries
 from snapkafka.errors import (
     BadInputError,
     ForkFailedError,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.assembly.manifests import Openness, openness_of, verdict_of
+from snapkafka.assembly.manifest import Openness, openness_of, verdict_of
 from snapkafka.checks import (
     CheckOutcome,
     CutView,

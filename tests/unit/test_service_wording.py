@@ -35,7 +35,11 @@ from tests.unit.service_world import asked, assembled, served, until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: Where requests enter, and the job that a request starts as a process.
-ENTRANCES: Final = ("snapkafka.service.app", "snapkafka.service.grpc_server", "snapkafka.assembly.entry")
+ENTRANCES: Final = (
+    "snapkafka.service.app",
+    "snapkafka.service.grpc_server",
+    "snapkafka.assembly.spark.entry",
+)
 #: Modules that are imported on the way and do nothing for a request, and why.
 UNREACHED: Final = {
     "snapkafka": "the names of the package are resolved when they are used",
@@ -45,15 +49,15 @@ UNREACHED: Final = {
 }
 #: Module and option that may stand in a sentence of it, and why.
 ALLOWED: Final = {
-    ("snapkafka.assembly.command", "--result"): "of the job: `ops` names the file",
-    ("snapkafka.assembly.command", "--snapshot"): "of the job: the service always names one",
-    ("snapkafka.assembly.facts", "--find-hanging"): "of kafka-transactions.sh, which is named",
+    ("snapkafka.assembly.spark.command", "--result"): "of the job: `ops` names the file",
+    ("snapkafka.assembly.spark.command", "--snapshot"): "of the job: the service always names one",
+    ("snapkafka.assembly.cluster", "--find-hanging"): "of kafka-transactions.sh, which is named",
     (
-        "snapkafka.assembly.quota",
+        "snapkafka.assembly.spark.quota",
         "--max-mb-s",
     ): "in the midst of a message; the service gives the job no rate",
-    ("snapkafka.assembly.source", "--jars"): "of spark-submit, which is named",
-    ("snapkafka.assembly.source", "--packages"): "of spark-submit, which is named",
+    ("snapkafka.assembly.spark.reading.kafka_source", "--jars"): "of spark-submit, which is named",
+    ("snapkafka.assembly.spark.reading.kafka_source", "--packages"): "of spark-submit, which is named",
     ("snapkafka.kafka.records.bulk", "--no-binary"): "of pip, which is named",
     ("snapkafka.kafka.login.security", "--command-config"): "of Kafka's command-line tools, which are named",
     ("snapkafka.ops.near_cut", "--snapshot"): "of `ops.trace_stored`: the service has no route that traces",
@@ -204,9 +208,9 @@ def test_the_modules_that_requests_reach_are_found() -> None:
         "snapkafka.errors", "snapkafka.kafka.preflight", "snapkafka.kafka.ledger.view",
         "snapkafka.kafka.ledger.verdicts",
         "snapkafka.ops.triggering", "snapkafka.ops.aborting", "snapkafka.ops.assembling", "snapkafka.ops.diffing",
-        "snapkafka.ops.querying", "snapkafka.ops.wall_clock", "snapkafka.ops.standing", "snapkafka.store.chains",
-        "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.command",
-        "snapkafka.assembly.parents", "snapkafka.drivers.foreign.participant",
+        "snapkafka.ops.querying", "snapkafka.ops.wall_clock", "snapkafka.ops.standing", "snapkafka.store.state_chain",
+        "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.spark.command",
+        "snapkafka.assembly.base", "snapkafka.drivers.foreign.participant",
     } <= {*MODULES}  # fmt: skip
     assert UNREACHED.keys() <= reached()
     assert not any(module.startswith(("snapkafka.cli", "snapkafka.drivers.faust")) for module in MODULES)

@@ -360,7 +360,7 @@ def _declared_by_faust(app: Any, topic: str) -> bool:
 async def _retention(driver: FaustDriver, changelogs: list[str]) -> tuple[Retention, ...]:
     """Return the retention settings of changelogs, as far as this worker may read them: V3 believes no later settings
     alone."""
-    from snapkafka.checks.lasting import promised_by  # nothing else of the checks is for a service
+    from snapkafka.checks.retention import promised_by  # nothing else of the checks is for a service
 
     async def promised(changelog: str) -> Retention | None:
         while True:

@@ -25,7 +25,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from snapkafka.checks.lasting import promised_by
+from snapkafka.checks.retention import promised_by
 from snapkafka.errors import BadInputError, TimedOutError, TriggerRefusedError
 from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Entry, Ledger

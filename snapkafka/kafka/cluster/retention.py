@@ -1,5 +1,5 @@
 """The time until which the log keeps a snapshot's records: facts from the cluster, judged by
-`snapkafka.checks.lasting`."""
+`snapkafka.checks.retention`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
 from snapkafka.checks import CutView, LogBounds
-from snapkafka.checks.lasting import UNBOUNDED, How, Lasting, LogNow, Need, bound, first_to_go, lasting, needs
+from snapkafka.checks.retention import (
+    UNBOUNDED,
+    How,
+    Lasting,
+    LogNow,
+    Need,
+    bound,
+    first_to_go,
+    lasting,
+    needs,
+)
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import TopicAdmin
