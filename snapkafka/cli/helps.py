@@ -1,5 +1,4 @@
-"""Describe what each command does, for `--help`: spelled out here, as Python drops docstrings under
-PYTHONOPTIMIZE=2."""
+"""The help texts of the commands, kept as strings because Python drops docstrings under PYTHONOPTIMIZE=2."""
 
 from __future__ import annotations
 

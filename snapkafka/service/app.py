@@ -81,15 +81,15 @@ def make_app(
     verify: Callable[..., Awaitable[Any]] = ops.verify,
     list_forks: Callable[..., Awaitable[Any]] = ops.list_forks,
 ) -> App:
-    """Make the application. It follows the ledger from its start-up on.
+    """Create the application. It follows the ledger from its start-up on.
 
     Args:
         clock: milliseconds since 1970.
-        assemble, verify: what runs in the background.
-        list_forks: what reads the ledgers of forks.
+        assemble, verify: the functions that run in the background.
+        list_forks: the function that reads the ledgers of forks.
 
     Raises:
-        BadInputError: the settings make no sense.
+        BadInputError: the settings are invalid.
     """
     settings.validate()
     standing = Standing(where, namespace, clock)
@@ -203,7 +203,7 @@ async def _page(request: Request) -> Response:
 
 
 def openapi() -> Traversable:
-    """Find the OpenAPI document: in an installed package it lies in it, in a checkout beside it."""
+    """Find the OpenAPI document: in the package if installed, beside it in a checkout."""
     packaged = files("snapkafka") / "schemas" / "openapi.yaml"
     if packaged.is_file():
         return packaged

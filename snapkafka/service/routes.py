@@ -1,4 +1,4 @@
-"""The verbs over HTTP. Each handler reads a request, calls one function of `ops`, and writes its result as JSON."""
+"""The verbs over HTTP: each handler reads a request, calls one function of `ops`, and returns its result as JSON."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ KEYS_MAX: Final = 1_000
 
 
 class Handlers:
-    """Every route of /v1. Made for one namespace.
+    """Every route of /v1, for one namespace.
 
     Args:
-        assemble, verify: `ops.assemble` and `ops.verify`, or what stands for them in a test.
+        assemble, verify: `ops.assemble` and `ops.verify`, or their replacements in a test.
     """
 
     def __init__(
@@ -347,7 +347,7 @@ class Handlers:
         return await self._standing.find(request.path_params["snapshot_id"])
 
     def _require_root(self, uri: str, name: str) -> None:
-        """Refuse a place that is not below a root; it is not repeated, as it may hold a secret."""
+        """Refuse a place that is not below a root; the error does not contain it, as it may hold a secret."""
         if not below(uri, self._settings.roots):
             raise RefusedError(
                 "forbidden",
@@ -366,7 +366,7 @@ class Handlers:
 
 
 def _fits(view: SnapshotView, asked: ListRequest) -> bool:
-    """Does a snapshot pass the filters?"""
+    """Return whether a snapshot passes the filters."""
     trigger = view.trigger
     return (
         (asked.before is None or view.epoch < asked.before)
@@ -388,7 +388,7 @@ def _require_captured(view: SnapshotView) -> None:
 
 
 def _require_ready_made(names: tuple[str, ...]) -> None:
-    """Refuse paths: what lies on the machine of the service does not concern its clients."""
+    """Refuse paths: files on the machine of the service do not concern its clients."""
     if unknown := [name for name in names if name not in ready_made()]:
         raise BadInputError(
             f"invariant {unknown[0][:40]!r} is unknown", hint=f"it can be {', '.join(ready_made())}"

@@ -1,7 +1,7 @@
-"""Describe what the tests need beyond `snapkafka.runtime`: the jars of a whole Kafka broker, and of an S3 server.
+"""The needs of the tests beyond `snapkafka.runtime`: the jars of a whole Kafka broker, and of an S3 server.
 
-Standard library only. `python -m snapkafka.testing.toolchain [java] [kafka] [spark] [s3] [s3proxy] [registry]`
-fetches what is missing and reports where it is.
+Standard library only. `python -m snapkafka.testing.toolchain [java] [kafka] [spark] [s3] [s3proxy] [registry]` fetches
+missing parts and prints their places.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ REGISTRY_JARS: Final = JarSet(
 
 
 def kafka_jars() -> list[Path]:
-    """The class path of a Kafka 4.1 broker, fetched where it is missing.
+    """Return the class path of a Kafka 4.1 broker, fetched if missing.
 
     Raises:
         DependencyMissingError: it is not in the cache and cannot be fetched.
@@ -95,7 +95,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
 
 
 def main(names: list[str]) -> int:
-    """Fetch the named parts (all if none is named) where they are missing, and report where they are."""
+    """Fetch the named parts (all if none is named) if they are missing, and print their places."""
     try:
         for name in names or PARTS:
             print(PARTS[name](), flush=True)
