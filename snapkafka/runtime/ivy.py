@@ -67,7 +67,7 @@ class JarSet:
         return cache_dir() / "jars" / f"{self.name}-{sha256(self.ivy_xml().encode()).hexdigest()[:12]}"
 
     def first_jar(self) -> str:
-        """The file name of the first module's jar, without which the set is incomplete."""
+        """Return the file name of the first module's jar, without which the set is incomplete."""
         _, name, revision = self.modules[0].split(":")
         return f"{name}-{revision}{'-runner' if self.application else ''}.jar"
 

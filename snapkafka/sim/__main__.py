@@ -23,7 +23,7 @@ USAGE = """python -m snapkafka.sim --seeds N [--from S] [--jobs J] [--json]   ma
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status: 0, 1 where something does not hold, 2 for a bad argument."""
+    """Run the simulator; return the exit status: 0, 1 if something does not hold, 2 for a bad argument."""
     verbs: dict[str, Callable[[list[str]], int]] = {
         "run": _story,
         "mutate": _mutate,

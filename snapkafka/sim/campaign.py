@@ -1,4 +1,4 @@
-"""Many seeds, and the mutants: what `python -m snapkafka.sim` does without further words."""
+"""Campaigns of many seeds, and of the mutants: what `python -m snapkafka.sim` runs by default."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CHUNK: Final = 25
 
 @dataclass(slots=True)
 class Report:
-    """Hold what a campaign showed."""
+    """The result of a campaign."""
 
     seeds: int = 0
     violations: list[tuple[int, Violation]] = field(default_factory=list)
@@ -72,7 +72,7 @@ def campaign(
 
     Args:
         jobs: worker processes.
-        tell: is called with the progress.
+        tell: called with the progress.
     """
     report = Report()
     chunks = [range(at, min(at + CHUNK, first + seeds)) for at in range(first, first + seeds, CHUNK)]
@@ -116,7 +116,7 @@ def mutate(
     mutants: Iterable[Mutant] = (MUTANTS + WITHOUT + OUTSIDE + STRIPPED + LIVENESS + VERDICTS + RENEWED),
     tell: Callable[[Caught], None] = lambda caught: None,
 ) -> list[Caught]:
-    """Look for a seed that catches each mutant of random worlds: the one that did before, then those from 0 on."""
+    """Find a seed that catches each mutant of random worlds: first the known one, then those from 0 on."""
     found = []
     for mutant in mutants:
         if mutant.name in EXPLORED:
@@ -133,7 +133,7 @@ def mutate(
 
 
 def caught_by(mutant: Mutant, seed: int) -> Violation | None:
-    """Return what the checker states about a mutant in one run; nothing, if it reports it without the mutant too."""
+    """Return a violation in one run with a mutant that the run without it does not have; None: there is none."""
     plan = mutant.plan(replace(make_plan(seed), retries=0))
     wanted = (
         CAUSAL | {"liveness"}
@@ -155,6 +155,6 @@ def caught_by(mutant: Mutant, seed: int) -> Violation | None:
 
 
 def progress(text: str) -> None:
-    """A line that is written over by the next one, on a terminal."""
+    """Print a line that the next one overwrites, on a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

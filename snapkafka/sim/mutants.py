@@ -1,9 +1,9 @@
-"""The rules, each switched off: what a simulator is worth is what it notices.
+"""The rules, each switched off: a simulator is worth as much as it notices.
 
 A mutant breaks one rule in the machine, in the fold, in a driver's duty or in a check. `mutate` runs seeds until the
-causal checker finds an inconsistent snapshot. A rule whose removal nobody notices would be not needed or not tested.
+causal checker finds an inconsistent snapshot. A rule whose removal goes unnoticed is either not needed or not tested.
 
-Some rules are not there for consistency, and no causal checker can miss them: see `LIVENESS` and `VERDICTS`.
+Some rules do not serve consistency, so no causal checker can notice their absence: see `LIVENESS` and `VERDICTS`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = ["EXPLORED", "LIVENESS", "MUTANTS", "STRIPPED", "VERDICTS", "WITHOUT",
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A rule, what is broken of it, how, and the plan that brings it to light sooner (None: any)."""
+    """A broken rule: the defect, its patch, and the plan that reveals it sooner (None: any)."""
 
     name: str
     what: str
@@ -68,7 +68,7 @@ class Mutant:
 
     @property
     def seed(self) -> int:
-        """A seed that is known to catch it."""
+        """A known seed that catches it."""
         return SEEDS.get(self.name, 0)
 
     @property

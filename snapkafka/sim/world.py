@@ -1,4 +1,4 @@
-"""The world of the simulator: workers that come and go, groups that rebalance, triggers, and what goes wrong.
+"""The world of the simulator: workers that join and leave, groups that rebalance, triggers, and faults.
 
 One random number generator decides; the same seed gives the same run, byte for byte.
 """
@@ -49,7 +49,7 @@ PAUSE_STEPS_MAX: Final = 100
 
 
 class World:
-    """All of it. `step()` lets one thing happen."""
+    """The whole world. `step()` lets one thing happen."""
 
     def __init__(self, plan: Plan, seed: int) -> None:
         self.plan = plan
@@ -98,7 +98,7 @@ class World:
         return share > 0 and self.rng.random() < share
 
     def pick(self, n: int, near: int) -> int:
-        """To which of `n` partitions something is sent, by an event of the partition `near`."""
+        """Choose the partition, among `n`, to which an event of the partition `near` sends something."""
         return self.rng.randrange(n)
 
     def count(self, what: str) -> None:
@@ -138,7 +138,7 @@ class World:
         return bool(self.unbalanced)
 
     def _outside(self) -> bool:
-        """External input, and triggers."""
+        """Send external input, or trigger a snapshot."""
         if self._inputs_left and self.rng.random() < 0.05:
             self._inputs_left -= 1
             tp = self.any_input()
@@ -152,7 +152,7 @@ class World:
         return self.plan.retries > 0 and self._ask_again()
 
     def topic_id(self, topic: str) -> str:
-        """Kafka's own, of a topic that may be recreated."""
+        """Return Kafka's id of a topic that may be recreated."""
         return f"{topic} {self.topic_ids[topic]}" if topic in self.plan.recreated else ""
 
     def any_input(self) -> TopicPartition:
@@ -160,7 +160,7 @@ class World:
         return TopicPartition(topic, self.rng.randrange(self.partitions[topic]))
 
     def _ask_again(self) -> bool:
-        """Trigger again what failed some time ago, as the next attempt."""
+        """Trigger a snapshot again that failed some time ago, as the next attempt."""
         for epoch, view in self.fold.snapshots.items():
             id_, attempt = view.trigger.id, view.trigger.attempt
             if view.failure is None or attempt > self.plan.retries or (id_, attempt + 1) in self.fold.by_id:
@@ -177,7 +177,7 @@ class World:
         return False
 
     def trigger(self, name: str, attempt: int = 1) -> int:
-        """Ask for a snapshot; the epoch."""
+        """Trigger a snapshot; return its epoch."""
         inputs = sorted(
             TopicPartition(topic, p)
             for app in self.plan.apps
@@ -207,7 +207,7 @@ class World:
         return epoch
 
     def _trigger_by_a_process(self, record: Trigger) -> None:
-        """Where the ledger informs nobody of a snapshot, somebody who takes part has to ask for it."""
+        """Let a participant trigger the snapshot, if no process learns of it by the ledger."""
         joined = [p for p in self.processes if p.joined and not p.paused]
         if joined:
             process = self.rng.choice(joined)
@@ -232,11 +232,11 @@ class World:
     # -- what processes ask ------------------------------------------------------------------------------------
 
     def meets(self, process: Process, record: Stored, how: str) -> None:
-        """A record is about to be taken in, by a consumer, a table, a reply (`how`)."""
+        """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`)."""
         process.meet(record)
 
     def land(self) -> bool:
-        """The broker serves what its sender has given up."""
+        """Let the broker serve a send that its sender has given up."""
         if not self.in_queue:
             return False
         self.append_late(*self.in_queue.pop(self.rng.randrange(len(self.in_queue))))
@@ -249,12 +249,12 @@ class World:
         self.lost.discard((record.ledger, record.process, tp, record.epoch, record.seq))
 
     def waits(self, process: Sender) -> None:
-        """A send waits for a snapshot: only in classic mode, or for an identity."""
+        """Note that a send waits for a snapshot: only in classic mode, or for an identity."""
         if process.machine.process is not None and not self.plan.classic:
             self.waited += 1
 
     def hops_left(self, hops: int) -> int:
-        """Messages beget messages; past so many, no more."""
+        """Draw the hops left for a message: messages cause messages, up to a limit."""
         return hops if len(self.history.executions) < EXECUTIONS_MAX else 0
 
     # -- lives -------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class World:
         self.say(f"p{process.number} launched for {app}")
 
     def crash(self, process: Process) -> None:
-        """All that was not in the log or in the ledger is removed; an open transaction is aborted."""
+        """Crash a process: what was not in the log or in the ledger is lost; an open transaction is aborted."""
         self.count("crashes")
         self.say(f"p{process.number} crashed")
         self._end(process)
@@ -284,7 +284,7 @@ class World:
         self.unbalanced.add(process.app.name)
 
     def _restart_bare(self) -> bool:
-        """Restart with snapkafka a process that runs without, as soon as it has nothing under way."""
+        """Restart with snapkafka a process that runs without it, as soon as it has nothing in flight."""
         for process in [p for p in self.processes if p.bare and not p.signs_otherwise]:
             if self.stop(process):
                 self.launch(process.app.name)
@@ -292,7 +292,7 @@ class World:
         return False
 
     def stop(self, process: Process) -> bool:
-        """It leaves of its own accord, if it has nothing under way: commits, sends `Bye`."""
+        """Stop a process in order, if it has nothing in flight: it commits and appends `Bye`."""
         busy = (
             process.running,
             process.buffer,
@@ -319,7 +319,7 @@ class World:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """From here on nothing goes wrong: who is missing comes back, who sleeps wakes up."""
+        """End all faults: missing processes come back, suspended ones wake up."""
         self.healthy = True
         for process in self.processes:
             process.hung = False
@@ -334,7 +334,7 @@ class World:
                 self.launch(app.name)
 
     def bury(self) -> Iterable[int]:
-        """Processes that the ledger counts among the living, and that are not."""
+        """Return the processes that the ledger counts among the living, and that are not."""
         here = {p.machine.process for p in self.processes}
         return [view.process for view in self.fold.living() if view.process not in here]
 
