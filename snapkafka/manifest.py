@@ -377,7 +377,7 @@ def open_paths(
     strict: bool,
     outsiders: Iterable[OutsiderEntry] = (),
 ) -> list[str]:
-    """Name the groups, topics and outsiders that leave a snapshot open."""
+    """List the groups, topics and outsiders that leave a snapshot open."""
     topics = [entry.topic for entry in external if not entry.declared and (entry.mixed or strict)]
     return [*(e.group for e in open_groups), *topics, *(f"process {e.process}" for e in outsiders)]
 

@@ -87,7 +87,7 @@ class Desk:
         )
 
     def captured(self, name: str) -> Captured:
-        """Find a captured snapshot; see `find_captured`."""
+        """Find a captured snapshot; see `kafka.ledger.view.find_captured`."""
         return find_captured(self.reading.state, name)
 
     def look(self, captured: Captured, isolation: str) -> CutView:
@@ -173,8 +173,6 @@ class Desk:
         """Return the present time by the clock of the cuts' ages: when the broker appends a record.
 
         The record is a verdict of no snapshot, which every reader skips.
-
-        That is a verdict of no snapshot, which every reader skips.
         """
         offset = await self._ledger.append(
             records.Verdict(n=random.getrandbits(63), epoch=NO_EPOCH, verdict="")

@@ -78,9 +78,6 @@ def unseen(view: CutView, seen: Mapping[tuple[TopicPartition, int], tuple[int, i
     In a changelog each of them counts: a table may hold what was not written. In an input they count from the first
     unread record on: readers are past anything that failed before. Undone sends are not lost.
 
-    In a changelog each of them counts: a table may hold what was not written. In an input they count from what is still
-    to be read on: what failed before that, its readers are past. All that was undone is not lost.
-
     Args:
         seen: per partition and process the seq of its first record below its white end, and the highest seq.
     """

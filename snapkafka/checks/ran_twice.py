@@ -39,8 +39,6 @@ def apps_of_several(view: CutView) -> set[str]:
     worker.
 
     The earlier readers of an input may be unknown (the ledger was recreated), so all inputs of these apps are checked.
-
-    Who has read an input before may be unknown (the ledger was recreated), so all inputs of these apps are looked at.
     """
     workers: dict[str, set[int]] = defaultdict(set)
     for process, cut in view.processes.items():

@@ -290,9 +290,6 @@ class CutView:
 
         It is 0 if an app reads the topic and has not cut this partition of it, as it was added recently: that app has
         seen nothing of it.
-
-        0 where an app reads the topic and has not cut this partition of it, as it was added of late: for that app
-        nothing of it has been seen.
         """
         ends = {source.app: source.log_end for source in self.inputs.get(tp, ())}
         if self._readers.get(tp.topic, set()) - ends.keys():

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.advice import Advice, Weight
-from snapkafka.drivers.faust.looking import AppLook, look_at
+from snapkafka.drivers.faust.describe import AppLook, look_at
 from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.login.connection import Connection

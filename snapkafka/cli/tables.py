@@ -18,7 +18,7 @@ from snapkafka.kafka.cluster.retention import in_words
 from snapkafka.manifest import WitnessEntry, saw_nothing
 from snapkafka.ops import Assembled, Checkpointed, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow, wall_ms
-from snapkafka.ops.switching import Switched
+from snapkafka.ops.pausing import Switched
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.records import CheckResult
 

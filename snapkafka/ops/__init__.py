@@ -8,6 +8,8 @@ and those that it lists. Verbs of a storage alone (`prune`, `verify_offline`) ta
 from __future__ import annotations
 
 from snapkafka.advice import Advice
+from snapkafka.drawing.png import png
+from snapkafka.drawing.wall_clock import Instant, WallCut
 from snapkafka.kafka.ledger.view import LedgerReading, find_snapshot, read_ledger
 from snapkafka.query.sandbox import Bounds
 from snapkafka.recovery.editing import Mask, RuleCount, Suppression, read_masks, read_suppression
@@ -18,8 +20,8 @@ from snapkafka.recovery.selection import Selection as RestoreSelection
 from snapkafka.recovery.still_held import still_held
 
 from .aborting import abort
+from .acls import Right, Rights, rights
 from .assembling import AROUND_RECORDS, Assembled, HowToRead, Launch, assemble, verify
-from .capturing import await_captured
 from .check_restored import Checked, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
@@ -27,7 +29,8 @@ from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, drill
 from .drill import markdown as drill_markdown
-from .examining import Examined, verify_offline
+from .dry_run import Reading, plan_assembly
+from .fixing import Mended, Mending, mend, plan_mending
 from .following import Progress
 from .fork_diffing import diff_fork
 from .forking import create_fork, plan_fork
@@ -35,23 +38,16 @@ from .freshness import Freshness, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, Session, heartbeats
 from .keep import Outcome, Quiet, Schedule, keep
 from .keep import Round as KeptRound
-from .kept import Kept, Recent
 from .listing import Details, Summary, list_snapshots, show
-from .mending import Mended, Mending, mend, plan_mending
-from .near_cut import trace_stored
-from .picture_png import png
-from .planning import Reading, plan_assembly
+from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
 from .restoring import abort_restore, await_workers, plan_restore, restore
-from .rights import Right, Rights, rights
-from .standing import Standing, Viewed
-from .stored import Stored, stored
-from .switching import Switched, pause, resume, retire
-from .tracing import STEPS_MAX, Step, Trace, trace
+from .tracing import STEPS_MAX, Step, Trace, trace, trace_stored
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
-from .wall_clock import Instant, WallCut
+from .verifying_offline import Examined, verify_offline
+from .waiting import await_captured
 from .watching import Answer, Round, watch
 
 __all__ = [
@@ -79,7 +75,6 @@ __all__ = [
     "HowToRead",
     "Instant",
     "Irrevocable",
-    "Kept",
     "KeptRound",
     "Launch",
     "LedgerReading",
@@ -93,7 +88,6 @@ __all__ = [
     "Queried",
     "Quiet",
     "Reading",
-    "Recent",
     "Recovered",
     "RecoveryPlan",
     "RestoreSelection",
@@ -103,16 +97,13 @@ __all__ = [
     "RuleCount",
     "Schedule",
     "Session",
-    "Standing",
     "Step",
     "StillHeld",
-    "Stored",
     "Summary",
     "Suppression",
     "Switched",
     "Trace",
     "Verified",
-    "Viewed",
     "WallCut",
     "abort",
     "abort_restore",
@@ -159,7 +150,6 @@ __all__ = [
     "rights",
     "show",
     "still_held",
-    "stored",
     "trace",
     "trace_stored",
     "trigger",

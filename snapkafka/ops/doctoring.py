@@ -19,8 +19,8 @@ from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import FOREIGN, TopicPartition
 from snapkafka.wire.headers import HEADER, looks_like_ours
 
-from .keeping import judged, roles
 from .lost_headers import about_lost_headers
+from .topic_settings import judged, roles
 
 __all__ = ["ASSEMBLY_WITHIN_MS", "Checkup", "doctor"]
 

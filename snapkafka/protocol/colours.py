@@ -131,9 +131,6 @@ class Colours:
 
         To be called only while `tearing`: otherwise no event's colour can be crossed. `event` is None for a write
         outside any event, in the colour of the process.
-
-        Needs to be asked only while `tearing`: otherwise there is nobody whose colour could be crossed. `event` is not
-        one for what is written outside any event, in the colour of the process.
         """
         epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
         written, read = self._touched.get((table, key), (-1, -1))

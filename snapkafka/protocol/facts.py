@@ -105,9 +105,6 @@ class Stated:
 
         Such a process has a `Hello` with another id than the input; or it joined before any process named the present
         id, and an earlier `Hello` names another: it sends there, and never read the id.
-
-        One whose `Hello` names another id than the input has; and one that joined before anybody named the present id,
-        where an earlier `Hello` names another: it sends there, and never read the id.
         """
         present = {source.topic: source.topic_id for source in inputs if source.topic_id}
         known: dict[str, dict[int, str]] = defaultdict(dict)

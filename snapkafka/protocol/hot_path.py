@@ -132,8 +132,6 @@ class Work(ABC):
         time (R6).
 
         It includes `table_read`.
-
-        It stands for `table_read`, too.
         """
         return self._torn(self.colours.iterate(event, table))
 
@@ -346,9 +344,6 @@ class Work(ABC):
         At a cut only the partitions that were used before get a marker; a marker in one that is used later for the
         first time informs its reader of the snapshot, which the reader of a process born red could not learn
         otherwise.
-
-        At a cut only the partitions that were sent to before get a marker; one sent to later for the first time has to
-        inform its reader of the snapshot too, and of a process born red nobody could learn it otherwise.
         """
         if not self.classic or not self.marks or tp in self.colours.sent or not effect.epoch:
             return None

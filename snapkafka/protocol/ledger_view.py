@@ -75,8 +75,6 @@ class LedgerView:
         it.
 
         Its writer was not stopped in time (a suspended worker, an earlier run of the restore).
-
-        Who wrote it was not stopped in time (a suspended worker, an earlier run of the restore).
         """
         base = self.restores.bases.get(tp)
         if base is None or process >= base.author or offset < base.end:
@@ -180,9 +178,6 @@ class LedgerView:
 
         They were missing when the processes joined that stand for the app; none of these has joined with the topic
         since, or been assigned a partition of it.
-
-        They were missing when the processes joined that stand for the app, and neither has one of these joined with the
-        topic since, nor been assigned a partition of it.
         """
         missing: set[tuple[str, str]] = set()
         had: set[tuple[str, str]] = set()
@@ -220,9 +215,6 @@ class LedgerView:
 
     def restored_starts(self, app: str) -> dict[TopicPartition, int]:
         """Return where to start the restored inputs of `app` if its group has lost its committed offsets.
-
-        That is where the restore has put the lowest of its agents, or where the latest captured snapshot since has
-        found them: all below that is processed. An input that was never restored is not in it.
 
         That is where the restore has put the lowest of its agents, or where the latest captured snapshot since has
         found them: all below that is processed. An input that was never restored is not in it.

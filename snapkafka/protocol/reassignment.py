@@ -207,9 +207,6 @@ def ask_stopped(ledger: LedgerView, epoch: int, process: int | None) -> list[Ask
 
     An app that reads from the latest record starts at the end of an input without a committed offset. At the cut that
     was where the trigger has it (R1): records after that may be red, and have to lie above the position.
-
-    One that reads from the latest record starts at the end of its inputs, where nothing is committed. At the cut that
-    was where the trigger states (R1): anything that lies behind that may be red, and has to lie above the position.
     """
     snapshot = ledger.open.get(epoch)
     if snapshot is None or process != min(snapshot.required, default=None):

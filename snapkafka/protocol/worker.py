@@ -508,6 +508,14 @@ class WorkerProtocol(Work):
         bye = Bye(process=process, n=self._next_n(), goes_on=True, since=self.ledger.end, reason=why)
         return [AppendToLedger(record=bye)]
 
+    def lose_identity(self, process: int | None) -> None:
+        """Take no part any more, where `stand_down` could not be called or has failed: `process` is the id it had."""
+        self.process, self.stood_down = None, process
+
+    def send_no_markers(self) -> None:
+        """Let headers alone show the cut, wherever this process sends."""
+        self.marks = False
+
     def _ran_without(self, since: int) -> list[Action]:
         """Fail the snapshots that are open, or were captured since (R10): the app may have mixed their colours before
         it joined. Its table writes until then have no header, and only the log shows where they end."""

@@ -12,6 +12,6 @@
 | `routes`, `live`, `jobs` | the verbs; server-sent events; assembly in the background |
 | `app`, `server` | all of it as one ASGI application, and uvicorn with its bounds |
 
-It is stateless: it folds the ledger (`ops.Standing`) and reads storage, so any number of instances give the same
-answers, and an instance that is killed loses nothing except the assembly that it was running.
+It is stateless: it folds the ledger (`ledger_follower.Standing`) and reads storage, so any number of instances give
+the same answers, and an instance that is killed loses nothing except the assembly that it was running.
 """

@@ -16,8 +16,8 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from snapkafka.drivers.foreign.inputs import Input
-from snapkafka.drivers.foreign.participant import Participant, Place
+from snapkafka.drivers.foreign.assignment import Input
+from snapkafka.drivers.foreign.driver import Participant, Place
 from snapkafka.drivers.foreign.settings import Added, Bounds, Marker
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin

@@ -202,8 +202,6 @@ class Store(ABC):
         """Provide a folder for tables. It is removed after the block, unless `publish` has made it the snapshot's.
 
         Remainders of killed assemblies of the same snapshot are removed.
-
-        What others have left behind who were killed at the same snapshot is removed.
         """
 
     @abstractmethod

@@ -116,8 +116,6 @@ class LocalStore(Store):
 
         Remainders of killed assemblies of the same snapshot are removed.
 
-        What others have left behind who were killed at the same snapshot is removed.
-
         Raises:
             StorageError: it cannot be created.
         """

@@ -26,8 +26,6 @@ def state_parts(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
 
     Each is checked to be the one that was built on, and its files to exist in their sizes.
 
-    Each is known to be the one that was built on, and its files to be there, whole as far as their sizes show.
-
     Raises:
         StorageError: a snapshot of the chain, or a file of its state, is missing or is not what it was.
         BadInputError: the manifest names no table of state.

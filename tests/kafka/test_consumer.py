@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from snapkafka.drivers.foreign.inputs import Input, resolve
+from snapkafka.drivers.foreign.assignment import Input, resolve
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
-from snapkafka.drivers.foreign.participant import Participant
+from snapkafka.drivers.foreign.driver import Participant
 from snapkafka.drivers.foreign.settings import Bounds, Marker
 from snapkafka.kafka.records.read import Record
 from snapkafka.kafka.records.writer import UnsettledError

@@ -25,10 +25,10 @@ from snapkafka.assembly.spark.tables.around import (
 )
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.cli.app import app
+from snapkafka.drawing.layout import Lane, Layout, Message, Picture, lay_out
+from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest, TableEntry, content_digest, dump
-from snapkafka.ops.picture import Lane, Layout, Message, Picture, lay_out
-from snapkafka.ops.picture_order import in_order
 from snapkafka.protocol.captured_snapshot import Captured, ProcessCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore

@@ -122,7 +122,7 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
     code = (
         "import asyncio, types\n"
         "from tests.unit import coverage\n"
-        "from snapkafka.drivers.faust.seams import hello_of\n"
+        "from snapkafka.drivers.faust.hello import hello_of\n"
         "app = coverage.partly\n"
         "app.finalize()\n"
         "known = types.SimpleNamespace(partitions=1, topic_id='')\n"

@@ -26,6 +26,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.cluster.external_groups import open_topics
 from snapkafka.manifest import ExternalEntry
 from snapkafka.protocol.records import Abort
+from snapkafka.query import stored as query_stored
 from snapkafka.service import grpc_server, requests, wording
 from snapkafka.service.app import ROUTES, openapi
 from snapkafka.service.problems import RefusedError
@@ -60,9 +61,8 @@ ALLOWED: Final = {
     ("snapkafka.assembly.spark.reading.kafka_source", "--packages"): "of spark-submit, which is named",
     ("snapkafka.kafka.records.bulk", "--no-binary"): "of pip, which is named",
     ("snapkafka.kafka.login.security", "--command-config"): "of Kafka's command-line tools, which are named",
-    ("snapkafka.ops.near_cut", "--snapshot"): "of `ops.trace_stored`: the service has no route that traces",
-    ("snapkafka.ops.listing", "--at"): "of `ops.show`: the service finds snapshots by `ops.Standing`",
-    ("snapkafka.ops.listing", "--epoch"): "of `ops.show`: the service finds snapshots by `ops.Standing`",
+    ("snapkafka.ops.listing", "--at"): "of `ops.show`: the service finds snapshots by `Standing`",
+    ("snapkafka.ops.listing", "--epoch"): "of `ops.show`: the service finds snapshots by `Standing`",
 }
 OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 SPANS: Final = re.compile(r"`[^`]*`")
@@ -208,9 +208,10 @@ def test_the_modules_that_requests_reach_are_found() -> None:
         "snapkafka.errors", "snapkafka.kafka.preflight", "snapkafka.kafka.ledger.view",
         "snapkafka.kafka.ledger.verdicts",
         "snapkafka.ops.triggering", "snapkafka.ops.aborting", "snapkafka.ops.assembling", "snapkafka.ops.diffing",
-        "snapkafka.ops.querying", "snapkafka.ops.wall_clock", "snapkafka.ops.standing", "snapkafka.store.state_chain",
+        "snapkafka.ops.querying", "snapkafka.drawing.wall_clock",
+        "snapkafka.store.state_chain",
         "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.spark.command",
-        "snapkafka.assembly.base", "snapkafka.drivers.foreign.participant",
+        "snapkafka.assembly.base", "snapkafka.drivers.foreign.driver",
     } <= {*MODULES}  # fmt: skip
     assert UNREACHED.keys() <= reached()
     assert not any(module.startswith(("snapkafka.cli", "snapkafka.drivers.faust")) for module in MODULES)
@@ -459,8 +460,10 @@ def test_what_leaves_a_verdict_open_names_fields(tmp_path: Path, monkeypatch: py
     cluster = FakeCluster()
     Worker(cluster.the_ledger, "shop", "orders")
     external = (ExternalEntry(topic="orders", mixed=True, declared=False),)
-    why, stored = tuple(open_topics(external, strict=False)), ops.stored
-    monkeypatch.setattr(ops, "stored", lambda place: dataclasses.replace(stored(place), left_open=why))
+    why, stored = tuple(open_topics(external, strict=False)), query_stored.stored
+    monkeypatch.setattr(
+        "snapkafka.service.rows.stored", lambda place: dataclasses.replace(stored(place), left_open=why)
+    )
     with served(cluster, (str(tmp_path),)) as client:
         assembled(cluster, client, tmp_path, "one")
         told = client.get("/v1/snapshots/one").json()["left_open"]

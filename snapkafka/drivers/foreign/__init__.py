@@ -4,10 +4,11 @@
 |---|---|
 | `settings` | bounds, and the values of its calls |
 | `ledger_task` | read the ledger, and append to it in order |
-| `participant` | one process in the protocol: its calls, its cut |
+| `driver` | one process in the protocol: its calls, its cut |
 | `feeding` | feed the machine, do its actions |
-| `sending`, `state` | append what it sends, and its state |
-| `inputs`, `progress`, `gate`, `receiving` | starting offsets, progress, records that have to wait, the stream |
+| `producer`, `state` | append what it sends, and its state |
+| `assignment`, `progress`, `conductor`, `receiving` | starting offsets, progress, records that have to wait, the
+stream |
 | `watching` | partitions that are added, topics that are recreated |
 
 The driver does not know gRPC: the service translates its calls into those of `Participant`.

@@ -26,9 +26,9 @@ from snapkafka.ports import Ledger
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
+from .assignment import READER, Starts, note_of
+from .conductor import Gate, Pass
 from .feeding import Feeding
-from .gate import Gate, Pass
-from .inputs import READER, Starts, note_of
 from .progress import Progress
 from .settings import Bounds
 

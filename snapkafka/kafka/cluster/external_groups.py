@@ -31,9 +31,6 @@ async def strangers(
     An app out of its scope is not such a group if a process of it turned red for the snapshot: its records have
     colours. An app that ran without taking part when the snapshot was triggered is one, whatever became of it since.
 
-    An app out of its scope is not such a group where a process of it turned red for the snapshot: what it writes has
-    colours. One that ran without taking part when the snapshot was asked for is, whatever became of it since.
-
     Args:
         sinks: groups that write nothing back, as the user declares; `*`: all groups.
 
@@ -74,8 +71,6 @@ def still_open(
     """Merge the present groups with those of an earlier check: Kafka forgets a group some time after it has ended.
 
     If groups could not be seen then, the present ones make up for that.
-
-    That groups could not be seen then is made up for where they can be now.
     """
     if ANY in sinks:
         return ()

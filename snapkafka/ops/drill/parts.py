@@ -306,8 +306,6 @@ def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
     """Name the apps that do not have all their inputs; empty: there are none.
 
     A living process reports its assigned inputs; the inputs of an app are those that its processes announced.
-
-    A living process reports what it was given; the inputs of an app are those that its processes announced.
     """
     for app in sorted(apps):
         living = [view for view in state.living() if view.hello.app == app]

@@ -1,0 +1,244 @@
+"""R9: the inputs assigned to this worker, and where each starts, are reported before Faust resumes them.
+
+Part of that only the broker knows: the committed offsets of the group, the start of an input without a committed
+offset, and the log ends of the inputs, if a store on disk holds effects of unknown events (R10). Faust waits for the
+answers for a short time (R15). Then it resumes, and the requests continue in the background: the process is absent
+until they are answered or the inputs are revoked again. An answer may therefore arrive after events have run, and it
+must be right then as well (R14):
+
+* The recovered offsets, the readers of each input and the generation are noted before any event runs.
+* The consumer decides once after each assignment where an input without a committed offset starts, by the reset policy
+  of the app. Asked later, the broker would answer for a later moment, and the consumer would return how far it has
+  read. So the consumer is asked at once, and its first answer stands. If it gives none, only a commit shows the start.
+* A committed position may have been committed since the assignment. All events below it are done, here or before, and
+  the machine knows which ones have started since the assignment.
+* A log end that is reported later is higher: a snapshot may then list more replays than there will be, never fewer.
+
+The consumer runs in a thread of its own. Faust's calls to it share two slots of a queue there, and a call that waits
+for the broker keeps its slot; our calls bypass the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka.errors import ConsumerStoppedError
+from faust.exceptions import ConsumerNotStarted, NotReady
+
+from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
+from snapkafka.protocol.records import ChangelogEnd, TopicPartition
+
+from ...ledger_tasks import RETRY_S
+from ..describe import internal_topics
+from ..guard import CLUSTER_AT_FAULT
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from ..tables.changelogs import Tables
+    from ..waiting import Waiting
+    from .running_events import Events
+
+__all__ = ["Announcing"]
+
+#: What may pass; anything else is a fault of ours, or a client that we do not know.
+MAY_PASS: Final = (*CLUSTER_AT_FAULT, ConsumerStoppedError, NotReady)
+TRIES_AGAIN: Final = "this worker goes on without taking part, and tries again"
+
+#: What is asked of the consumer's client, in its thread.
+Ask = Callable[..., Coroutine[Any, Any, Any]]
+#: Where the consumer starts with an input; None: it does not tell.
+Starts = Mapping[TopicPartition, "asyncio.Future[int | None]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """The facts of an assignment that are known without the broker: who reads each input, how far each table was
+    recovered. `member`: the id of this process in its consumer group."""
+
+    generation: int
+    member: str
+    readers: Mapping[TopicPartition, tuple[str, ...]]
+    changelogs: tuple[ChangelogEnd, ...]
+
+
+class Announcing:
+    """The task that asks the broker about an assignment and feeds the answers to the machine.
+
+    Args:
+        host: whose machine is fed.
+        consumer: Faust's.
+        assigned: called with the assigned inputs.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        consumer: Any,
+        *,
+        events: Events,
+        tables: Tables,
+        waiting: Waiting,
+        assigned: Callable[[Collection[TopicPartition]], None],
+    ) -> None:
+        self._host, self._consumer = host, consumer
+        self._events, self._tables, self._waiting, self._assigned = events, tables, waiting, assigned
+        self._asking: asyncio.Task[None] | None = None
+        self._said = False  # that asking fails, since the latest assignment
+
+    async def announce(self) -> bool:
+        """Report the assignment. Tables are recovered, and Faust holds the inputs until this returns.
+
+        If the inputs are revoked meanwhile, Faust treats them as its own until it has the next assignment, and so does
+        this.
+
+        Returns:
+            whether the assignment is still the current one.
+        """
+        app, generation = self._host.app, self._host.app.consumer_generation_id
+
+        def moved_on() -> bool:
+            return bool(app.consumer_generation_id != generation)
+
+        self.on_revoked()
+        self._host.feed(InputsTaken())  # what starts from here on starts under this assignment
+        try:
+            given = assignment_of(self._host.app, self._consumer, self._events)
+            self._assigned(given.readers)
+            asking = self._asking = self._host.spawn(self._ask(given))
+            await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
+            await self._waiting.for_inputs(asked=asking.done, moved_on=moved_on)
+        except Exception as error:
+            self._host.stand_down("to announce its inputs", error)
+        return not moved_on()
+
+    def on_revoked(self) -> None:
+        """Forget the assignment: the inputs were revoked, or assigned again, and nobody waits for the answers."""
+        asking, self._asking, self._said = self._asking, None, False
+        if asking is not None:
+            asking.cancel()
+
+    async def _ask(self, given: Assignment) -> None:
+        with self._host.failing_open("to announce its inputs"):
+            starts = {tp: self._in_consumer(starts_at, tp) for tp in given.readers}
+            try:
+                positions, _ = await asyncio.gather(
+                    self._positions(starts), self._bound_effects(given.readers)
+                )
+            finally:
+                for start in starts.values():
+                    start.cancel()
+            self._host.feed(self._told(given, positions))
+
+    def _told(self, given: Assignment, positions: Mapping[TopicPartition, int]) -> InputsGiven:
+        return InputsGiven(
+            generation=given.generation,
+            member=given.member,
+            inputs=tuple(
+                InputGiven(
+                    tp=tp,
+                    agents=agents,
+                    position=positions[tp],
+                    replay_until=self._tables.effects_until(tp),
+                )
+                for tp, agents in given.readers.items()
+            ),
+            changelogs=given.changelogs,
+        )
+
+    # -- asking ---------------------------------------------------------------------------------------------------
+
+    async def _positions(self, starts: Starts) -> dict[TopicPartition, int]:
+        """Return where Faust sets the consumer to: the committed offsets, or what the reset policy yields where there
+        is none.
+
+        The consumer is asked and left as it is: a seek of ours would move what Faust takes for read.
+        """
+        found = await asyncio.gather(*(self._position(tp, start) for tp, start in starts.items()))
+        return dict(zip(starts, found, strict=True))
+
+    async def _position(self, tp: TopicPartition, start: asyncio.Future[int | None]) -> int:
+        position: int | None = await self._answer(committed, tp)
+        if position is None:
+            position = await start
+        while position is None:
+            await asyncio.sleep(RETRY_S)
+            position = await self._answer(committed, tp)
+        return position
+
+    async def _bound_effects(self, tps: Iterable[TopicPartition]) -> None:
+        """Ask for log ends (R10) where a store holds effects that are not read again: their events are in the inputs
+        by now."""
+        unknown = self._tables.to_bound(tps)
+        if unknown:
+            ends = await self._answer(log_ends, unknown)
+            self._tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
+
+    async def _answer(self, ask: Ask, *args: Any) -> Any:
+        """Ask until there is an answer, while the cluster is at fault; log the first failure."""
+        while True:
+            try:
+                return await self._in_consumer(ask, *args)
+            except MAY_PASS as error:
+                if not self._said:
+                    self._host.log_failed("to announce its inputs", error, TRIES_AGAIN)
+                self._said = True
+            await asyncio.sleep(RETRY_S)
+
+    def _in_consumer(self, ask: Ask, *args: Any) -> asyncio.Future[Any]:
+        """Start `ask(client, ...)` at once in the consumer's thread, beside the queue for Faust's own calls."""
+        thread = self._consumer._thread
+        work = ask(thread._ensure_consumer(), *args)
+        try:
+            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, thread.thread_loop))
+        except RuntimeError as error:  # the thread has ended
+            work.close()
+            raise ConsumerNotStarted("its thread has ended") from error
+
+
+def assignment_of(app: Any, consumer: Any, events: Events) -> Assignment:
+    """Return the current assignment without Faust's own topics."""
+    internal = internal_topics(app) | set(app.tables.changelog_topics)
+    inputs = sorted(TopicPartition(*tp) for tp in consumer.assignment() if tp.topic not in internal)
+    recovery = app.tables.recovery
+    changelogs = [
+        ChangelogEnd(
+            table=table.name, topic=tp.topic, partition=tp.partition, end=recovery.active_highwaters[tp] + 1
+        )
+        for tp, table in recovery.tp_to_table.items()
+        if tp in recovery.active_tps
+    ]
+    return Assignment(
+        generation=app.consumer_generation_id,
+        member=member_of(consumer),
+        readers={tp: events.readers(tp) for tp in inputs},
+        changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
+    )
+
+
+def member_of(consumer: Any) -> str:
+    """Return the id of this process in its consumer group; empty where the client library keeps it elsewhere."""
+    client = getattr(getattr(consumer, "_thread", None), "_consumer", None)
+    member = getattr(getattr(client, "_coordinator", None), "member_id", "")
+    return member if isinstance(member, str) else ""
+
+
+async def starts_at(client: Any, tp: TopicPartition) -> int | None:
+    """Return where the consumer starts. Nothing of the input has been handed out when this is asked, and a consumer
+    that has just decided where to start answers before it can fetch anything from there."""
+    try:
+        position: int = await client.position(tp)
+    except Exception:
+        return None  # a commit will tell
+    return position
+
+
+async def committed(client: Any, tp: TopicPartition) -> int | None:
+    position: int | None = await client.committed(tp)
+    return position
+
+
+async def log_ends(client: Any, tps: list[TopicPartition]) -> Any:
+    return await client.end_offsets(tps)

@@ -1,0 +1,63 @@
+"""The recorder: an ordinary Faust agent on an in-memory channel.
+
+It gets every marker that the app receives, records the channel's state as an offset range, and writes the reports of
+its process about a cut (`CutReport`, `Closed`) to the ledger. Snapshots wait for it; the app's own work does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.protocol.records import Closed, CutReport
+
+from ..describe import runs_no_agents
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.events import ChannelEnded
+    from snapkafka.protocol.records import LedgerRecord
+
+    from ..host import Host
+
+__all__ = ["Recorder"]
+
+NAME = "snapkafka.recorder"
+
+
+class Recorder:
+    """The recorder of one app. It is created once the app is configured, and takes items from then on.
+
+    Args:
+        host: whose machine is fed.
+        write: appends to the ledger.
+    """
+
+    def __init__(self, host: Host, write: Callable[[LedgerRecord], None]) -> None:
+        self._host, self._write = host, write
+        self._channel: Any = host.app.channel()
+        self.agent: Any = host.app.agent(self._channel, name=NAME)(self._record)
+
+    def take(self, item: ChannelEnded | CutReport | Closed) -> None:
+        """Hand an item over without waiting, as `Channel.put` does with one reader and room in its queue.
+
+        A full queue, or a recorder that has not started, fails the snapshot and nothing else. Where Faust runs no
+        agents (client-only, producer-only, a worker that is stopping or has crashed) there is no channel to record,
+        but snapshots still wait for the process: its reports go to the ledger directly.
+        """
+        if runs_no_agents(self._host.app) or self._host.app.should_stop:
+            if isinstance(item, CutReport | Closed):
+                self._write(item)
+            return
+        for reader in self._channel._subscribers:
+            if not reader.queue.full():
+                reader.queue.put_nowait(item)
+
+    async def _record(self, stream: Any) -> None:
+        async for item in stream:
+            try:
+                if isinstance(item, CutReport | Closed):
+                    self._write(item)
+                else:
+                    self._host.feed(item)
+            except Exception as error:
+                self._host.stand_down("to record a channel", error)
