@@ -168,13 +168,13 @@ async def _bug(request: Request, error: Exception) -> Response:
 
 
 async def _healthy(request: Request) -> Response:
-    """GET /healthz: the process answers."""
+    """Handle `GET /healthz`: the process answers."""
     return JSONResponse({"status": "ok"})
 
 
 def _ready_of(standing: Standing) -> Callable[[Request], Awaitable[Response]]:
     async def ready(request: Request) -> Response:
-        """GET /readyz: the ledger was read to its end, and is followed."""
+        """Handle `GET /readyz`: the ledger was read to its end, and is followed."""
         if standing.followed:
             return JSONResponse({"status": "ok"})
         return problem(
@@ -185,12 +185,12 @@ def _ready_of(standing: Standing) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _openapi(request: Request) -> Response:
-    """GET /openapi.yaml"""
+    """Handle `GET /openapi.yaml`."""
     return Response(openapi().read_bytes(), media_type="application/yaml")
 
 
 async def _page(request: Request) -> Response:
-    """GET / and the modules of the page."""
+    """Handle `GET /` and the modules of the page."""
     name = request.path_params.get("name", "index.html")
     folder = files("snapkafka.service") / "page"
     known = {item.name: item for item in folder.iterdir() if item.is_file()}

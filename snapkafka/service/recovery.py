@@ -47,13 +47,13 @@ class Recovery:
         self._forks: tuple[int, list[dict[str, Any]]] | None = None
 
     async def restores(self, request: Request) -> Response:
-        """GET /v1/restores"""
+        """Handle `GET /v1/restores`."""
         reading = self._standing.reading
         views = sorted(reading.state.restores.views.values(), key=lambda view: view.begun_at, reverse=True)
         return JSONResponse({"restores": [_restore(view, reading) for view in views]})
 
     async def forks(self, request: Request) -> Response:
-        """GET /v1/forks"""
+        """Handle `GET /v1/forks`."""
         now = self._standing.clock()
         if self._forks is None or not 0 <= now - self._forks[0] < FORKS_KEPT_MS:
             if self._reads.locked():

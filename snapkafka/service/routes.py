@@ -77,7 +77,7 @@ class Handlers:
     # -- asking for snapshots ---------------------------------------------------------------------------------
 
     async def trigger(self, request: Request) -> Response:
-        """POST /v1/snapshots/trigger"""
+        """Handle `POST /v1/snapshots/trigger`."""
         asked = await body_of(request, TriggerRequest)
         self._require_root(asked.target_storage_uri, "target_storage_uri")
         if asked.retries and not asked.snapshot_id:
@@ -110,7 +110,7 @@ class Handlers:
         return JSONResponse(answers.triggered(found, estimate), 202, headers)
 
     async def abort(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/abort"""
+        """Handle `POST /v1/snapshots/{id}/abort`."""
         found = await ops.abort(
             self._where, self._standing.namespace, request.path_params["snapshot_id"], who="the service"
         )
@@ -121,7 +121,7 @@ class Handlers:
     # -- looking at them --------------------------------------------------------------------------------------
 
     async def list(self, request: Request) -> Response:
-        """GET /v1/snapshots"""
+        """Handle `GET /v1/snapshots`."""
         asked = list_request(request)
         views = [view for view in self._standing.newest_first() if _fits(view, asked)]
         page = views[: asked.limit]
@@ -134,7 +134,7 @@ class Handlers:
         return _json(f'{json.dumps(rest)[:-1]}, "snapshots": [{", ".join(rows)}]}}')
 
     async def show(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}"""
+        """Handle `GET /v1/snapshots/{id}`."""
         view = await self._found(request)
         try:
             restorable = await self._standing.restorable(view.epoch, BROKER_S)
@@ -145,14 +145,14 @@ class Handlers:
         return _json(await self._rows.whole(view, restorable))
 
     async def follow(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}/events"""
+        """Handle `GET /v1/snapshots/{id}/events`."""
         view = await self._found(request)
         stored = await self._rows.stored(view)
         told = partial(self._rows.row, view, stored)
         return await _stream(progress(self._standing, view, told, self.streams))
 
     async def events(self, request: Request) -> Response:
-        """GET /v1/events"""
+        """Handle `GET /v1/events`."""
 
         def told() -> dict[str, Any]:
             state = self._standing.reading.state
@@ -167,7 +167,7 @@ class Handlers:
         return await _stream(every_change(self._standing, told, self.streams))
 
     async def processes(self, request: Request) -> Response:
-        """GET /v1/processes"""
+        """Handle `GET /v1/processes`."""
         reading, beats, why = self._standing.reading, {}, ""
         try:
             beats = dict(await self._standing.heartbeats(BROKER_S))
@@ -204,7 +204,7 @@ class Handlers:
     # -- assembling and verifying -----------------------------------------------------------------------------
 
     async def assemble(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/assemble"""
+        """Handle `POST /v1/snapshots/{id}/assemble`."""
         asked = await body_of(request, AssemblyRequest)
         view = await self._found(request)
         storage = asked.target_storage_uri or view.trigger.storage
@@ -224,7 +224,7 @@ class Handlers:
         return self._submitted("assemble", view, work)
 
     async def verify(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/verify"""
+        """Handle `POST /v1/snapshots/{id}/verify`."""
         asked = await body_of(request, VerifyRequest)
         view = await self._found(request)
         _require_ready_made(asked.invariants)
@@ -247,7 +247,7 @@ class Handlers:
         return JSONResponse(job.told(), 202, {"Location": f"/v1/jobs/{job.name}"})
 
     async def job(self, request: Request) -> Response:
-        """GET /v1/jobs/{id}"""
+        """Handle `GET /v1/jobs/{id}`."""
         found = self.jobs.get(request.path_params["job_id"])
         if found is None:
             raise RefusedError(
@@ -260,7 +260,7 @@ class Handlers:
     # -- asking tables ----------------------------------------------------------------------------------------
 
     async def query(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/query"""
+        """Handle `POST /v1/snapshots/{id}/query`."""
         asked = await body_of(request, QueryRequest)
         if not 1 <= asked.rows_max <= self._settings.query_rows_max:
             raise BadInputError(f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for less")
@@ -288,7 +288,7 @@ class Handlers:
         )
 
     async def diff(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}/diff?against=ID"""
+        """Handle `GET /v1/snapshots/{id}/diff?against=ID`."""
         against = request.query_params.get("against", "")
         if not against:
             raise BadInputError("against is missing", hint="name the later snapshot: ?against=ID")
@@ -315,7 +315,7 @@ class Handlers:
         return _bounded(told)
 
     async def diagram(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}/diagram.svg"""
+        """Handle `GET /v1/snapshots/{id}/diagram.svg`."""
         view = await self._found(request)
         most = number_in(request, "messages", default=ops.MESSAGES_SHOWN, most=KEYS_MAX)
         wall_clock = instant_in(request)

@@ -17,7 +17,7 @@ KEPT: Final = ("name", "type", "fields", "symbols", "items", "values", "size")
 
 
 def fingerprint(schema: Any) -> bytes:
-    """Eight bytes, little-endian, as single-object encoding wants them.
+    """Compute the fingerprint: eight bytes, little-endian, as single-object encoding wants them.
 
     Args:
         schema: the schema as parsed JSON.

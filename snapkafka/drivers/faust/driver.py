@@ -112,7 +112,7 @@ class FaustDriver(Host):
         self.recorder = Recorder(self, self._write)
 
     def producer_made(self, producer: Any) -> None:
-        """Faust has made a producer."""
+        """Patch the producer that Faust has created."""
         self.outgoing = Outgoing(
             self,
             producer,
@@ -128,7 +128,7 @@ class FaustDriver(Host):
         skip_producer_guard(self.app, producer, self.stand_down)
 
     def conductor_made(self, conductor: Any) -> None:
-        """Faust has made `app.topics`."""
+        """Patch `app.topics`, which Faust has created."""
         Incoming(
             self,
             conductor,
@@ -143,7 +143,7 @@ class FaustDriver(Host):
         )
 
     def consumer_made(self, consumer: Any) -> None:
-        """Faust has made a consumer."""
+        """Patch the consumer that Faust has created."""
         announcing = Announcing(
             self,
             consumer,
@@ -164,7 +164,7 @@ class FaustDriver(Host):
         )
 
     def inputs_revoked(self) -> None:
-        """Faust gives all inputs back."""
+        """Forget all inputs: Faust gives them back."""
         if self.membership is not None:
             self.membership.on_revoked()  # also where we take no part any more: it may hold some
         if self.absent:

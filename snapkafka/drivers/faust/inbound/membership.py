@@ -65,7 +65,7 @@ class Membership:
         consumer.subscribe = self.subscribe
 
     async def subscribe(self, topics: Any) -> None:
-        """`Consumer.subscribe`: join the ledger, wait for restores, then join the group."""
+        """Replace `Consumer.subscribe`: join the ledger, wait for restores, then join the group."""
         host = self._host
         if host.machine.process is None and not host.absent:
             with host.failing_open("to join"):
