@@ -91,7 +91,7 @@ def freshness_in(reading: LedgerReading, now_ms: int) -> Freshness:
         captured_ms=None if newest is None else reading.times_ms[newest.epoch - 1],
         verified_ms=None if newest_good is None else reading.times_ms[newest_good.epoch - 1],
         verified_id="" if newest_good is None else newest_good.trigger.id,
-        verdicts=Counter(view.verdict.verdict for view in views if view.verdict is not None),
+        verdicts=dict(Counter(view.verdict.verdict for view in views if view.verdict is not None)),
     )
 
 

@@ -46,7 +46,6 @@ UNREACHED: Final = {
     "snapkafka": "the names of the package are resolved when they are used",
     "snapkafka.recovery.refusals": "restores and forks are made by the command; the service lists them",
     "snapkafka.recovery.session": "restores and forks are made by the command; the service lists them",
-    "snapkafka.ops.tracing": "the service has no route that traces",
 }
 #: Module and option that may stand in a sentence of it, and why.
 ALLOWED: Final = {

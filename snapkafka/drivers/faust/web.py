@@ -37,13 +37,13 @@ def _add_pages(host: Host, server: Any) -> None:
     from faust.web import View
 
     class Snapshots(View):
-        """GET returns what this worker knows of the latest snapshots."""
+        """`GET`: the latest snapshots, as this worker knows them."""
 
         async def get(self, request: Any) -> Any:
             return self.json(status(host))
 
     class Trigger(View):
-        """POST requests a snapshot; `{"id": ...}` in the body names it."""
+        """`POST`: a request for a snapshot; `{"id": ...}` in the body names it."""
 
         async def post(self, request: Any) -> Any:
             try:
@@ -60,7 +60,7 @@ def _add_pages(host: Host, server: Any) -> None:
                 return self.json({"error": str(error), "what_to_do": error.advice}, status=status)
 
     class Prometheus(View):
-        """GET returns the metrics."""
+        """`GET`: the metrics."""
 
         async def get(self, request: Any) -> Any:
             body, content_type = rendered(
