@@ -3,11 +3,11 @@
 Part of `make lint`. A message is a string literal below snapkafka/ that holds two words or more; a docstring is one of
 snapkafka/; a page is a Markdown file of docs/ or of the root, without its code blocks, code spans and links. `WORDS` is
 the right column of the glossary as patterns, each with the word to use. The glossary itself and newsfragments are not
-read. `python tests/check_words.py --rewrite` lowers `ALLOWED` to what is found.
+read.
 
-The docstring of a function begins with an imperative verb. This check knows no verbs: it knows the words that begin
-other sentences. Properties, classes and modules are noun phrases, and only the openings with an empty verb are
-forbidden there.
+The docstring of a function begins with an imperative verb. Ruff (D401) finds articles and other forms of verbs there;
+this check finds the openings of questions and of relative clauses. The docstring of a class, a module or a property is
+a noun phrase, so nothing is asked of its first word. An empty verb ("Hold what ...") is no opening for any of them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 GLOSSARY: Final = "docs/explanation/glossary.md"
@@ -47,19 +46,14 @@ WORDS: Final[dict[str, str]] = {
     r"\bon (?:its|their) way\b": "in flight",
 }
 
-#: Openings of a docstring with a verb that says nothing: the noun behind it is the better beginning.
+#: Openings with a verb that says nothing: the noun phrase behind it is the better beginning.
 EMPTY: Final = re.compile(r"(?:Hold|Describe|Return)s? (?:what|who|whom|whose|how)\b", re.IGNORECASE)
-#: First words of a sentence that does not begin with its verb.
-NO_VERB: Final = frozenset(
-    """
-    a an the this these those that it its they their he his we our one two some somebody something every everybody
-    everything each all any anyone anything both either neither nobody none no nothing not only also other another
-    is are was were be been am has had does did can could may might must shall should will would
-    what who whom whose which where when why how whether while if until unless since once because although
-    of in on at by for from with without within to into as per after before below above between behind up down out
-    over under through against about like so such there here likewise unlike
-    asks begins called adds feeds hears holds raises reads returns runs sends takes tells turns writes
-    """.split()
+#: Openings without a verb, besides those that ruff finds.
+NO_VERB: Final = re.compile(
+    r"(?:is|are|was|were|does|did|has|can|may|must|will|what|who\w*|which|where|when|why|how|whether|while|if|until"
+    r"|its?|they|those|these|we|our|one|all|every\w*|each|some\w*|any\w*|nobody|none|no|nothing|not"
+    r"|of|in|on|at|by|for|from|with|without|as|per|after|before|below)\b",
+    re.IGNORECASE,
 )
 #: What makes a function a property: a noun phrase describes its value.
 _PROPERTIES: Final = frozenset({"property", "cached_property"})
@@ -67,10 +61,6 @@ _PROPERTIES: Final = frozenset({"property", "cached_property"})
 #: Names and values in a message or docstring: code spans, quoted words, names of arguments, columns of a schema.
 _CODE: Final = r"`[^`\n]*`|\"\w+\"|^\s+\w+(?:, \w+)*:(?= )|\b\w+ bigint\b"
 PATTERN: Final = {word: re.compile(word, re.IGNORECASE | re.MULTILINE) for word in WORDS}
-
-
-#: Pages that still hold forbidden words, and how many. This list only shrinks.
-ALLOWED: Final[dict[str, int]] = {}
 
 
 class Found(NamedTuple):
@@ -85,32 +75,20 @@ class Found(NamedTuple):
         return f"{self.path}:{self.line}: {self.word!r}; use: {self.instead}"
 
 
-def main(root: Path = ROOT, allowed: Mapping[str, int] | None = None) -> int:
-    """Print each forbidden word on a line, except in files that may hold as many; return 1 if there is one.
-
-    Args:
-        allowed: file -> the forbidden words that it holds; other than that many are a problem. Default: `ALLOWED`.
-    """
-    allowed = ALLOWED if allowed is None else allowed
-    found: dict[str, list[Found]] = {path: [] for path in allowed}
-    for one in check(root):
-        found.setdefault(one.path, []).append(one)
-    failed = {path: some for path, some in found.items() if len(some) != allowed.get(path, 0)}
-    for path, some in failed.items():
-        for one in some:
-            print(one, file=sys.stderr)
-        if path in allowed:
-            print(f"{path}: ALLOWED has {allowed[path]} forbidden words, found {len(some)}", file=sys.stderr)
-    count = sum(map(len, found.values()))
-    print(
-        f"{GLOSSARY}: {count} forbidden words in messages, docstrings and docs, {sum(allowed.values())} allowed"
-    )
-    return 1 if failed else 0
+def main(root: Path = ROOT) -> int:
+    """Print each forbidden word on a line; return 1 if there is one."""
+    found = list(check(root))
+    for one in found:
+        print(one, file=sys.stderr)
+    print(f"{GLOSSARY}: {len(found)} forbidden words in messages, docstrings and docs")
+    return 1 if found else 0
 
 
 def check(root: Path) -> Iterator[Found]:
     """Yield each forbidden word of the checkout at `root`."""
     for path in sorted((root / "snapkafka").rglob("*.py")):
+        if "_pb2" in path.name:  # generated
+            continue
         name = str(path.relative_to(root))
         source = path.read_text("utf-8")
         for line, text in prose(source):
@@ -137,10 +115,10 @@ def openings(path: str, source: str) -> Iterator[Found]:
         text, line = ast.get_docstring(node) or "", getattr(node, "lineno", 1)
         if match := EMPTY.match(text):
             yield Found(path, line, match[0], "a noun phrase, or a verb that says what is done")
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_property(node):
-            first = re.match(r"\w+", text)
-            if first and first[0].lower() in NO_VERB:
-                yield Found(path, line, first[0], "an imperative verb")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            match = NO_VERB.match(text)
+            if match and not _is_property(node):
+                yield Found(path, line, match[0], "an imperative verb")
 
 
 def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -182,21 +160,5 @@ def _blank(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", "_", match[0])
 
 
-def rewrite(root: Path = ROOT) -> None:
-    """Write what is found into `ALLOWED`; the diff shows whether it has shrunk."""
-    counts = Counter(one.path for one in check(root))
-    lines = "".join(f'\n    "{path}": {count},' for path, count in sorted(counts.items()))
-    source = Path(__file__)
-    text = re.sub(
-        r"(?<=^ALLOWED: Final\[dict\[str, int\]\] = \{)[^}]*(?=\})",
-        lines and f"{lines}\n",
-        source.read_text("utf-8"),
-        flags=re.MULTILINE,
-    )
-    source.write_text(text, "utf-8")
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--rewrite"]:
-        rewrite()
-    sys.exit(0 if sys.argv[1:] else main())
+    sys.exit(main())
