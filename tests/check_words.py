@@ -119,6 +119,8 @@ def openings(path: str, source: str) -> Iterator[Found]:
             match = NO_VERB.match(text)
             if match and not _is_property(node):
                 yield Found(path, line, match[0], "an imperative verb")
+            elif text.startswith("Return ") and node.returns and ast.unparse(node.returns) == "None":
+                yield Found(path, line, "Return", "the verb of what is done: nothing is returned")
 
 
 def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

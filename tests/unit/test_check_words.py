@@ -89,6 +89,11 @@ def test_the_docstring_of_a_function_opens_with_a_verb(tmp_path: Path, opening: 
     assert found.instead == "an imperative verb"
 
 
+def test_no_function_claims_to_return_what_it_does_not(tmp_path: Path) -> None:
+    (found,) = check(checkout(tmp_path, 'def part() -> None:\n    """Return the offsets."""\n'))
+    assert found.word == "Return"
+
+
 def test_nothing_is_asked_of_the_first_word_of_a_noun_phrase(tmp_path: Path) -> None:
     module = (
         '"""No clock here."""\n\n\nclass Part:\n    """All records of a topic."""\n\n'

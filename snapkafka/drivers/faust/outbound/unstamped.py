@@ -213,7 +213,7 @@ class BareRecords:
             )
 
     def _give_back(self, tp: TopicPartition, records: list[Any]) -> None:
-        """Return the seqs of these records to the machine: they were never used."""
+        """Hand the seqs of these records back to the machine: they were never used."""
         ledger, check = self._stamps.ledger_id, wire.tp_check(tp.topic, tp.partition)
         stamps = [wire.read(wire.find(record.headers) or b"", ledger, check) for record in records]
         seqs = [
