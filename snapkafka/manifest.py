@@ -39,8 +39,6 @@ __all__ = [
     "STATE",
     "STATE_DELTA",
     "AppendedEntry",
-    "AroundEntry",
-    "AroundInput",
     "CheckEntry",
     "Column",
     "ExternalEntry",
@@ -202,30 +200,6 @@ class ReadEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AroundInput:
-    """Offsets of an input in which assembly sought the records of the table `around`: `[start, middle)` around its
-    position, `[late, end)` after the first end of a sender. `log_end`: the end of its log then."""
-
-    app: str
-    topic: str
-    partition: int
-    start: int
-    middle: int
-    late: int
-    end: int
-    log_end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AroundEntry:
-    """The offsets in which the records of the table `around` were sought. `looked_ms`: the ends of logs were asked for
-    at or after that time, milliseconds since 1970, by the ledger's clock; 0: unknown."""
-
-    looked_ms: int
-    inputs: tuple[AroundInput, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RestorableEntry:
     """The time for which the log keeps the records of the snapshot, as far as it could be determined when this was
     written.
@@ -338,8 +312,7 @@ class Manifest:
     processes that are not part of the snapshot and leave it open. `isolation`: how the log was read ("read_committed":
     without aborted records). `topics`: inputs, changelogs and outputs, by name; empty: assembled by an earlier
     release. `logs`: of the inputs and changelogs, by topic and partition; empty: assembled by an earlier release.
-    `inputs`: offsets whose external records are in the table `inputs`; empty: there is no such table. `around`: the
-    offsets of the table `around`; None: it was not written, or by an earlier release.
+    `inputs`: offsets whose external records are in the table `inputs`; empty: there is no such table.
     """
 
     id: str
@@ -366,7 +339,6 @@ class Manifest:
     topics: tuple[TopicEntry, ...] = ()
     logs: tuple[LogEntry, ...] = ()
     inputs: tuple[ReadEntry, ...] = ()
-    around: AroundEntry | None = None
     outsiders: tuple[OutsiderEntry, ...] = ()
     version: int = MANIFEST_VERSION
 

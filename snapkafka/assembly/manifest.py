@@ -21,7 +21,6 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
-    AroundEntry,
     CheckEntry,
     ExternalEntry,
     InvariantEntry,
@@ -94,7 +93,6 @@ def manifest_of(
     topics: tuple[TopicEntry, ...],
     logs: tuple[LogEntry, ...],
     inputs: Sequence[ReadRange],
-    around: AroundEntry | None,
     clock: Clock,
 ) -> Manifest:
     """Return the manifest of an assembly that has ended now.
@@ -105,7 +103,6 @@ def manifest_of(
         ranges: the offsets that were read.
         logs: see `logs_of`.
         inputs: the offsets whose external records are stored.
-        around: the offsets of the table of that name.
         openness: the groups, topics and outsiders that leave it open, or would.
     """
     return Manifest(
@@ -123,7 +120,6 @@ def manifest_of(
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
         read=_entries(ranges),
         inputs=_entries(inputs),
-        around=around,
         parents=parents,
         settled=settled,
         open=openness.groups,

@@ -83,8 +83,6 @@ def options() -> Settings:
     found: Settings = {}
     if hear := os.environ.get("SNAPKAFKA_DEMO_HEAR"):
         found["hear"] = frozenset(hear.split(","))
-    if os.environ.get("SNAPKAFKA_DEMO_CLASSIC") == "1":
-        found["classic"] = True
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import os
 import sys
 import tempfile
@@ -87,13 +86,12 @@ class HowToRead:
         avro: `name=file`: schemas by `TOPIC-key`, `TOPIC-value`, or their number in a schema registry.
         schema_registry: the URL of the source of other schemas; the job gets it by its environment, as it may contain
             a password.
-        max_mb_s: the limit of each broker in megabytes a second; needs the right to set quotas.
         around: the number of records per channel and side of the cut that assembly keeps for pictures; 0: none.
         with_inputs: whether assembly keeps external records that are still to be read, for a restore without the old
             log.
 
     Raises:
-        BadInputError: the isolation, the rate or the window is invalid.
+        BadInputError: the isolation or the window is invalid.
     """
 
     isolation: str = ""
@@ -104,15 +102,12 @@ class HowToRead:
     unpickle: bool = False
     avro: Sequence[str] = ()
     schema_registry: str = ""
-    max_mb_s: float | None = None
     around: int = AROUND_RECORDS
     with_inputs: bool = False
 
     def __post_init__(self) -> None:
         require_isolation(self.isolation)
         require_around(self.around)
-        if self.max_mb_s is not None and not 0 < self.max_mb_s < math.inf:
-            raise BadInputError(f"invalid --max-mb-s: {self.max_mb_s:g}", hint="check --max-mb-s")
 
     def options(self) -> Iterator[str]:
         """Yield the arguments of the job, all but the registry; with `=`, as a value may begin with a dash."""
@@ -131,8 +126,6 @@ class HowToRead:
             yield "--strict"
         if self.unpickle:
             yield "--unpickle"
-        if self.max_mb_s is not None:
-            yield f"--max-mb-s={self.max_mb_s:g}"
         if self.around != AROUND_RECORDS:
             yield f"--around={self.around}"
         if self.with_inputs:

@@ -4,8 +4,8 @@
 |---|---|
 | `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outbound.producer`) |
 | `app.maybe_start_producer` | its guard is skipped once it has started (`outbound.fast_path`) |
-| `app._attachments.put` | messages that leave with a commit (`outbound.commit_attachments`) |
-| the batches of aiokafka's producer | records that need no wait are appended in one step (`outbound.fast_path`) |
+| `app._attachments.put` | what leaves with a commit (`outbound.commit_attachments`) |
+| the batches of aiokafka's producer | what needs no wait is appended in one step (`outbound.fast_path`) |
 | `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`outbound.transactions`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`inbound.conductor`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
@@ -14,7 +14,7 @@
 | `app.on_partitions_revoked` | inputs are revoked |
 | methods of `app.sensors` | events and tables (`inbound.sensors`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`inbound.streams`) |
-| `app._reply_consumer.add` | the event that asks, for replies (`inbound.replies`) |
+| `app._reply_consumer.add` | who asked, for replies (`inbound.replies`) |
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables.changelogs`) |
 | views, copies and iterators of tables | what is read later than at the first look (`tables.reads`, `tables.views`) |
 | `pop` of stores with windows; the ends of a rebalance, of a recovery | what no sensor hears (`tables.changelogs`) |
@@ -39,9 +39,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.errors import InstallError
-
-from .describe import in_transactions
 from .factories import wrap_factory
 from .tables.recovery import recover_to_the_end
 from .web import serve
@@ -105,7 +102,6 @@ def _wrap_life(driver: FaustDriver) -> None:
         if driver.absent:
             return
         with driver.failing_open("to start", for_good=True):
-            _refuse(driver)
             await driver.begin()
 
     async def stop() -> None:
@@ -116,15 +112,6 @@ def _wrap_life(driver: FaustDriver) -> None:
             await driver.stop()
 
     app.on_start, app.on_stop = start, stop
-
-
-def _refuse(driver: FaustDriver) -> None:
-    """Refuse combinations of settings that cannot be supported, as far as the app's own settings show."""
-    if driver.config.classic and in_transactions(driver.app):
-        raise InstallError(
-            "classic needs markers, and a service with processing_guarantee=exactly_once sends none",
-            hint="leave classic out: headers do it",
-        )
 
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:

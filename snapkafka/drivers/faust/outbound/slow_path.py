@@ -92,8 +92,6 @@ class SlowPath:
                 return Sent(error=error)
         way = self._partitions.way(TopicPartition(topic, partition))
         record = (topic, key, value, partition, timestamp)
-        if self._machine.classic and self._queues_up(way, effect):
-            return Sent(asyncio.ensure_future(self._send_when_allowed(way, effect, others, record)))
         return await self._append(way, effect, others, record, transactional_id, waited=waited)
 
     async def _choose(self, effect: Effect, topic: str, key: bytes | None) -> tuple[int, Exception | None]:
@@ -149,8 +147,6 @@ class SlowPath:
         """Send whatever has to leave before a record, and return its effect and seq. None: it gets no stamp."""
         try:
             machine, tp = self._machine, way.tp
-            if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
-                way.due.append(first)
             while way.due and effect.epoch >= way.due[0].epoch:
                 await self._markers.append(way)
             if self._in_transactions:
@@ -202,22 +198,3 @@ class SlowPath:
             return Sent(await sent), None
         except Exception as error:
             return Sent(error=error), None
-
-    # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
-
-    def _queues_up(self, way: Way, effect: Effect) -> bool:
-        """Return whether a send has to queue. Red sends queue up per partition; a white one for which the markers wait
-        overtakes them."""
-        if self._machine.must_wait(effect):
-            return True
-        return way.gate.locked() and not self._machine.is_awaited(effect)
-
-    async def _send_when_allowed(self, way: Way, effect: Effect, others: Headers, record: Record) -> Any:
-        """Send after the markers, as in 1985: in order per partition, and without delaying white sends."""
-        async with way.gate:
-            while self._machine.must_wait(effect):
-                await self._waiting.changed()
-            sent = await self._append(way, effect, others, record)
-        if sent.error is not None:
-            raise sent.error
-        return await sent.future

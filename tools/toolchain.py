@@ -1,7 +1,7 @@
-"""The needs of the tests beyond `snapkafka.runtime`: the jars of a whole Kafka broker, and of an S3 server.
+"""The jars that only tests of snapkafka need: those of an S3 server and of a schema registry.
 
-Standard library only. `python -m snapkafka.testing.toolchain [java] [kafka] [spark] [s3] [s3proxy] [registry]` fetches
-missing parts and prints their places.
+Standard library only. `python -m tools.toolchain [java] [kafka] [spark] [s3] [s3proxy] [registry]`
+fetches what is missing and reports where it is.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime import S3_JARS, SPARK_JARS, JarSet, jars, java, spark_jars, spark_java_home
+from snapkafka.runtime import (
+    KAFKA_JARS,
+    S3_JARS,
+    SPARK_JARS,
+    JarSet,
+    jars,
+    java,
+    kafka_jars,
+    spark_jars,
+    spark_java_home,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-__all__ = ["KAFKA_JARS", "REGISTRY_JARS", "S3_SERVER_JARS", "kafka_jars"]
-
-#: The broker, and slf4j's simplest logger, so that a broker which does not start can say why.
-KAFKA_JARS: Final = JarSet(
-    name="kafka",
-    modules=("org.apache.kafka:kafka_2.13:4.1.0", "org.slf4j:slf4j-simple:1.7.36"),
-    transitive=True,
-)
-
+__all__ = ["REGISTRY_JARS", "S3_SERVER_JARS"]
 
 #: S3Proxy with files for its objects, and no more of what it can stand before than it does not start without.
 S3_SERVER_JARS: Final = JarSet(
@@ -72,15 +73,6 @@ REGISTRY_JARS: Final = JarSet(
     transitive=False,
     application=True,
 )
-
-
-def kafka_jars() -> list[Path]:
-    """Return the class path of a Kafka 4.1 broker, fetched if missing.
-
-    Raises:
-        DependencyMissingError: it is not in the cache and cannot be fetched.
-    """
-    return jars(KAFKA_JARS)
 
 
 #: What can be asked for by name, and how it is fetched where it is missing; returns one line on where it is.

@@ -12,8 +12,8 @@ import urllib.request
 
 from snapkafka.runtime import jars
 from snapkafka.testing.embedded import HOST
-from snapkafka.testing.served import Served
-from snapkafka.testing.toolchain import S3_SERVER_JARS
+from tools.served import Served
+from tools.toolchain import S3_SERVER_JARS
 
 __all__ = ["EmbeddedS3"]
 

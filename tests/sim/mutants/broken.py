@@ -1,4 +1,4 @@
-"""Ways to break each rule: patches of the machine, the fold, a driver's duty or a check."""
+"""The ways to break each rule, as patches of the machine, the fold, a driver's duty or a check."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from snapkafka.protocol.actions import Action
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.protocol.records import Closed, CutReport, Hello, TopicPartition
-
-from .log import Stored
-from .process import Process
-from .sending import Sender, Sending
-from .world import World
+from snapkafka.sim.log import Stored
+from snapkafka.sim.process import Process
+from snapkafka.sim.sending import Sender, Sending
+from snapkafka.sim.world import World
 
 __all__ = [
     "Patch",

@@ -38,11 +38,11 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.protocol.sent import Sent
 from snapkafka.protocol.worker import WorkerProtocol
-from snapkafka.sim.compare.workload import DELAY_S
 from snapkafka.wire import codec
+from studies.compare.workload import DELAY_S
 
 if TYPE_CHECKING:
-    from snapkafka.sim.compare.process import Channel, Process
+    from studies.compare.process import Channel, Process
 
     from .offsets import Offsets
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 from snapkafka.errors import DependencyMissingError, TimedOutError
 from snapkafka.runtime import java
 from snapkafka.runtime.environment import child_environment
+from snapkafka.testing import watchdog
 from snapkafka.testing.embedded import free_ports
 
 if TYPE_CHECKING:
@@ -75,10 +76,16 @@ class Served(ABC):
                 cwd=self.folder,
             )
         self._processes.append(server)
-        watchdog = [sys.executable, "-I", str(Path(__file__).with_name("watchdog.py"))]
         self._processes.append(
             subprocess.Popen(
-                [*watchdog, str(os.getpid()), str(server.pid), str(self.folder)],
+                [
+                    sys.executable,
+                    "-I",
+                    watchdog.__file__,
+                    str(os.getpid()),
+                    str(server.pid),
+                    str(self.folder),
+                ],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )

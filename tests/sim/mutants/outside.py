@@ -1,5 +1,5 @@
 """Rules about processes that are not part of a snapshot, and about recreated topics, each switched off: see
-`mutants`."""
+`rules`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Final
 
 from snapkafka.protocol import captured_snapshot, facts, sent
 from snapkafka.protocol.refusals import Refusals
+from snapkafka.sim import run, world
 
-from . import broken, run, world
+from . import broken
 from .broken import patching
-from .mutant_plans import relayed, relays_off, renewed, rotated
-from .mutants import Mutant
+from .mutant import Mutant
+from .plans import relayed, relays_off, renewed, rotated
 
 __all__ = ["OUTSIDE", "RENEWED"]
 

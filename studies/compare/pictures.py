@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.runtime.extras import extra_missing
+from snapkafka.errors import DependencyMissingError
 
 from .methods import Alignment, Fork, Observer, Offsets, StopTheWorld, Textbook
 from .outcome import Outcome
@@ -63,12 +63,16 @@ def require_matplotlib() -> None:
     """Check that matplotlib is installed.
 
     Raises:
-        DependencyMissingError: it is not.
+
+    Raises:
+        DependencyMissingError: it is not installed.
     """
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise extra_missing("sim", "drawing the pictures", "matplotlib") from error
+        raise DependencyMissingError(
+            "drawing the pictures needs matplotlib, which is not installed", hint="run `make setup`"
+        ) from error
 
 
 def draw(study: Study, out: Path) -> list[Path]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from .explore import CAUSAL, explore
-from .explore_lens import SmallWorld
-from .explore_small import by_name
-from .mutants import Mutant
+from snapkafka.sim.explore import CAUSAL, explore
+from snapkafka.sim.explore_lens import SmallWorld
+from snapkafka.sim.explore_small import by_name
+
+from .mutant import Mutant
 
 __all__ = ["CAUGHT_IN", "SEEDS_MAX", "STATES_MAX", "catch"]
 

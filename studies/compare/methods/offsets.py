@@ -21,15 +21,15 @@ from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol.colours import Cause, Effect
 from snapkafka.protocol.events import ChannelEnded, MarkerMet, MarkerSent, RecordMet
 from snapkafka.protocol.records import LedgerRecord, LogEnd, TopicPartition, Trigger
-from snapkafka.sim.compare.process import START_BALANCE, Control, Message
 from snapkafka.wire import headers
+from studies.compare.process import START_BALANCE, Control, Message
 
 from .base import Method, Snapshot
 from .ledger import AGENT, BASE, Ledger, Node, log_end, partition_of
 
 if TYPE_CHECKING:
-    from snapkafka.sim.compare.process import Channel, Process
-    from snapkafka.sim.compare.world import World
+    from studies.compare.process import Channel, Process
+    from studies.compare.world import World
 
 __all__ = ["Offsets"]
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from .base import MARKER_BYTES, Method, Snapshot
 
 if TYPE_CHECKING:
-    from snapkafka.sim.compare.process import Channel, Control, Message, Process
-    from snapkafka.sim.compare.world import World
+    from studies.compare.process import Channel, Control, Message, Process
+    from studies.compare.world import World
 
 __all__ = ["Textbook"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
-    from snapkafka.sim.compare.process import Control, Message, Process
-    from snapkafka.sim.compare.world import World
+    from studies.compare.process import Control, Message, Process
+    from studies.compare.world import World
 
 __all__ = ["CALL_BYTES", "MARKER_BYTES", "Method", "Nothing", "Snapshot"]
 

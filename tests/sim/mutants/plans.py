@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from .plan import HARMLESS_TO_ASSIGNMENTS, Agent, App, Plan, looking, plain
+from snapkafka.sim.plan import HARMLESS_TO_ASSIGNMENTS, Agent, App, Plan, looking, plain
 
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})

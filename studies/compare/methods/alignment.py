@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from snapkafka.sim.compare.process import Message
+from studies.compare.process import Message
 
 from .base import MARKER_BYTES, Method, Snapshot
 
 if TYPE_CHECKING:
-    from snapkafka.sim.compare.process import Control, Process
-    from snapkafka.sim.compare.world import World
+    from studies.compare.process import Control, Process
+    from studies.compare.world import World
 
 __all__ = ["Alignment"]
 

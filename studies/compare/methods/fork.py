@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from snapkafka.sim.compare.process import PAGE_BYTES
+from studies.compare.process import PAGE_BYTES
 
 from .textbook import Textbook
 
 if TYPE_CHECKING:
-    from snapkafka.sim.compare.process import Process
-    from snapkafka.sim.compare.world import World
+    from studies.compare.process import Process
+    from studies.compare.world import World
 
 __all__ = ["Fork"]
 

@@ -1,8 +1,8 @@
-"""From a plain Python to a working checkout: `python3 -m snapkafka.testing.setup` (which is `make setup`).
+"""From a plain Python to a working checkout: `python3 -m tools.setup` (which is `make setup`).
 
-It creates `.venv`, installs the checkout into it with everything that its tests need, and fetches Java and jars if
-they are missing. It first prints what it will fetch, and skips what exists. Another run does nothing, until
-pyproject.toml or a jar set changes. It uses only the standard library, and down to the version check nothing that an
+Makes `.venv`, installs the checkout into it with everything that its tests need, and brings Java and jars where they
+are missing. It states first what it will fetch, and skips what is there. Run again it does nothing, until
+pyproject.toml or a jar set changes. Only the standard library is used, and down to the version check nothing that an
 old Python does not know.
 """
 
@@ -27,17 +27,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime import S3_JARS, SPARK_JARS, cache_dir, cached_jars, find_java
+from snapkafka.runtime import KAFKA_JARS, S3_JARS, SPARK_JARS, cache_dir, cached_jars, find_java
 from snapkafka.runtime.environment import child_environment
 from snapkafka.runtime.fetching import telling_line
-from snapkafka.testing.toolchain import KAFKA_JARS, S3_SERVER_JARS
+from tools.toolchain import S3_SERVER_JARS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["main"]
 
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
+CHECKOUT: Final = Path(__file__).resolve().parents[1]
 VENV: Final = CHECKOUT / ".venv"
 PYTHON: Final = VENV / "bin" / "python"
 #: Written last; holds what the environment was made for. make compares its age with that of pyproject.toml.
@@ -70,10 +70,6 @@ def main() -> int:
 
 
 def _setup() -> int:
-    if not (CHECKOUT / "pyproject.toml").exists():
-        raise DependencyMissingError(
-            "this is an installed snapkafka, not a checkout", hint="clone the project"
-        )
     if _is_ready():
         STAMP.touch()
         print(f"{VENV.name} is ready, nothing to do")
@@ -103,7 +99,7 @@ def _fingerprint() -> str:
 
 def _plan() -> list[Step]:
     """List the missing parts. Sizes and times were measured on a clean machine of two cores."""
-    toolchain = (str(PYTHON), "-m", "snapkafka.testing.toolchain")
+    toolchain = (str(PYTHON), "-m", "tools.toolchain")
     steps = [Step(what="Python packages", megabytes=640, seconds=150, commands=(*_make_venv(), _install()))]
     if find_java() is None:
         steps.append(Step(what="Java 21", megabytes=34, seconds=5, commands=((*toolchain, "java"),)))

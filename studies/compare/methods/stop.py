@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from .base import CALL_BYTES, Method, Snapshot
 
 if TYPE_CHECKING:
-    from snapkafka.sim.compare.process import Channel, Process
-    from snapkafka.sim.compare.world import World
+    from studies.compare.process import Channel, Process
+    from studies.compare.world import World
 
 __all__ = ["StopTheWorld"]
 

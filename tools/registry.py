@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from snapkafka.runtime import jars
 from snapkafka.testing.embedded import HOST
-from snapkafka.testing.served import Served
-from snapkafka.testing.toolchain import REGISTRY_JARS
+from tools.served import Served
+from tools.toolchain import REGISTRY_JARS
 
 __all__ = ["EmbeddedRegistry"]
 
