@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Weight(StrEnum):
-    """Hold what a finding does to its check."""
+    """The effect of a finding on its check."""
 
     FAILS = "fails"
     UNVERIFIABLE = "unverifiable"
@@ -19,7 +19,7 @@ class Weight(StrEnum):
 
 
 class Kind(NamedTuple):
-    """A rule that a record can break: the check it belongs to, its weight, and the sentence of its witnesses."""
+    """A rule that a record can break: its check, its weight, and the sentence of its witnesses."""
 
     check: str
     weight: Weight

@@ -16,11 +16,11 @@ NO_END: Final = (1 << 63) - 1
 
 
 class LogRecord(NamedTuple):
-    """Hold what a check needs of a record: where it is, and what its `_sk` header states (`process` EXTERNAL: no
+    """The facts that a check needs of a record: its place, and the content of its `_sk` header (`process` EXTERNAL: no
     header).
 
-    `cause`: partition and offset of the record whose event it is an effect of; None: of none, or not stamped.
-    `key_hash`: None where it has no key, or none that matters here.
+    `cause`: partition and offset of the record whose event causes it; None: there is none, or it is not stamped.
+    `key_hash`: None if it has no key, or none that matters here.
     """
 
     topic: str
@@ -40,12 +40,12 @@ class LogRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """Hold what the broker has promised to keep of a partition since the cut, in milliseconds, and how old that is by
-    now.
+    """The retention of a partition since the cut, in milliseconds, and the present age of the cut.
 
-    `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
-    deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; None: none ever is for its age.
-    `since_parent`: the same since the cut of the parent, where one stands for the state up to there; None: none does.
+    `uncompacted_ms`: younger records are not compacted (min.compaction.lag.ms). `tombstones_ms`: how long a deletion
+    stays (delete.retention.ms). `retained_ms`: older records may be deleted; None: none ever is for its age.
+    `since_parent`: the same since the cut of the parent that stands for the state up to there; None: there is no
+    parent.
     """
 
     age_ms: int
@@ -57,9 +57,9 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """Hold what a partition's log holds now: offsets `[start, end)`; `topic_id` is Kafka's own, hex, empty if unknown.
+    """The offsets `[start, end)` that a partition's log holds now; `topic_id` is Kafka's own, hex, empty if unknown.
 
-    `keeping`: None where it is not known.
+    `keeping`: None: unknown.
     """
 
     start: int

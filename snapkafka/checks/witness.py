@@ -1,11 +1,11 @@
-"""Describe what a check finds, and how it is reported.
+"""Findings of the checks, and how they are reported.
 
-A *finding* is numbers: which rule, which record, and two more numbers that the rule's sentence needs (`a`, `b`). A
+A *finding* consists of numbers: the rule, the record, and two more numbers for the rule's sentence (`a`, `b`). A
 *witness* is the same for people, with the sentence. Checks on lists (`log_checks`) and checks in Spark
-(`snapkafka.assembly.spark.verify.rules`) both give findings, so that they can be compared, and report them in the same
-words.
+(`snapkafka.assembly.spark.verify.rules`) both yield findings, so that they can be compared, and report them by the
+same sentences.
 
-Each kind of finding has a weight: it *fails* its check (nothing innocent looks like that), or leaves it *unverifiable*
+Each kind of finding has a weight: it *fails* its check (nothing harmless looks like that), or leaves it *unverifiable*
 (the log can no longer show it either way), or is a *note* (worth knowing, accuses nobody).
 """
 
@@ -28,7 +28,7 @@ WITNESSES_MAX: Final = 20
 
 
 class Status(StrEnum):
-    """How a check went. A check that was not run has no outcome at all."""
+    """The status of a check. A check that was not run has no outcome at all."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -36,7 +36,7 @@ class Status(StrEnum):
 
 
 class Finding(NamedTuple):
-    """A record that broke a rule. `process` and `seq` are -1, `app` is empty, where the rule has none."""
+    """A record that broke a rule. `process` and `seq` are -1, `app` is empty, if the rule has none."""
 
     kind: str
     topic: str
@@ -50,13 +50,13 @@ class Finding(NamedTuple):
 
     @property
     def order(self) -> tuple[str, int, int, str, int, str]:
-        """Witnesses are listed by the place of their record."""
+        """The sort key: witnesses are listed by the place of their record."""
         return (self.topic, self.partition, self.offset, self.kind, self.process, self.app)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """A finding, reported. For V6 the place is that of the row, if it has one (else "", -1, -1)."""
+    """A reported finding. For V6 the place is that of the row, if it has one (else "", -1, -1)."""
 
     check: str
     topic: str
@@ -86,9 +86,10 @@ class Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOutcome:
-    """How one check went: `found` counts what accuses, `noted` what does not; both lists hold the first 20 of it.
+    """The outcome of one check: `found` counts the findings that accuse, `noted` the others; both lists hold the first
+    20.
 
-    `looked_at`: None where nobody has counted. `replayed`: how many of what is noted a restore runs again.
+    `looked_at`: None: not counted. `replayed`: how many of the notes a restore runs again.
     """
 
     check: str
@@ -104,13 +105,13 @@ class CheckOutcome:
 def outcome(
     check: str, first: Iterable[Finding], counts: Mapping[str, int], looked_at: LookedAt | None = None
 ) -> CheckOutcome:
-    """The outcome of a check.
+    """Return the outcome of a check.
 
     Args:
         check: "V1", ...
         first: findings, at least the first 20 of each kind by `Finding.order`; those of other checks are skipped.
-        counts: how many findings of each kind there are.
-        looked_at: what the check has looked at.
+        counts: the number of findings of each kind.
+        looked_at: the input of the check.
     """
     mine = sorted(
         (finding for finding in first if KINDS[finding.kind].check == check),

@@ -33,7 +33,7 @@ UNBOUNDED: Final = (-1, 2**63 - 1)
 
 
 def record_refusals(facts: Facts) -> Iterator[Refusal]:
-    """Find the settings of topics that would refuse or delete what is appended."""
+    """Find the settings of topics that would refuse or delete appended records."""
     for topic, carried in sorted(facts.carried.items()):
         now = facts.topics.get(topic)
         if now is None or not carried.records:
@@ -64,8 +64,8 @@ def record_refusals(facts: Facts) -> Iterator[Refusal]:
 
 
 def expiring(facts: Facts) -> Iterator[tuple[str, int]]:
-    """Find the inputs whose oldest record in flight will be deleted before the apps may have caught up: topic, and the
-    time that is left (ms)."""
+    """Find the inputs whose oldest record in flight may be deleted before the apps catch up: topic, and the remaining
+    time (ms)."""
     for topic, carried in sorted(facts.carried.items()):
         now = facts.topics.get(topic)
         if now is None or not carried.records or "delete" not in now.settings.get("cleanup.policy", "delete"):

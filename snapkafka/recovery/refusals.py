@@ -1,6 +1,6 @@
-"""Why a restore would not be done: every reason by a stable code, found before anything is changed.
+"""The reasons to refuse a restore, each with a stable code, found before anything is changed.
 
-The checks are pure: `Facts` is what the cluster, the ledger and the files state.
+The checks are pure: `Facts` comes from the cluster, the ledger and the files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def refusals(
 
     Args:
         lowest: the lowest position of each input partition.
-        part: only some apps are restored: what others have sent is to be read again, like external records.
+        part: only some apps are restored: records of others are to be read again, like external ones.
     """
     captured = manifest.captured
     yield from _snapshot(manifest, facts)
@@ -58,11 +58,11 @@ def refusals(
 
 
 def copy_refusals(manifest: Manifest, files: str, *, done: str) -> Iterator[Refusal]:
-    """Find what speaks against the copy of a snapshot into empty topics.
+    """Find every reason against copying a snapshot into empty topics.
 
     Args:
         files: what is wrong with the files; empty: nothing.
-        done: what would be done with it, a participle.
+        done: the intended action, a participle.
     """
     captured = manifest.captured
     yield from _verdict(manifest)
@@ -145,11 +145,11 @@ def external_refusals(
     starts: Mapping[TopicPartition, int],
     lowest: Mapping[TopicPartition, int],
 ) -> Iterator[Refusal]:
-    """Find why the external records since a snapshot cannot be read from the cluster that it is of.
+    """Find why the external records since a snapshot cannot be read from its own cluster.
 
     Args:
         topics: by name, those that exist.
-        starts: log starts of what exists.
+        starts: of the existing logs.
         lowest: the lowest position of each input partition.
     """
     stored = {(item.topic, item.partition): item.start for item in manifest.inputs}
@@ -182,7 +182,7 @@ def _logs(
 
 
 def _code(captured: Captured, facts: Facts) -> Iterator[Refusal]:
-    """The code that would run has to have what is restored, and to read it as it was written."""
+    """Find differences of the code: it must have everything that is restored, and read it as it was written."""
     for app in sorted({part.app for part in parts_of(captured)}):
         if app not in facts.hellos:
             yield Refusal(
@@ -195,7 +195,8 @@ def _code(captured: Captured, facts: Facts) -> Iterator[Refusal]:
 
 
 def code_refusals(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[Refusal]:
-    """Find what the code that ran last lacks of a snapshot, or reads otherwise; apps without a `Hello` apart."""
+    """Find the parts of a snapshot that the code of the last run lacks, or reads differently, except those of apps
+    without a `Hello`."""
     for missing in missing_parts(captured, hellos):
         yield Refusal(
             code=f"{missing.kind}-missing",
@@ -237,9 +238,10 @@ def member_refusals(of_apps: Mapping[str, int]) -> Iterator[Refusal]:
 def replacing_refusals(
     captured: Captured, open_plan: RestoreView | None, *, in_part: bool
 ) -> tuple[str, list[Refusal]]:
-    """Find whether this restore takes the place of another one that is open, or why it cannot.
+    """Find whether this restore replaces another open one, or why it cannot.
 
-    It can before the commit point, where it covers all that the other may have appended to: its bases lie above that.
+    It can before the commit point, if it covers everything to which the other may have appended: its bases lie above
+    that.
 
     Args:
         open_plan: another restore; None: none is open, or it is this one.
@@ -272,15 +274,15 @@ def unstamped_refusals(
     known: Mapping[TopicPartition, Collection[int]],
     since: Mapping[TopicPartition, int],
 ) -> Iterator[Refusal]:
-    """Find records without a stamp where the snapshot knows of no external ones: a worker has run without snapkafka.
+    """Find records without a stamp where the snapshot has no external ones: a worker has run without snapkafka.
 
-    Its events are to run again, and what they sent would be received twice.
+    Its events run again, and their records would be received twice.
 
     Args:
-        found: what would be appended to inputs, external records among it.
-        takes_external: may somebody else write to this topic?
+        found: the records to append to inputs, external ones among them.
+        takes_external: returns whether external producers may write to a topic.
         known: offsets of records that the snapshot holds.
-        since: where an earlier attempt began to append: nothing of the apps may lie there.
+        since: the offsets at which an earlier attempt began to append: the apps may have no records from there on.
     """
     for channel in found:
         if takes_external(channel.tp.topic):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a restore is refused. `code` is stable; `forceable`: `--force` overrides it."""
+    """A reason to refuse a restore. `code` is stable; `forceable`: `--force` overrides it."""
 
     code: str
     what: str
@@ -24,21 +24,21 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A topic as it is now. `settings`: all that hold for it; empty: they may not be read."""
+    """A topic at present. `settings`: the effective ones; empty: unauthorized."""
 
     topic_id: str
     partitions: int
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def number(self, name: str, default: int) -> int:
-        """A setting as a number."""
+        """Read a setting as a number."""
         return int(self.settings.get(name, default))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """Records that would be appended to a topic with their own timestamps (ms): how many, the oldest and the youngest
-    time, and the largest size of key, value and headers together (bytes)."""
+    """Records that would be appended to a topic with their own timestamps (ms): their number, the oldest and the
+    youngest time, and the largest size of key, value and headers together (bytes)."""
 
     records: int = 0
     bytes: int = 0
@@ -49,9 +49,9 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts about the cluster that a snapshot goes to.
+    """The facts about the target cluster of a snapshot.
 
-    `ledger_topic_id`: of the ledger that is there. `files`: what is wrong with the files; empty: they are as they were
+    `ledger_topic_id`: of the ledger there. `files`: what is wrong with the files; empty: they are as they were
     written. `topics`: by name, those that exist. `starts`, `ends`: of the logs. `members`: workers of each app.
     `carried`: by input topic, what the table `messages` would append. `state_largest`: by changelog, the largest row.
     `hellos`: the latest of each app. `other_plan`: another restore that is open, as a phrase; empty: none.

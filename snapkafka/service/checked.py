@@ -25,7 +25,7 @@ KEYS_MAX: Final = 1_000
 
 
 def fits(view: SnapshotView, asked: ListRequest) -> bool:
-    """Does a snapshot pass the filters?"""
+    """Return whether a snapshot passes the filters."""
     trigger = view.trigger
     return (
         (asked.before is None or view.epoch < asked.before)
@@ -47,7 +47,7 @@ def require_captured(view: SnapshotView) -> None:
 
 
 def require_ready_made(names: tuple[str, ...]) -> None:
-    """Refuse paths: what lies on the machine of the service does not concern its clients."""
+    """Refuse paths: files on the machine of the service do not concern its clients."""
     if unknown := [name for name in names if name not in ready_made()]:
         raise BadInputError(
             f"invariant {unknown[0][:40]!r} is unknown", hint=f"it can be {', '.join(ready_made())}"

@@ -1,4 +1,4 @@
-"""The verbs over HTTP. Each handler reads a request, calls one function of `ops`, and writes its result as JSON."""
+"""The verbs over HTTP: each handler reads a request, calls one function of `ops`, and returns its result as JSON."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ BROKER_S: Final = 0.3
 
 
 class Handlers:
-    """Every route of /v1. Made for one namespace.
+    """Every route of /v1, for one namespace.
 
     Args:
-        assemble, verify: `ops.assemble` and `ops.verify`, or what stands for them in a test.
+        assemble, verify: `ops.assemble` and `ops.verify`, or their replacements in a test.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Handlers:
     # -- asking for snapshots ---------------------------------------------------------------------------------
 
     async def trigger(self, request: Request) -> Response:
-        """POST /v1/snapshots/trigger"""
+        """Handle `POST /v1/snapshots/trigger`."""
         asked = await body_of(request, TriggerRequest)
         self._require_root(asked.target_storage_uri, "target_storage_uri")
         if asked.retries and not asked.snapshot_id:
@@ -106,7 +106,7 @@ class Handlers:
         return JSONResponse(answers.triggered(found, estimate), 202, headers)
 
     async def abort(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/abort"""
+        """Handle `POST /v1/snapshots/{id}/abort`."""
         found = await ops.abort(
             self._where, self._standing.namespace, request.path_params["snapshot_id"], who="the service"
         )
@@ -117,7 +117,7 @@ class Handlers:
     # -- looking at them --------------------------------------------------------------------------------------
 
     async def list(self, request: Request) -> Response:
-        """GET /v1/snapshots"""
+        """Handle `GET /v1/snapshots`."""
         asked = list_request(request)
         views = [view for view in self._standing.newest_first() if fits(view, asked)]
         page = views[: asked.limit]
@@ -130,7 +130,7 @@ class Handlers:
         return json_answer(f'{json.dumps(rest)[:-1]}, "snapshots": [{", ".join(rows)}]}}')
 
     async def show(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}"""
+        """Handle `GET /v1/snapshots/{id}`."""
         view = await self._found(request)
         try:
             restorable = await self._standing.restorable(view.epoch, BROKER_S)
@@ -141,14 +141,14 @@ class Handlers:
         return json_answer(await self._rows.whole(view, restorable))
 
     async def follow(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}/events"""
+        """Handle `GET /v1/snapshots/{id}/events`."""
         view = await self._found(request)
         stored = await self._rows.stored(view)
         told = partial(self._rows.row, view, stored)
         return await stream(progress(self._standing, view, told, self.streams))
 
     async def events(self, request: Request) -> Response:
-        """GET /v1/events"""
+        """Handle `GET /v1/events`."""
 
         def told() -> dict[str, Any]:
             state = self._standing.reading.state
@@ -163,7 +163,7 @@ class Handlers:
         return await stream(every_change(self._standing, told, self.streams))
 
     async def processes(self, request: Request) -> Response:
-        """GET /v1/processes"""
+        """Handle `GET /v1/processes`."""
         reading, beats, why = self._standing.reading, {}, ""
         try:
             beats = dict(await self._standing.heartbeats(BROKER_S))
@@ -200,7 +200,7 @@ class Handlers:
     # -- assembling and verifying -----------------------------------------------------------------------------
 
     async def assemble(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/assemble"""
+        """Handle `POST /v1/snapshots/{id}/assemble`."""
         asked = await body_of(request, AssemblyRequest)
         view = await self._found(request)
         storage = asked.target_storage_uri or view.trigger.storage
@@ -220,7 +220,7 @@ class Handlers:
         return self._submitted("assemble", view, work)
 
     async def verify(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/verify"""
+        """Handle `POST /v1/snapshots/{id}/verify`."""
         asked = await body_of(request, VerifyRequest)
         view = await self._found(request)
         require_ready_made(asked.invariants)
@@ -243,7 +243,7 @@ class Handlers:
         return JSONResponse(job.told(), 202, {"Location": f"/v1/jobs/{job.name}"})
 
     async def job(self, request: Request) -> Response:
-        """GET /v1/jobs/{id}"""
+        """Handle `GET /v1/jobs/{id}`."""
         found = self.jobs.get(request.path_params["job_id"])
         if found is None:
             raise RefusedError(
@@ -256,7 +256,7 @@ class Handlers:
     # -- asking tables ----------------------------------------------------------------------------------------
 
     async def query(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/query"""
+        """Handle `POST /v1/snapshots/{id}/query`."""
         asked = await body_of(request, QueryRequest)
         if not 1 <= asked.rows_max <= self._settings.query_rows_max:
             raise BadInputError(f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for less")
@@ -284,7 +284,7 @@ class Handlers:
         )
 
     async def diff(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}/diff?against=ID"""
+        """Handle `GET /v1/snapshots/{id}/diff?against=ID`."""
         against = request.query_params.get("against", "")
         if not against:
             raise BadInputError("against is missing", hint="name the later snapshot: ?against=ID")
@@ -311,7 +311,7 @@ class Handlers:
         return bounded(told)
 
     async def diagram(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}/diagram.svg"""
+        """Handle `GET /v1/snapshots/{id}/diagram.svg`."""
         view = await self._found(request)
         most = number_in(request, "messages", default=ops.MESSAGES_SHOWN, most=KEYS_MAX)
         wall_clock = instant_in(request)
@@ -344,7 +344,7 @@ class Handlers:
         return await self._standing.find(request.path_params["snapshot_id"])
 
     def _require_root(self, uri: str, name: str) -> None:
-        """Refuse a place that is not below a root; it is not repeated, as it may hold a secret."""
+        """Refuse a place that is not below a root; the error does not contain it, as it may hold a secret."""
         if not below(uri, self._settings.roots):
             raise RefusedError(
                 "forbidden",

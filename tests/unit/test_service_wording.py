@@ -53,7 +53,10 @@ ALLOWED: Final = {
     ("snapkafka.assembly.spark.reading.kafka_source", "--jars"): "of spark-submit, which is named",
     ("snapkafka.assembly.spark.reading.kafka_source", "--packages"): "of spark-submit, which is named",
     ("snapkafka.kafka.records.bulk", "--no-binary"): "of pip, which is named",
-    ("snapkafka.kafka.login.properties", "--command-config"): "of Kafka's command-line tools, which are named",
+    (
+        "snapkafka.kafka.login.properties",
+        "--command-config",
+    ): "of Kafka's command-line tools, which are named",
     ("snapkafka.ops.listing", "--at"): "of `ops.show`: the service finds snapshots by `Standing`",
     ("snapkafka.ops.listing", "--epoch"): "of `ops.show`: the service finds snapshots by `Standing`",
 }

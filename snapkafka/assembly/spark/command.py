@@ -68,7 +68,7 @@ TOLD_EVERY_S: Final = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; an error becomes one line, a line of advice, and an exit status."""
+    """Run the job; an error becomes one line, a line of advice, and an exit status."""
     options = parser().parse_args(arguments)
     # spark-submit makes one stream of the two: what is read as JSON has to be nothing else there.
     one_stream = options.json and not options.result and "PYSPARK_GATEWAY_PORT" in os.environ
@@ -107,7 +107,7 @@ def _run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _output(path: str) -> Iterator[TextIO]:
-    """Where the result goes; opened before the work, so that it is not done in vain.
+    """Open the output for the result, before the work, so that the work is not done in vain.
 
     Raises:
         OutputError: it cannot be written.
@@ -217,13 +217,14 @@ def _base(store: Store, captured: Captured, desk: Desk, options: argparse.Namesp
 
 
 def isolation_of(manifest: Manifest, asked: str) -> str:
-    """How the log of a snapshot is read again: as it was for its tables, for otherwise it is another log.
+    """Return the isolation by which to read the log of a snapshot again: as for its tables, because otherwise it is
+    another log.
 
     Args:
-        asked: what the command reports; empty: nothing.
+        asked: the isolation in the command; empty: none.
 
     Raises:
-        BadInputError: it asks for another one than the manifest has.
+        BadInputError: the command names another one than the manifest.
     """
     if asked and manifest.isolation and asked != manifest.isolation:
         raise BadInputError(
@@ -291,7 +292,8 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 class _Again(NamedTuple):
-    """A snapshot that is verified again: where its manifest lies, the SHA-256 of that, and what is read of the log."""
+    """A snapshot that is verified again: the place of its manifest, the SHA-256 of that, and the settings by which its
+    log is read."""
 
     store: Store
     place: str
@@ -319,7 +321,7 @@ def _again(path: str, connection: Connection, options: argparse.Namespace) -> _A
 
 
 def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | str:
-    """The ledger of a snapshot; or why it cannot be read: verification needs the log alone."""
+    """Read the ledger of a snapshot; or return why it cannot be read: verification needs the log alone."""
     try:
         return asyncio.run(read_ledger(connection, manifest.namespace))
     except (BrokerUnavailableError, LedgerUnusableError) as error:

@@ -18,19 +18,19 @@ from .values.values import PLAIN, Decoding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How the log is read.
+    """The settings by which the log is read.
 
     Args:
         bootstrap: `host:port` of a broker.
-        ledger: whose header counts as ours, and when it got the reports of the processes.
-        isolation: "read_committed": without what was aborted.
-        tail_max: how many offsets past the snapshot's ends are looked at, per partition.
+        ledger: the ledger whose headers are ours, with the times of the processes' reports.
+        isolation: "read_committed": without aborted records.
+        tail_max: how many offsets past the snapshot's ends are read, per partition.
         options: more options of Spark's Kafka source (credentials).
-        decoding: how keys and values are read.
-        sources: topics whose external records are declared to be no effects of what the apps send.
-        strict: external records leave a snapshot open wherever they are not declared.
+        decoding: of keys and values.
+        sources: topics whose external records are declared to be no effects of the apps.
+        strict: undeclared external records leave a snapshot open everywhere.
         around: records of a channel and side of the cut in the table `around`, at most; 0: it is not written.
-        with_inputs: write the table `inputs`: external records that are still to be read.
+        with_inputs: whether to write the table `inputs`, of external records that are still to be read.
     """
 
     bootstrap: str
@@ -46,7 +46,7 @@ class Settings:
 
 
 class Stored(NamedTuple):
-    """A snapshot, and the storage that it lies in."""
+    """A snapshot and its storage."""
 
     store: Store
     manifest: Manifest

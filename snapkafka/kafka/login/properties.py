@@ -80,7 +80,7 @@ _BY_VARIABLE: Final = {variable(name): name for name in (*NAMES, *FORMS, "sasl.j
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """Those settings of a properties file that are about security, by name."""
+    """Read the security settings of a properties file, by name."""
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -137,7 +137,7 @@ _PEM: Final = conversion("ssl.truststore.type", ())
 
 
 def pem_blocks(text: str, kind: str) -> str:
-    """The PEM blocks of one kind."""
+    """Extract the PEM blocks of one kind."""
     return "\n".join(re.findall(f"-----BEGIN {kind}-----.*?-----END {kind}-----", text, re.DOTALL))
 
 

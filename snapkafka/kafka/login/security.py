@@ -1,12 +1,12 @@
-"""Read how to log in to Kafka: one set of settings, by Kafka's own names, for every client of snapkafka.
+"""The login to Kafka: one set of settings, by Kafka's own names, for every client of snapkafka.
 
 They come from a properties file (`SNAPKAFKA_KAFKA_CONFIG=client.properties`) and from variables of the environment,
 which take precedence: `sasl.username` is `SNAPKAFKA_KAFKA_SASL_USERNAME`. The file may be one of Kafka's Java clients
 or one of librdkafka's: both spellings are read. From here each client library gets the same settings in its own form:
 aiokafka (command, service, workers), the JVM (Spark job), librdkafka (restore).
 
-A setting of `security.*`, `sasl.*` or `ssl.*` that is not known is refused by name: to ignore it could mean to log in
-with less than was asked for. Everything else in the file (`bootstrap.servers`, `group.id`, ...) is ignored.
+An unknown setting of `security.*`, `sasl.*` or `ssl.*` is refused by name: to ignore it could mean a less secure login
+than was asked for. Everything else in the file (`bootstrap.servers`, `group.id`, ...) is ignored.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WITH_PASSWORD: Final = MECHANISMS[:3]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How a client of ours logs in; empty fields are not set. `where`: field -> the setting that it was read from."""
+    """The settings of a login; empty fields are not set. `where`: field -> the setting from which it was read."""
 
     protocol: str = ""
     mechanism: str = ""
@@ -104,7 +104,7 @@ class Security:
         return found
 
     def __bool__(self) -> bool:
-        """Is anything set?"""
+        """Return whether any field is set."""
         return any(getattr(self, item.name) != item.default for item in fields(self) if item.name != "where")
 
     @property
@@ -162,12 +162,12 @@ class Security:
         self.ssl_context()
 
     def _source(self, name: str) -> str:
-        """Where a field was set, or by which name it can be set."""
+        """Return where a field was set, or by which name it can be set."""
         setting = next(setting for setting, taken in NAMES.items() if taken == name)
         return self.where.get(name, f"{setting} ({variable(setting)})")
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Certificates for Python's clients.
+        """Create the TLS context for Python's clients.
 
         Raises:
             CertificateError: a file is not in PEM, or certificate and key do not belong together.
@@ -200,10 +200,10 @@ class Security:
     # -- in the form of each client library -----------------------------------------------------------------------
 
     def for_aiokafka(self) -> dict[str, Any]:
-        """Keyword arguments of aiokafka's clients.
+        """Return the keyword arguments of aiokafka's clients.
 
         Raises:
-            DependencyMissingError: GSSAPI, and its library is not installed.
+            DependencyMissingError: the library for GSSAPI is not installed.
         """
         if not self:
             return {}
@@ -225,7 +225,8 @@ class Security:
         return found
 
     def for_java(self) -> dict[str, str]:
-        """Settings of Kafka's Java clients. Certificates are in them, so that other machines need no files."""
+        """Return the settings of Kafka's Java clients. Certificates are in them, so that other machines need no
+        files."""
         if not self:
             return {}
         found = {"security.protocol": self.protocol}
@@ -254,7 +255,7 @@ class Security:
         return found
 
     def for_librdkafka(self) -> dict[str, Any]:
-        """Settings of librdkafka, as confluent-kafka takes them."""
+        """Return the settings of librdkafka, as confluent-kafka takes them."""
         if not self:
             return {}
         found: dict[str, Any] = {"security.protocol": self.protocol}
