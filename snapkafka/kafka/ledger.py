@@ -10,20 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, errors
 
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.logs import about
-from snapkafka.protocol.records import LedgerRecord, TopicPartition
+from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
 from .admin import REPLICAS_MAX, KafkaTopicAdmin
 from .connection import Connection, translated
 from .ledger_settings import LOSES, RECORD_BYTES_MAX, SETTINGS, UNREADABLE, harmful, settings_for
+from .lost_tail import NO_RECORD, LedgerCutShortError, Marks, first_lost, mark_of
 from .metadata import TopicDescription
 from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
 
@@ -32,6 +33,7 @@ __all__ = [
     "SETTINGS",
     "Entry",
     "KafkaLedger",
+    "LedgerCutShortError",
     "LedgerRecreatedError",
     "RecordTooLargeError",
     "topic_name",
@@ -45,6 +47,10 @@ APPEND_TIMEOUT_S: Final = 8.0
 STOP_WITHIN_S: Final = 1.0
 #: A ledger that two looks this far apart do not find is gone; one look may have met a broker that lags behind.
 NOT_SEEN_FOR_S: Final = 1.0
+#: A lost tail of more records than this is not passed by writing as many.
+LOST_MAX: Final = 1_000_000
+#: So many of them are written at once.
+AT_ONCE: Final = 500
 
 
 def topic_name(namespace: str) -> str:
@@ -87,6 +93,9 @@ class KafkaLedger:
         self._admin = KafkaTopicAdmin(connection)
         self._topic_id = ""
         self._seen_end = 0
+        self._marks = Marks()
+        self._leader_epoch = -1  # when the marks were last found to agree
+        self._lost: tuple[int, int] | None = None  # the offsets that were read, and are lost
         self._producer: Any = None
         self._stopping: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
@@ -113,6 +122,7 @@ class KafkaLedger:
 
         Raises:
             LedgerUnusableError: it is not there and may not be made, or its settings would lose agreements.
+            LedgerCutShortError: it has lost records that were read; the next time it is opened as it is then.
             BrokerUnavailableError: nobody answers.
         """
         await asyncio.to_thread(load)  # Avro takes some 100 ms to import: not on the loop of a service
@@ -130,9 +140,12 @@ class KafkaLedger:
                 hint="delete it and create it with 1 partition (docs/reference/ledger.md)",
             )
         await self._check_settings(found.replicas, repair=create)
-        if self._topic_id and found.topic_id != self._topic_id:
+        if found.topic_id != self._topic_id or self._lost is not None:
             await self._drop_producer()
-        self._topic_id, self._seen_end, self._replaced = found.topic_id, 0, asyncio.Event()
+            self._seen_end, self._marks, self._lost = 0, Marks(), None
+            self._leader_epoch = found.leader_epoch
+        self._topic_id, self._replaced = found.topic_id, asyncio.Event()
+        await self._check_tail(found.leader_epoch)
 
     async def _describe(self) -> TopicDescription | None:
         return (await self._admin.describe_topics([self.topic])).get(self.topic)
@@ -210,14 +223,42 @@ class KafkaLedger:
                 found = await self._describe()
             except SnapkafkaError:
                 return True
+            if found is not None and found.topic_id == self._topic_id:
+                await self._check_tail(found.leader_epoch)
             if found is not None:
                 return found.topic_id == self._topic_id
         return False
+
+    async def _check_tail(self, leader_epoch: int) -> None:
+        """Raise where records are lost that were read, or written and acknowledged."""
+        if self._lost is None and (leader_epoch != self._leader_epoch or self._replaced.is_set()):
+            try:
+                end = await self.end()
+                since = await first_lost(self._marks, await self.start(), end, self._mark_at)
+            except SnapkafkaError:
+                return  # it is looked at again
+            if since is None and end < self._seen_end:
+                since = end
+            self._leader_epoch = leader_epoch
+            self._replaced.clear()
+            if since is not None:
+                self._lost = since, self._seen_end
+        if self._lost is not None:
+            raise LedgerCutShortError(self.topic, *self._lost)
+
+    async def _mark_at(self, offset: int) -> int:
+        async def as_it_is() -> bool:
+            return True
+
+        found = [entry async for entry in self._entries(offset, until=offset + 1, same=as_it_is)]
+        return mark_of(found[0]) if found else NO_RECORD
 
     # -- writing ---------------------------------------------------------------------------------------------
 
     async def append(self, record: LedgerRecord) -> int:
         """Append a record and wait until it is safe; returns its offset. Appends stand in the order of the calls.
+
+        A `TailLost` is repeated until the ledger has passed what it names.
 
         Raises:
             RecordTooLargeError: it is larger than any record of the ledger may be.
@@ -226,7 +267,26 @@ class KafkaLedger:
                 again).
             LedgerRecreatedError: the ledger is another one by now; the record stands in the new one, where it means
                 nothing.
+            LedgerCutShortError: the ledger has lost records that were read; this one may stand where one of them did.
         """
+        if isinstance(record, TailLost):
+            return await self._append_past(record)
+        return await self._append(record)
+
+    async def _append_past(self, record: TailLost) -> int:
+        missing = record.upto - await self.end()
+        if missing > LOST_MAX:
+            raise LedgerUnusableError(
+                f"ledger {self.topic} has lost {missing:,} records: too many for others to take their offsets",
+                hint="delete the topic: the services start a new one and take part in it (docs/reference/ledger.md)",
+            )
+        offset = await self._append(record)
+        while (missing := record.upto - offset - 1) > 0:
+            appends = (self._append(record) for _ in range(min(AT_ONCE, missing)))
+            offset = max(await asyncio.gather(*appends))
+        return offset
+
+    async def _append(self, record: LedgerRecord) -> int:
         assert self._topic_id, "open() comes first"
         value = encode(record)
         if len(value) > RECORD_BYTES_MAX:
@@ -250,6 +310,7 @@ class KafkaLedger:
                     raise
             if offset < seen_end:
                 self._replaced.set()
+                await self._is_same()
                 raise LedgerRecreatedError(self.topic)
             self._seen_end = max(self._seen_end, offset + 1)
             if signed is None or self.keys.accepts(self._place, offset, value, signed):
@@ -304,23 +365,30 @@ class KafkaLedger:
 
         Raises:
             LedgerRecreatedError: the ledger was deleted, or deleted and made again; noticed within a few seconds.
+            LedgerCutShortError: it has lost records that were read; noticed within a few seconds.
             LedgerUnusableError, BrokerUnavailableError: it cannot be read.
         """
         assert self._topic_id, "open() comes first"
-        async for entry in read_entries(
-            self.connection,
-            self.topic,
-            start,
-            until=until,
-            same=self._is_same,
-            suspect=self._replaced,
-            accepts=self._accepts,
-        ):
+        async for entry in self._entries(start, until=until):
             self.refused += entry.refused
             if entry.record is None and entry.timestamp_ms != HOLE and not entry.refused:
                 self.garbage += 1
             self._seen_end = max(self._seen_end, entry.offset + 1)
+            self._marks.add(entry.offset, mark_of(entry))
             yield entry
+
+    def _entries(
+        self, start: int, *, until: int | None, same: Callable[[], Awaitable[bool]] | None = None
+    ) -> AsyncIterator[Entry]:
+        return read_entries(
+            self.connection,
+            self.topic,
+            start,
+            until=until,
+            same=same or self._is_same,
+            suspect=self._replaced,
+            accepts=self._accepts,
+        )
 
     def _accepts(self, offset: int, value: bytes, headers: Iterable[tuple[str, bytes]]) -> bool:
         signed = [found for name, found in headers if name == signature.HEADER]

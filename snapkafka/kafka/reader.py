@@ -18,7 +18,7 @@ from snapkafka.wire.codec import UndecodableError, decode
 
 from .connection import Connection, translated
 
-__all__ = ["Entry", "LedgerCutShortError", "LedgerRecreatedError", "read_entries"]
+__all__ = ["Entry", "LedgerRecreatedError", "read_entries"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -52,16 +52,6 @@ class LedgerRecreatedError(LedgerUnusableError):
         )
 
 
-class LedgerCutShortError(LedgerUnusableError):
-    """The ledger has lost records that were read: what is appended from now on stands where others stood."""
-
-    def __init__(self, topic: str, end: int, read: int) -> None:
-        super().__init__(
-            f"ledger {topic} ends at offset {end}, and was read up to {read}: it has lost acknowledged records",
-            hint="delete the topic: the services start a new one and take part in it (docs/reference/ledger.md)",
-        )
-
-
 class Entry(NamedTuple):
     """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 where that
     cannot be determined, `HOLE` where there is no record at all: it only reports that reading has got there. `refused`:
@@ -89,11 +79,13 @@ async def read_entries(
     Args:
         until: stop before this offset; None reads live.
         same: is the topic still the one that was opened? Asked every `WATCH_S`, and where offsets state that it is not.
-        suspect: set by who has seen elsewhere that it is not.
+            It raises where that topic has lost what was read.
+        suspect: set by who has seen that it is not, or that records are lost; `same` clears it.
         accepts: may the record count, by its offset, value and headers?
 
     Raises:
         LedgerRecreatedError: it is not.
+        LedgerCutShortError: it has lost records that were read.
         LedgerUnusableError: what lies below the first record has been deleted, or the right to read is missing.
         BrokerUnavailableError: nobody answers.
     """
@@ -199,11 +191,9 @@ class _Reader:
         try:
             return await self._consumer.getmany(self._tp, timeout_ms=LOOK_UP_MS, max_records=1)
         except errors.OffsetOutOfRangeError as error:
+            self._suspect.set()
             if not await self._same():
                 raise LedgerRecreatedError(self._tp.topic) from error
-            end = (await self._consumer.end_offsets([self._tp]))[self._tp]
-            if end < self.next:
-                raise LedgerCutShortError(self._tp.topic, end, self.next) from error
             raise LedgerUnusableError(
                 f"ledger {self._tp.topic} has no record at offset {self.next} any more: it was trimmed",
                 hint="run it again: reading begins where the ledger does now",
@@ -242,12 +232,14 @@ class _Reader:
         return Entry(record.offset, record.timestamp, decoded)
 
     async def watch(self) -> None:
-        """Returns never; raises where the topic is another one."""
+        """Returns never; raises where the topic is another one, or has lost what was read."""
         while True:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._suspect.wait(), WATCH_S)
-            if self._suspect.is_set() or not await self._same():
+            if not await self._same():
                 raise LedgerRecreatedError(self._tp.topic)
+            if self._suspect.is_set():
+                await asyncio.sleep(WATCH_S)  # nobody has answered
 
 
 class _UnreadableError(Exception):

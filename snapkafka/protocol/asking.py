@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from .forking import ForkView
+from .lost_tail import LostTails
 from .owners import Input, Owner
 from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
 from .refusals import Refusals
@@ -41,6 +42,7 @@ class LedgerView:
         self.fork: ForkView | None = None  # whose ledger this is; None: that of no fork
         self._epochs: Latest[int] = Latest(float("inf"))
         self.refusals = Refusals()
+        self.tails = LostTails()
 
     @property
     def paused(self) -> bool:
@@ -59,7 +61,9 @@ class LedgerView:
     def knows(self, process: int, epoch: int) -> bool:
         """Can a header with these two be one of ours? What an external writer made up is external, and accuses
         nobody."""
-        return process in self.processes and (not epoch or self.is_epoch(epoch))
+        return process in self.processes and (
+            not epoch or self.is_epoch(epoch) or self.tails.hides(epoch - 1)
+        )
 
     def living(self) -> Iterator[ProcessView]:
         """Processes that sent `Hello` and neither `Bye` nor were `Dead`."""

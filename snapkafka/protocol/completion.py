@@ -24,6 +24,7 @@ from .owners import Input
 from .records import (
     APP_RUNS_WITHOUT,
     CONTAMINATING,
+    LEDGER_CUT_SHORT,
     NOBODY,
     RESTORE,
     RESTORING,
@@ -44,6 +45,7 @@ from .records import (
     Retire,
     Seen,
     SnapshotName,
+    TailLost,
     TopicPartition,
     Trigger,
     Verdict,
@@ -116,6 +118,8 @@ class LedgerState(LedgerView):
                 self.processes[offset] = ProcessView(process=offset, hello=record, epoch=self.highest_epoch)
                 if record.was != NOBODY:
                     self._came_back(offset, record.was)
+                if self.tails.hides(offset):
+                    self._leave(offset, offset, dead=True)  # its number was another's
             case Assigned():
                 self._assigned(offset, record)
             case Trigger():
@@ -138,6 +142,8 @@ class LedgerState(LedgerView):
                 self.refusals.informed.add(record.hello)
             case Bye():
                 self._bye(offset, record)
+            case TailLost():
+                self._tail_lost(offset, record)
             case Retire():
                 self._retire(offset, record.app)
             case Verdict():
@@ -213,7 +219,7 @@ class LedgerState(LedgerView):
                 process=record.process,
                 generation=record.generation,
                 red=view.epoch,
-                unknown=self._start > 0,  # the beginning of the ledger is gone
+                unknown=self._start > 0 or self.tails.upto > 0,  # a part of the ledger is gone
             )
             mine.append(tp)
         view.inputs = tuple(tp for tp in record.inputs if tp in mine)
@@ -262,6 +268,9 @@ class LedgerState(LedgerView):
         )
         self.by_id[key] = self.latest_of[record.id] = epoch
         self.snapshots[epoch] = self.open[epoch] = snapshot
+        if self.tails.hides(offset):
+            self._fail(offset, snapshot, _cut_short(self.tails.upto))
+            return
         if self.paused:
             reason = "snapshots are paused in this namespace"
             self._fail(offset, snapshot, Failure(code="paused", reason=reason))
@@ -388,14 +397,31 @@ class LedgerState(LedgerView):
                     del self.processes[old]
 
     def _came_back(self, offset: int, process: int) -> None:
-        """Note a process that was taken for dead and goes on under another id with what it had under way."""
-        what = f"process {process} was taken for dead, and went on under that identity"
+        """Note a process that was taken for dead, or that a lost tail has hidden, and goes on under another id with what
+        it had under way."""
+        hidden = self.tails.hides(process)
+        why = "was lost with a tail of the ledger" if hidden else "was taken for dead"
+        what = f"process {process} {why}, and went on under that identity"
         for snapshot in list(self.snapshots.values()):
-            if process in snapshot.left:
+            if process in snapshot.left or (hidden and snapshot.epoch > process):
                 snapshot.contaminated = what
                 self._fail(
                     offset, snapshot, Failure(code="contaminated", reason=what, culprit=f"process {process}")
                 )
+
+    def _tail_lost(self, offset: int, record: TailLost) -> None:
+        """Its author was hidden from `since` on, so nothing that was captured meanwhile can be proven (R11)."""
+        self.tails.add(record)
+        if record.process != NOBODY:
+            return
+        failure = _cut_short(record.upto)
+        for snapshot in list(self.snapshots.values()):
+            if snapshot.captured_at is not None and snapshot.captured_at >= record.since:
+                snapshot.contaminated = failure.reason
+            self._fail(offset, snapshot, failure)
+        for view in list(self.living()):
+            if view.process == record.void or self.tails.hides(view.process):
+                self._leave(offset, view.process, dead=True)
 
     def _retire(self, offset: int, app: str) -> None:
         self.retired[app] = offset
@@ -466,6 +492,13 @@ def _runs_without(view: ProcessView) -> Failure:
         code=APP_RUNS_WITHOUT,
         reason=f"{view.withdrawal}: restart it, its log has the error",
         culprit=f"app {view.hello.app}",
+    )
+
+
+def _cut_short(upto: int) -> Failure:
+    return Failure(
+        code=LEDGER_CUT_SHORT,
+        reason=f"the ledger has lost acknowledged records below offset {upto}, and this snapshot may need them",
     )
 
 

@@ -69,6 +69,7 @@ from .events import (
     InputsTaken,
     Joined,
     LedgerBegins,
+    LedgerCutShort,
     LedgerRead,
     LedgerRecreated,
     MarkerFailed,
@@ -95,6 +96,7 @@ from .records import (
     LedgerRecord,
     Refused,
     Restore,
+    TailLost,
     TopicPartition,
     Trigger,
 )
@@ -181,6 +183,8 @@ class WorkerProtocol(Work):
             case LedgerRecreated():
                 self._other_ledger()
                 return self._new_life(recreated=True)
+            case LedgerCutShort():
+                return self._ledger_cut_short(event)
             case LedgerBegins():
                 if event.start <= self.ledger.end:
                     return []
@@ -207,6 +211,8 @@ class WorkerProtocol(Work):
                 self._own_triggers.discard(trigger.n)
                 if self.process is not None and self.ledger.is_epoch(event.offset + 1):
                     return self._triggered(event.offset + 1, own=own)
+                if news and self.ledger.tails.hides(event.offset):
+                    return self._pass_the_lost()
             case _ if not news:
                 pass  # also of our own records the first one stands
             case Hello() as hello if hello.n == self._hello_n:
@@ -217,7 +223,7 @@ class WorkerProtocol(Work):
                 self.open.reported(report.n, event.offset)
             case Dead() as dead if dead.dead == self.process:
                 return self._new_life()
-            case Restore() if self._restored_at(event.offset):
+            case Restore() | TailLost() if self._left_at(event.offset):
                 return self._new_life()
             case Refused() as note if note.hello == self.process:
                 return self._withdraw(f"process {note.process} refused its Hello for its signature")
@@ -254,8 +260,8 @@ class WorkerProtocol(Work):
         self.withdrawn = f"has a ledger key that the others do not share ({why})"
         return self.stand_down()
 
-    def _restored_at(self, offset: int) -> bool:
-        """Was our app restored by the record at `offset`? What we are is of the time before then."""
+    def _left_at(self, offset: int) -> bool:
+        """Has the record at `offset` ended this identity: a restore of our app, or a loss that hides our number?"""
         view = self.ledger.processes.get(NOBODY if self.process is None else self.process)
         return view is not None and view.left == offset
 
@@ -431,6 +437,8 @@ class WorkerProtocol(Work):
         """R11: our id is the offset of our Hello, our epoch the highest trigger below it. Anyone who triggered or was
         waited for may have left: what is under way is ours to watch, too (R12)."""
         self._hello_n = None
+        if not self.ledger.lives(offset):
+            return self._join_behind_the_lost(offset)
         self.process = offset
         if self._stood_down_why is not None:
             return self.stand_down(self._stood_down_why)
@@ -458,6 +466,31 @@ class WorkerProtocol(Work):
         earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
         self.colours.keep_bare(earlier)
         return [SayHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)]
+
+    def _ledger_cut_short(self, event: LedgerCutShort) -> list[Action]:
+        """R11: who we are and what is red, as far as it was read from the tail, stands in no ledger any more. Its
+        numbers are named, so that nobody gets them again, and we join as another process."""
+        void = self.process if self.process is not None and self.process < event.since else NOBODY
+        self._other_ledger()
+        lost = TailLost(n=event.n, since=event.since, upto=event.upto, void=void)
+        return [AppendToLedger(record=lost), *self._new_life()]
+
+    def _join_behind_the_lost(self, offset: int) -> list[Action]:
+        """Our Hello stands in a range that was lost: its number is not ours. Pass the range, and join behind it."""
+        was = self.ledger.processes[offset].hello.was
+        return [*self._fill(offset), SayHello(void=offset, was=was)]
+
+    def _pass_the_lost(self) -> list[Action]:
+        """A snapshot failed as its number was used before; one of us sees to it that the next one does not."""
+        first = min((view.process for view in self.ledger.participants()), default=NOBODY)
+        return self._fill(self._me) if self.process == first else []
+
+    def _fill(self, author: int) -> list[Action]:
+        latest = self.ledger.tails.latest
+        assert latest is not None, "a number is hidden by a record only"
+        upto = self.ledger.tails.upto
+        filling = TailLost(process=author, n=self._next_n(), since=latest.since, upto=upto)
+        return [AppendToLedger(record=filling)]
 
     def _alive_in(self, record: LedgerRecord) -> None:
         """A record of ours stands in the ledger, and we are not dead below it: so what we had sent when we wrote it was

@@ -50,6 +50,7 @@ from snapkafka.protocol.records import (
 
 from .groups import commit, stopped_app, tell
 from .log import ABORTED, COMMITTED, OPEN, Stored
+from .lost_tail import notice
 from .plan import App
 from .running import Runner
 
@@ -69,7 +70,8 @@ class Process(Runner):
     ) -> None:
         super().__init__(world, number, app)
         self.launched_at = len(world.broker.ledger) if late else 0  # nothing of it ran before
-        self.read = 0
+        self.read = self.seen = 0  # of the ledger; `seen`: read, or written and acknowledged
+        self.lost_since: int | None = None  # from there on the ledger has lost what it has seen
         self.shared_at = 0
         self.replies_at = 0
         self.posts: deque[LedgerRecord] = deque()
@@ -160,6 +162,8 @@ class Process(Runner):
             yield "post", None
         if self.read < len(world.broker.ledger) and not self.hung:
             yield "ledger", None
+        if self.lost_since is not None and not self.hung:
+            yield "notice", None
         if self.ends:
             yield "ends", None
         if self.stopped:
@@ -218,7 +222,8 @@ class Process(Runner):
         if isinstance(record, CutReport) and self.world.chance("lose-report"):
             self.world.count("lost_reports")
             return
-        self.world.append_to_ledger(record, refused=self.signs_otherwise)
+        offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
+        self.seen = max(self.seen, offset + 1)
 
     @property
     def signs_otherwise(self) -> bool:
@@ -227,6 +232,7 @@ class Process(Runner):
 
     def _ledger(self, _: object) -> None:
         self.read += 1
+        self.seen = max(self.seen, self.read)
         offset, broker = self.read - 1, self.world.broker
         record, other = broker.ledger[offset], offset in broker.refused
         refuses = (
@@ -247,6 +253,9 @@ class Process(Runner):
             self.world.count("late_hellos")
             self.feed(RanWithout(since=self.launched_at))
         self.made_up_for()
+
+    def _notice(self, _: object) -> None:
+        notice(self.world, self)
 
     def _late(self, _: object) -> None:
         self.late, self.greeting = False, True

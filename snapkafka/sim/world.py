@@ -23,6 +23,7 @@ from snapkafka.protocol.records import (
     Hello,
     LedgerRecord,
     LogEnd,
+    TailLost,
     TopicPartition,
     Trigger,
 )
@@ -227,7 +228,13 @@ class World:
         if isinstance(record, Hello) and self.fold.highest_epoch:
             self.count("born_red")
         self.say(f"ledger {offset} {type(record).__name__}")
+        if isinstance(record, TailLost) and offset + 1 < record.upto and not self.chance("fill-ends"):
+            return self.append_to_ledger(record, refused=refused)
         return offset
+
+    def forget_due(self, since: int) -> None:
+        """Forget when attempts are due whose trigger is lost."""
+        self._due = {place: due for place, due in self._due.items() if place[1] <= since}
 
     # -- what processes ask ------------------------------------------------------------------------------------
 
@@ -301,7 +308,7 @@ class World:
             process.transaction,
             process.ends,
         )
-        if any(busy) or any(process.outbox.values()) or any(process.unacked.values()):
+        if process.lost_since is not None or any(busy) or any(process.outbox.values()) or any(process.unacked.values()):
             return False
         if process.greeting or not (process.joined or process.bare):
             return False

@@ -1,0 +1,75 @@
+"""The ledger of the simulator loses its tail: acknowledged records, some of them read.
+
+Whoever had read or written beyond the new end notices that at some later step, and not before: until then it goes on,
+with what it has read in mind, and reads on where the ledger has grown past that place again.
+
+What the protocol promises ends where all who had seen the last records of the tail are gone: nobody can know then which
+numbers were used. So a process that has not noticed yet does not crash here, and no tail is lost of which the living
+have seen less than the dead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.events import LedgerCutShort
+
+if TYPE_CHECKING:
+    from .process import Process
+    from .world import World
+
+__all__ = ["cut_short", "notice"]
+
+#: Stands for a process whose `Hello` is lost.
+HIDDEN: Final = -2
+#: At most so many records are lost at once: a tail is short, beside what it follows.
+TAIL_MAX: Final = 25
+
+
+def cut_short(world: World) -> bool:
+    """Let the ledger lose its tail; did it?"""
+    ledger, fold = world.broker.ledger, world.fold
+    if len(ledger) < 2:
+        return False
+    since = len(ledger) - world.rng.randint(1, min(TAIL_MAX, len(ledger) - 1))
+    seen = max((process.seen for process in world.processes), default=0)
+    stamped = (n for log in world.broker.logs.values() for r in log for n in (r.process + 1, r.epoch))
+    used = max((n for n in stamped if n <= len(ledger)), default=0)
+    if max(used, *(p + 1 for p in fold.processes), fold.highest_epoch, 0) > max(seen, since):
+        return False
+    world.count("ledgers_cut_short")
+    world.say(f"the ledger ends at {since} again")
+    del ledger[since:]
+    world.broker.refused = {at for at in world.broker.refused if at < since}
+    world.fold = LedgerState()
+    for offset, record in enumerate(ledger):
+        other = offset in world.broker.refused
+        world.fold.apply(offset, None if other else record, refused=record if other else None)
+    world.forget_due(since)
+    for execution in world.history.executions:
+        if execution.process >= since:
+            execution.process = HIDDEN
+    for step in world.history.steps:
+        if step.instant is not None and step.instant[0] >= since:
+            step.instant = None
+    for process in world.processes:
+        if process.seen > since:
+            process.lost_since = min(since, since if process.lost_since is None else process.lost_since)
+    return True
+
+
+def notice(world: World, process: Process) -> None:
+    """It finds that the ledger is not the one that it has read."""
+    assert process.lost_since is not None
+    event = LedgerCutShort(since=process.lost_since, upto=process.seen, n=world.number())
+    world.count("losses_noticed")
+    process.lost_since = None
+    process.read = process.seen = 0
+    process.posts.clear()
+    process.ends.clear()
+    process.stopped.clear()
+    process.timers.clear()
+    process.missed = None
+    process.feed(event)
+    process.made_up_for()
